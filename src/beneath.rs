@@ -1,0 +1,83 @@
+//! Opens directories below another one without following any link, however deep they are.
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::{Errno, Result};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
+const LONGEST: usize = 4095;
+
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens the directory at `path`, relative to `root`, slashes between the names; `root` itself if the path is empty.
+///
+/// openat2(2) with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: a link anywhere on the way is `LOOP`.
+pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+    let mut rest = if path.is_empty() { &b"."[..] } else { path };
+    let mut opened: Option<OwnedFd> = None;
+    loop {
+        let (now, later) = split(rest).ok_or(Errno::NAMETOOLONG)?;
+        let from = opened.as_ref().map_or(root, |fd| std::os::fd::AsFd::as_fd(fd));
+        let fd = open_step(from, now)?;
+        if later.is_empty() {
+            return Ok(fd);
+        }
+        opened = Some(fd);
+        rest = later;
+    }
+}
+
+fn open_step(from: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(from, path, FLAGS, Mode::empty(), resolve) {
+            // A rename elsewhere on the system while `..` was resolved: the manual says to try again.
+            Err(Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+}
+
+/// As much of a path as fits one call, and the rest behind the slash.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    if path.len() <= LONGEST {
+        return Some((path, b""));
+    }
+    let slash = path[..=LONGEST].iter().rposition(|&byte| byte == b'/')?;
+    Some((&path[..slash], &path[slash + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn directories_deeper_than_a_path_can_be_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let name = [b'd'; 200];
+        let mut here = root.try_clone().unwrap();
+        for _ in 0..100 {
+            rustix::fs::mkdirat(&here, &name[..], Mode::RWXU).unwrap();
+            here = rustix::fs::openat(&here, &name[..], FLAGS, Mode::empty()).unwrap();
+        }
+        let path = vec![&name[..]; 100].join(&b'/');
+        let opened = open_dir(root.as_fd(), &path).unwrap();
+        assert_eq!(rustix::fs::fstat(opened).unwrap().st_ino, rustix::fs::fstat(here).unwrap().st_ino);
+        open_dir(root.as_fd(), b"").unwrap();
+    }
+
+    #[test]
+    fn no_link_is_followed_and_nothing_above_is_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        symlink("a", dir.path().join("link")).unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        open_dir(root.as_fd(), b"a/b").unwrap();
+        assert_eq!(open_dir(root.as_fd(), b"link/b").unwrap_err(), Errno::LOOP);
+        assert!(open_dir(root.as_fd(), b"link").is_err());
+        assert_eq!(open_dir(root.as_fd(), b"a/../..").unwrap_err(), Errno::XDEV);
+    }
+}

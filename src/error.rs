@@ -1,0 +1,167 @@
+//! What went wrong: the action, the path, the cause and, where there is one, the way out.
+//!
+//! One error type serves the whole library. It carries no backtrace and prints nothing; `output` shows it and `main`
+//! turns its [`ErrorKind`] into an [`ExitStatus`].
+
+use crate::text;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this library that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The exit statuses of the command, fixed by its documentation because scripts read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// Everything was done.
+    Done = 0,
+    /// Failed: nothing of this run is to be relied on.
+    Failed = 1,
+    /// The command line cannot mean anything.
+    Usage = 2,
+    /// Done, but something was left out and has been named.
+    Incomplete = 3,
+    /// A verification found damage.
+    Damage = 4,
+    /// Another run holds the repository.
+    Locked = 11,
+    /// Interrupted by a signal.
+    Interrupted = 130,
+}
+
+/// The class of an error, as far as a caller acts on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// An operation failed.
+    Failed,
+    /// The request contradicts itself.
+    Usage,
+    /// What is stored is not what was written.
+    Damage,
+    /// The repository is locked by another run.
+    Locked,
+    /// The user or the system asked the run to stop.
+    Interrupted,
+}
+
+/// An operation that failed: what was being done, to which path, why, and what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    action: String,
+    path: Option<PathBuf>,
+    cause: Option<io::Error>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// An error of any kind: `action` completes the sentence "cannot …".
+    pub fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
+        Error { kind, action: action.into(), path: None, cause: None, hint: None }
+    }
+
+    /// A system call failed: `cannot <action> <path>: <cause>`.
+    pub fn io(action: impl Into<String>, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Self {
+        Self::new(ErrorKind::Failed, action).at(path).because(cause)
+    }
+
+    /// A wrong request: exit status 2.
+    pub fn usage(action: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, action)
+    }
+
+    /// A refusal or failure without a system call behind it.
+    pub fn failed(action: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, action)
+    }
+
+    /// The run was asked to stop.
+    pub fn interrupted() -> Self {
+        Self::new(ErrorKind::Interrupted, "interrupted").hint("nothing that was there before has changed")
+    }
+
+    /// Names the path it happened to.
+    #[must_use]
+    pub fn at(mut self, path: impl AsRef<Path>) -> Self {
+        self.path = Some(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Names the cause.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Says what the user can do: a sentence without its full stop.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The path it happened to, if it happened to one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The operating system's error number behind it, if there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.cause.as_ref().and_then(io::Error::raw_os_error)
+    }
+
+    /// The status with which a command that fails with this error exits.
+    pub fn exit_status(&self) -> ExitStatus {
+        match self.kind {
+            ErrorKind::Failed => ExitStatus::Failed,
+            ErrorKind::Usage => ExitStatus::Usage,
+            ErrorKind::Damage => ExitStatus::Damage,
+            ErrorKind::Locked => ExitStatus::Locked,
+            ErrorKind::Interrupted => ExitStatus::Interrupted,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ErrorKind::Interrupted => f.write_str(&self.action)?,
+            _ => write!(f, "cannot {}", self.action)?,
+        }
+        if let Some(path) = &self.path {
+            write!(f, " {}", text::path(path))?;
+        }
+        if let Some(cause) = &self.cause {
+            write!(f, ": {}", text::cause(cause))?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_action_path_cause_and_hint_in_one_line() {
+        let error = Error::io("open", "/a/b\n", io::Error::from_raw_os_error(libc::EACCES)).hint("run as root");
+        assert_eq!(error.to_string(), "cannot open '/a/b\\n': Permission denied (run as root)");
+        assert_eq!(error.exit_status() as i32, 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! Extents: where the kernel says that a file's bytes lie. Pure, no I/O.
+//!
+//! Offsets and lengths are bytes, ranges half-open. The flags are those of `linux/fiemap.h`.
+
+use std::fmt;
+
+/// The flags of an extent, as in `linux/fiemap.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExtentFlags(pub u32);
+
+impl ExtentFlags {
+    /// The last extent of the file.
+    pub const LAST: Self = Self(0x1);
+    /// The data has no address yet, or none that can be told.
+    pub const UNKNOWN: Self = Self(0x2);
+    /// Delayed allocation: not yet on the disk.
+    pub const DELALLOC: Self = Self(0x4);
+    /// Compressed or otherwise encoded: the address is that of the encoded extent.
+    pub const ENCODED: Self = Self(0x8);
+    /// Encrypted.
+    pub const DATA_ENCRYPTED: Self = Self(0x80);
+    /// Offsets may not be block-aligned.
+    pub const NOT_ALIGNED: Self = Self(0x100);
+    /// Mixed with metadata: the file is so small that it lies in its inode or tree leaf.
+    pub const DATA_INLINE: Self = Self(0x200);
+    /// Several files' tails packed together.
+    pub const DATA_TAIL: Self = Self(0x400);
+    /// Allocated, never written: reads as zeros.
+    pub const UNWRITTEN: Self = Self(0x800);
+    /// Put together from several records for this listing.
+    pub const MERGED: Self = Self(0x1000);
+    /// Other files, or other places of this one, hold the same blocks.
+    pub const SHARED: Self = Self(0x2000);
+
+    const NAMES: [(Self, &'static str); 11] = [
+        (Self::LAST, "last"),
+        (Self::UNKNOWN, "unknown"),
+        (Self::DELALLOC, "delalloc"),
+        (Self::ENCODED, "encoded"),
+        (Self::DATA_ENCRYPTED, "data_encrypted"),
+        (Self::NOT_ALIGNED, "not_aligned"),
+        (Self::DATA_INLINE, "data_inline"),
+        (Self::DATA_TAIL, "data_tail"),
+        (Self::UNWRITTEN, "unwritten"),
+        (Self::MERGED, "merged"),
+        (Self::SHARED, "shared"),
+    ];
+
+    /// Whether all of `other` are set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is set.
+    pub fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The names of the set flags as the kernel has them, lower case, without their prefix.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+}
+
+impl std::ops::BitOr for ExtentFlags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for ExtentFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.names().enumerate() {
+            write!(f, "{}{name}", if i == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// One extent of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The offset in the file.
+    pub logical: u64,
+    /// The offset on the device (Btrfs: in its logical address space); `None` where the data has no address of its own.
+    pub physical: Option<u64>,
+    /// The length in the file.
+    pub length: u64,
+    /// What the kernel says of it.
+    pub flags: ExtentFlags,
+}
+
+impl Extent {
+    /// An extent as the kernel reports it. Inline, delayed and unknown extents carry a number that is no address.
+    pub fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {
+        let flags = ExtentFlags(flags);
+        let placeless =
+            ExtentFlags::UNKNOWN | ExtentFlags::DELALLOC | ExtentFlags::DATA_INLINE | ExtentFlags::DATA_TAIL;
+        let physical = (!flags.intersects(placeless)).then_some(physical);
+        Extent { logical, physical, length, flags }
+    }
+
+    /// The offset in the file just behind it.
+    pub fn logical_end(&self) -> u64 {
+        self.logical.saturating_add(self.length)
+    }
+
+    /// Whether other files hold the same blocks: an address, and the kernel's flag.
+    pub fn is_shared(&self) -> bool {
+        self.physical.is_some() && self.flags.contains(ExtentFlags::SHARED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inline_extent_has_no_address_and_is_never_shared() {
+        let inline = Extent::from_kernel(0, 0, 100, (ExtentFlags::DATA_INLINE | ExtentFlags::SHARED).0);
+        assert_eq!(inline.physical, None);
+        assert!(!inline.is_shared());
+    }
+
+    #[test]
+    fn flags_are_named_as_in_the_kernel() {
+        assert_eq!((ExtentFlags::SHARED | ExtentFlags::LAST).to_string(), "last,shared");
+    }
+}

@@ -1,0 +1,132 @@
+//! What a filesystem is and what it can do, found by asking and by trying.
+
+use crate::error::{Error, Result};
+use crate::sys::{btrfs, reflink};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The filesystems that pleach knows by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// ext2, ext3 or ext4: they share one magic number.
+    Ext4,
+    /// tmpfs.
+    Tmpfs,
+    /// overlayfs.
+    Overlay,
+    /// bcachefs.
+    Bcachefs,
+    /// ZFS.
+    Zfs,
+    /// NFS.
+    Nfs,
+    /// Another, by its magic number of statfs(2).
+    Other(u64),
+}
+
+impl Kind {
+    /// The kind with this magic number (`linux/magic.h`).
+    pub fn from_magic(magic: u64) -> Kind {
+        match magic {
+            0x5846_5342 => Kind::Xfs,
+            0x9123_683e => Kind::Btrfs,
+            0xef53 => Kind::Ext4,
+            0x0102_1994 => Kind::Tmpfs,
+            0x794c_7630 => Kind::Overlay,
+            0xca45_1a4e => Kind::Bcachefs,
+            0x2fc1_2fc1 => Kind::Zfs,
+            0x6969 => Kind::Nfs,
+            other => Kind::Other(other),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Xfs => "XFS",
+            Kind::Btrfs => "Btrfs",
+            Kind::Ext4 => "ext4",
+            Kind::Tmpfs => "tmpfs",
+            Kind::Overlay => "overlayfs",
+            Kind::Bcachefs => "bcachefs",
+            Kind::Zfs => "ZFS",
+            Kind::Nfs => "NFS",
+            Kind::Other(magic) => return write!(f, "filesystem 0x{magic:x}"),
+        })
+    }
+}
+
+/// Which filesystem: equal for two directories exactly where their files can share extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// Btrfs's own UUID: each of its subvolumes has another `st_dev`.
+    Btrfs([u8; 16]),
+    /// `st_dev` elsewhere.
+    Device(u64),
+}
+
+/// A filesystem, as seen from one of its directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filesystem {
+    /// What it is.
+    pub kind: Kind,
+    /// Which it is.
+    pub id: Id,
+    /// The unit of allocation and sharing, in bytes.
+    pub block_size: u64,
+    /// Whether files can share extents there: found by doing it.
+    pub reflink: bool,
+}
+
+impl Filesystem {
+    /// Looks at the filesystem of a directory that this process may write to. `path` is for messages.
+    ///
+    /// Two unnamed files are made and cloned; nothing of them stays.
+    pub fn probe(dir: impl AsFd, path: &Path) -> Result<Filesystem> {
+        let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+        let statfs = rustix::fs::fstatfs(&dir).map_err(failed)?;
+        let kind = Kind::from_magic(statfs.f_type as u64);
+        let id = Self::identify(&dir).map_err(failed)?;
+        let block_size = statfs.f_bsize as u64;
+        let reflink = can_clone(&dir, block_size).map_err(|e| Error::io("write a test file below", path, e))?;
+        Ok(Filesystem { kind, id, block_size, reflink })
+    }
+
+    /// Which filesystem an open file or directory lies on.
+    pub fn identify(fd: impl AsFd) -> rustix::io::Result<Id> {
+        // Other filesystems refuse the call, so nothing has to be asked first.
+        if let Ok(uuid) = btrfs::filesystem_uuid(&fd) {
+            return Ok(Id::Btrfs(uuid));
+        }
+        Ok(Id::Device(rustix::fs::fstat(fd)?.st_dev))
+    }
+}
+
+/// Makes two unnamed files and lets one share the other's block.
+fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
+    let unnamed = || {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
+    };
+    let source = match unnamed() {
+        Ok(file) => file,
+        // A filesystem without unnamed files has no reflinks either, as far as Linux has any.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    // More than fits beside metadata: an inline file is "cloned" without sharing anything.
+    let block = vec![0x70; block_size.clamp(4096, 1 << 20) as usize];
+    let mut written = 0;
+    while written < block.len() {
+        written += rustix::io::write(&source, &block[written..])?;
+    }
+    Ok(reflink::clone(&source, unnamed()?).is_ok())
+}

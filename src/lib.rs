@@ -1,0 +1,19 @@
+//! pleach: snapshots, space and sharing on filesystems with reflinks.
+//!
+//! Engines are functions of a subject, options and a [`monitor::Monitor`]; they return stats and never print.
+//! `docs/architecture.md` draws the layers.
+
+pub mod beneath;
+pub mod copy;
+pub mod error;
+pub mod extent;
+pub mod fiemap;
+pub mod filesystem;
+pub mod hash;
+pub mod metadata;
+pub mod monitor;
+pub mod snapshot;
+pub mod status;
+pub mod sys;
+pub mod text;
+pub mod walk;

@@ -1,0 +1,105 @@
+//! How engines speak: they call a [`Monitor`] and never print.
+//!
+//! The terminal version lives in `output`; [`Silent`] is for callers that want only the stats, [`Recording`] for tests.
+
+use crate::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// An amount of work, done or expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Files, directories, links: entries of any type.
+    pub files: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+}
+
+/// How an entry of a tree differs from its earlier version, with the letter that stands for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// It was not there before.
+    Added,
+    /// It is no longer there.
+    Removed,
+    /// Its content differs.
+    Content,
+    /// Only its metadata differs.
+    Metadata,
+    /// It is of another type.
+    Type,
+}
+
+impl Change {
+    /// The letter of the command line's listings.
+    pub fn letter(self) -> char {
+        match self {
+            Change::Added => '+',
+            Change::Removed => '-',
+            Change::Content => 'M',
+            Change::Metadata => 'U',
+            Change::Type => 'T',
+        }
+    }
+}
+
+/// What an engine tells while it works. Called from many threads at once.
+pub trait Monitor: Sync {
+    /// A new part of the work begins, named as a participle ("cloning"); `expected` is its size where it is known.
+    fn phase(&self, _name: &str, _expected: Option<Amount>) {}
+
+    /// More of the present phase is done.
+    fn advance(&self, _done: Amount) {}
+
+    /// One entry failed and was left out; the run goes on and counts it.
+    fn problem(&self, _error: &Error) {}
+
+    /// Something the user should know that is no failure: a whole sentence.
+    fn notice(&self, _sentence: &str) {}
+
+    /// Something a curious user wants to know (`-v`): a whole sentence.
+    fn detail(&self, _sentence: &str) {}
+
+    /// A line of the plan (`--dry-run`), in the order of the tree.
+    fn planned(&self, _change: Change, _path: &Path) {}
+
+    /// Whether the run should stop; engines ask between files and inside long copies.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Says nothing and never cancels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Monitor for Silent {}
+
+/// Keeps what it was told, for tests.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// The problems, as shown to a user.
+    pub problems: Mutex<Vec<String>>,
+    /// The notices.
+    pub notices: Mutex<Vec<String>>,
+    /// The plan.
+    pub plan: Mutex<Vec<(Change, PathBuf)>>,
+}
+
+impl Monitor for Recording {
+    fn problem(&self, error: &Error) {
+        push(&self.problems, error.to_string());
+    }
+
+    fn notice(&self, sentence: &str) {
+        push(&self.notices, sentence.to_string());
+    }
+
+    fn planned(&self, change: Change, path: &Path) {
+        push(&self.plan, (change, path.to_path_buf()));
+    }
+}
+
+fn push<T>(list: &Mutex<Vec<T>>, item: T) {
+    list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(item);
+}

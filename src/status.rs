@@ -1,0 +1,125 @@
+//! The status of an inode: type, identity, size and times, as `statx(2)` and `fstat(2)` tell them.
+//!
+//! One structure for both calls, so that what was seen by name can be compared with what was then opened.
+
+use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, Timespec, Timestamps};
+use rustix::io::Result;
+use serde::{Deserialize, Serialize};
+use std::os::fd::AsFd;
+
+/// A moment as the kernel keeps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Time {
+    /// Seconds since 1970-01-01T00:00:00Z; negative before it.
+    pub seconds: i64,
+    /// Nanoseconds, 0 to 999,999,999.
+    pub nanos: u32,
+}
+
+/// What the kernel says of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Type and permission bits as in `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Apparent size in bytes.
+    pub size: u64,
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Last access.
+    pub atime: Time,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+    /// Birth, where the filesystem tells it.
+    pub btime: Option<Time>,
+    /// The device of the filesystem (Btrfs: of the subvolume).
+    pub dev: u64,
+    /// The inode number.
+    pub ino: u64,
+    /// Hard links.
+    pub nlink: u64,
+    /// For a device node: major and minor number.
+    pub rdev: (u32, u32),
+}
+
+impl Status {
+    /// The status of `name` in `dir`, not following a link.
+    pub fn at(dir: impl AsFd, name: &[u8]) -> Result<Status> {
+        Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The status of an open file.
+    pub fn of(fd: impl AsFd) -> Result<Status> {
+        Self::statx(fd, b"", AtFlags::EMPTY_PATH)
+    }
+
+    fn statx(fd: impl AsFd, name: &[u8], flags: AtFlags) -> Result<Status> {
+        let s = rustix::fs::statx(fd, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
+        let has_btime = s.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Ok(Status {
+            mode: u32::from(s.stx_mode),
+            uid: s.stx_uid,
+            gid: s.stx_gid,
+            size: s.stx_size,
+            allocated: s.stx_blocks.saturating_mul(512),
+            atime: time(s.stx_atime),
+            mtime: time(s.stx_mtime),
+            ctime: time(s.stx_ctime),
+            btime: has_btime.then(|| time(s.stx_btime)),
+            dev: rustix::fs::makedev(s.stx_dev_major, s.stx_dev_minor),
+            ino: s.stx_ino,
+            nlink: u64::from(s.stx_nlink),
+            rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+        })
+    }
+
+    /// The type of the inode.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// The permission bits, set-id and sticky among them.
+    pub fn permissions(&self) -> u32 {
+        self.mode & 0o7777
+    }
+
+    /// Whether both name the same inode.
+    pub fn is_same_inode(&self, other: &Status) -> bool {
+        (self.dev, self.ino) == (other.dev, other.ino)
+    }
+
+    /// Whether nothing was written to the inode between the two: same inode, type, size, mtime and ctime.
+    pub fn is_untouched_since(&self, earlier: &Status) -> bool {
+        self.is_same_inode(earlier)
+            && self.file_type() == earlier.file_type()
+            && (self.size, self.mtime, self.ctime) == (earlier.size, earlier.mtime, earlier.ctime)
+    }
+}
+
+fn time(t: StatxTimestamp) -> Time {
+    Time { seconds: t.tv_sec, nanos: t.tv_nsec }
+}
+
+impl Time {
+    /// The present moment on the clock that stamps files: it ticks as coarsely as they do, so a change that follows is
+    /// never stamped earlier.
+    pub fn now() -> Time {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        Time { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
+    }
+
+    /// The kernel's form.
+    pub fn timespec(self) -> Timespec {
+        Timespec { tv_sec: self.seconds, tv_nsec: self.nanos.into() }
+    }
+}
+
+/// Access and modification time in the kernel's form.
+pub fn timestamps(atime: Time, mtime: Time) -> Timestamps {
+    Timestamps { last_access: atime.timespec(), last_modification: mtime.timespec() }
+}

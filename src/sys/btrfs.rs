@@ -1,0 +1,39 @@
+//! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there.
+//!
+//! Source: `include/uapi/linux/btrfs.h`.
+
+use rustix::io::Result;
+use rustix::ioctl::{self, Getter, Opcode, opcode};
+use std::os::fd::AsFd;
+
+const BTRFS_IOC_FS_INFO: Opcode = opcode::read::<FsInfo>(0x94, 31);
+const _: () = assert!(BTRFS_IOC_FS_INFO == 0x8400_941f);
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C)]
+struct FsInfo {
+    max_id: u64,
+    num_devices: u64,
+    fsid: [u8; 16],
+    nodesize: u32,
+    sectorsize: u32,
+    clone_alignment: u32,
+    csum_type: u16,
+    csum_size: u16,
+    flags: u64,
+    generation: u64,
+    metadata_uuid: [u8; 16],
+    reserved: [u8; 944],
+}
+
+const _: () = assert!(size_of::<FsInfo>() == 1024);
+
+/// `BTRFS_IOC_FS_INFO`: the filesystem's UUID, the same for all its subvolumes. Needs no privilege.
+#[doc(alias = "BTRFS_IOC_FS_INFO")]
+pub fn filesystem_uuid(fd: impl AsFd) -> Result<[u8; 16]> {
+    // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
+    let request = unsafe { Getter::<BTRFS_IOC_FS_INFO, FsInfo>::new() };
+    // SAFETY: the kernel fills the structure that the request carries.
+    let info = unsafe { ioctl::ioctl(fd, request) }?;
+    Ok(info.fsid)
+}

@@ -1,0 +1,154 @@
+//! `FS_IOC_FIEMAP`: the extents of a file, streamed a buffer at a time.
+//!
+//! Sources: `Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`.
+
+use crate::extent::{Extent, ExtentFlags};
+use rustix::io::Result;
+use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
+use std::ffi::c_void;
+use std::os::fd::AsFd;
+
+const FS_IOC_FIEMAP: Opcode = opcode::read_write::<Header>(b'f', 11);
+const _: () = assert!(FS_IOC_FIEMAP == 0xc020_660b);
+
+/// `FIEMAP_FLAG_SYNC`: write dirty pages first, so that no extent is reported as delayed.
+const FIEMAP_FLAG_SYNC: u32 = 1;
+
+/// Extents asked for in one call: 28 KiB of buffer, so that even files of a million extents need few calls.
+const BATCH: usize = 512;
+
+/// `struct fiemap` without its trailing array.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Header {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+}
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+const _: () = assert!(size_of::<Header>() == 32);
+const _: () = assert!(size_of::<RawExtent>() == 56);
+
+#[repr(C)]
+struct Request<const N: usize> {
+    header: Header,
+    extents: [RawExtent; N],
+}
+
+impl<const N: usize> Request<N> {
+    fn new() -> Self {
+        let empty = RawExtent { logical: 0, physical: 0, length: 0, reserved64: [0; 2], flags: 0, reserved: [0; 3] };
+        let header = Header { start: 0, length: 0, flags: 0, mapped_extents: 0, extent_count: N as u32, reserved: 0 };
+        Request { header, extents: [empty; N] }
+    }
+
+    /// One call: the extents from `start` on, as many as fit.
+    fn fetch(&mut self, fd: impl AsFd, start: u64, sync: bool) -> Result<&[RawExtent]> {
+        let flags = if sync { FIEMAP_FLAG_SYNC } else { 0 };
+        self.header =
+            Header { start, length: u64::MAX - start, flags, mapped_extents: 0, extent_count: N as u32, reserved: 0 };
+        // SAFETY: the request has room for the `extent_count` extents it announces.
+        unsafe { ioctl::ioctl(fd, Call(self)) }?;
+        let mapped = (self.header.mapped_extents as usize).min(N);
+        Ok(&self.extents[..mapped])
+    }
+}
+
+struct Call<'a, const N: usize>(&'a mut Request<N>);
+
+// SAFETY: the number is FS_IOC_FIEMAP's, and the pointer leads to a whole `fiemap` with its array.
+unsafe impl<const N: usize> Ioctl for Call<'_, N> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        FS_IOC_FIEMAP
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut c_void) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The extents of a file in the order of their logical offsets. Memory does not depend on their number.
+///
+/// # Errors
+/// `OPNOTSUPP` or `NOTTY` where the filesystem has no extent maps (tmpfs, procfs).
+#[doc(alias = "FS_IOC_FIEMAP")]
+pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
+    Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start: 0, sync, done: false }
+}
+
+/// The first extent alone, for questions about small files. Does not sync.
+pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
+    let mut request = Request::<1>::new();
+    Ok(request.fetch(fd, 0, false)?.first().map(from_raw))
+}
+
+/// Iterator of [`extents`].
+pub struct Extents<Fd> {
+    fd: Fd,
+    request: Box<Request<BATCH>>,
+    next: usize,
+    available: usize,
+    start: u64,
+    sync: bool,
+    done: bool,
+}
+
+impl<Fd: AsFd> Iterator for Extents<Fd> {
+    type Item = Result<Extent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == self.available {
+            if self.done {
+                return None;
+            }
+            self.next = 0;
+            self.available = match self.request.fetch(&self.fd, self.start, self.sync) {
+                Ok(extents) => extents.len(),
+                Err(error) => {
+                    self.done = true;
+                    self.available = 0;
+                    return Some(Err(error));
+                }
+            };
+            self.sync = false;
+        }
+        let Some(raw) = self.request.extents[..self.available].get(self.next) else {
+            self.done = true;
+            return None;
+        };
+        self.next += 1;
+        let extent = from_raw(raw);
+        // The kernel's word that it is over, or a length that would make no progress.
+        if extent.flags.contains(ExtentFlags::LAST) || extent.logical_end() <= self.start {
+            self.done = true;
+        }
+        self.start = self.start.max(extent.logical_end());
+        Some(Ok(extent))
+    }
+}
+
+fn from_raw(raw: &RawExtent) -> Extent {
+    Extent::from_kernel(raw.logical, raw.physical, raw.length, raw.flags)
+}

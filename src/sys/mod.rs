@@ -1,0 +1,8 @@
+//! System calls that no safe crate offers: reflinks, extent maps, Btrfs's own calls. The only unsafe code of pleach.
+//!
+//! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
+#![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
+
+pub mod btrfs;
+pub mod fiemap;
+pub mod reflink;

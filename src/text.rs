@@ -1,0 +1,207 @@
+//! Text for people and scripts: paths that cannot harm a terminal, sizes, counts, times. Pure, no I/O.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A path for a message: plain where every byte is printable, else in single quotes with escapes as in C.
+///
+/// Control characters, invisible or direction-changing code points and bytes that are not UTF-8 never reach a terminal
+/// raw.
+pub fn path(path: &Path) -> String {
+    let escaped = escape(path.as_os_str());
+    let plain = escaped.as_bytes() == path.as_os_str().as_bytes();
+    if plain && !escaped.is_empty() && !escaped.contains([' ', '\'', '"']) {
+        escaped
+    } else {
+        format!("'{}'", escaped.replace('\'', "\\'"))
+    }
+}
+
+/// Escapes what a terminal could act upon: `\n`, `\x1b`, `\u{202e}`, bytes that are not UTF-8 as `\xff`; backslashes are
+/// doubled.
+pub fn escape(text: &OsStr) -> String {
+    let mut out = String::with_capacity(text.len());
+    for chunk in text.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' || is_unprintable(c) {
+                out.push_str(&escape_char(c));
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Whether a terminal could act upon it, or a reader be deceived by it.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
+/// One character as an escape.
+pub fn escape_char(c: char) -> String {
+    match c {
+        '\n' => "\\n".to_string(),
+        '\r' => "\\r".to_string(),
+        '\t' => "\\t".to_string(),
+        '\\' => "\\\\".to_string(),
+        c if c.is_ascii() => format!("\\x{:02x}", c as u32),
+        c => format!("\\u{{{:x}}}", c as u32),
+    }
+}
+
+/// Code points that show nothing or reorder what stands around them (Unicode's format characters).
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The cause of an error without Rust's "(os error N)".
+pub fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}
+
+/// Bytes in powers of 1024: `0 B`, `4.0 KiB`, `1.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    // 1023.95 would round to "1024.0".
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count and its noun: `1 file`, `2,000 files`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", count(number))
+}
+
+/// Reads a size: bytes, or a number with `K`, `M`, `G` or `T` for powers of 1024. `None` where it is neither.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = match text.char_indices().next_back()? {
+        (end, 'K' | 'k') => (&text[..end], 1 << 10),
+        (end, 'M' | 'm') => (&text[..end], 1 << 20),
+        (end, 'G' | 'g') => (&text[..end], 1 << 30),
+        (end, 'T' | 't') => (&text[..end], 1u64 << 40),
+        _ => (text, 1),
+    };
+    // `u64::from_str` would take a plus sign.
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)
+}
+
+/// A moment in UTC as RFC 3339 has it: `2026-11-20T02:00:00.5Z`; `@seconds` where its four-digit years do not reach.
+pub fn rfc3339(seconds: i64, nanos: u32) -> String {
+    let moment = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
+    match moment {
+        Some(moment) if !moment.to_string().starts_with('-') => moment.to_string(),
+        _ => format!("@{seconds}"),
+    }
+}
+
+/// A length of time, to a precision that suits it: `0.25 s`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        _ if seconds < 1.0 => format!("{:.2} s", seconds.max(0.0)),
+        _ if seconds < 59.95 => format!("{seconds:.1} s"),
+        0..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_path_is_shown_as_it_is() {
+        assert_eq!(path(Path::new("/srv/data/ä.txt")), "/srv/data/ä.txt");
+    }
+
+    #[test]
+    fn control_bytes_and_odd_bytes_are_escaped() {
+        let hostile = OsStr::from_bytes(b"a\x1b[31m\xff\n\xe2\x80\xae");
+        assert_eq!(path(Path::new(hostile)), "'a\\x1b[31m\\xff\\n\\u{202e}'");
+    }
+
+    #[test]
+    fn sizes_stay_within_their_unit() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(4096), "4.0 KiB");
+        assert_eq!(size(1024 * 1024 - 1), "1.0 MiB");
+        assert_eq!(size(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn counts_have_their_thousands_apart() {
+        assert_eq!(count(7), "7");
+        assert_eq!(count(1234567), "1,234,567");
+        assert_eq!(counted(1, "file"), "1 file");
+    }
+
+    #[test]
+    fn quotes_within_quotes_are_escaped() {
+        assert_eq!(path(Path::new("it's")), "'it\\'s'");
+        assert_eq!(path(Path::new("a b")), "'a b'");
+        assert_eq!(path(Path::new("")), "''");
+    }
+
+    #[test]
+    fn sizes_are_read_in_powers_of_1024() {
+        assert_eq!(parse_size("0"), Some(0));
+        assert_eq!(parse_size("16M"), Some(16 << 20));
+        assert_eq!(parse_size("2t"), Some(2 << 40));
+        for wrong in ["", "K", "+1K", "-1", "1.5G", "1KiB", "1 K", "99999999T", "ß"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_rfc_3339_in_utc() {
+        assert_eq!(rfc3339(0, 0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(1795140000, 500_000_000), "2026-11-20T02:00:00.5Z");
+        assert_eq!(rfc3339(-1, 0), "1969-12-31T23:59:59Z");
+        assert_eq!(rfc3339(i64::MAX, 0), format!("@{}", i64::MAX));
+        assert_eq!(rfc3339(-99_999_999_999, 0), "@-99999999999");
+    }
+
+    #[test]
+    fn durations_are_as_precise_as_they_are_long() {
+        assert_eq!(duration(0.254), "0.25 s");
+        assert_eq!(duration(12.34), "12.3 s");
+        assert_eq!(duration(59.99), "1 min 0 s");
+        assert_eq!(duration(9000.0), "2 h 30 min");
+    }
+}
