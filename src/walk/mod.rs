@@ -1,0 +1,276 @@
+//! Walks trees in parallel and hands what visitors make of them over in the order of the manifest.
+//!
+//! Directories are opened by descriptor, each from its parent, never through a link; see `frontier` for the order and
+//! the bound on memory, `names` for the listing of one directory, `sources` for what is walked. What is done with the
+//! entries is the [`Visitor`]'s.
+
+mod frontier;
+mod names;
+mod sources;
+
+pub use names::{Name, Names};
+pub use sources::Sources;
+
+use crate::error::{Error, Result};
+use crate::status::Status;
+use frontier::{Frontier, Task};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use sources::Node;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many entries are handed over at once: a directory of a million is many batches.
+pub const BATCH: usize = 512;
+
+/// What is done with the directories and entries of a walk. Called from many threads at once.
+pub trait Visitor: Sync {
+    /// What is kept for a directory until all in it has been begun.
+    type Place: Send + Sync;
+    /// What a visit yields. The outputs reach the sink in the order of the walk: a directory, its entries by name, its
+    /// subdirectories by name.
+    type Output: Send;
+
+    /// A directory has been opened. `None` leaves it out.
+    fn enter(
+        &self,
+        directory: &Directory<()>,
+        parent: Option<&Directory<Self::Place>>,
+    ) -> Result<Option<(Self::Place, Self::Output)>>;
+
+    /// Some of its entries that are no directories, in the order of their names.
+    fn batch(
+        &self,
+        directory: &Directory<Self::Place>,
+        names: &mut dyn Iterator<Item = Name<'_>>,
+    ) -> Result<Self::Output>;
+
+    /// All its entries have been visited and all its subdirectories entered.
+    fn leave(&self, directory: &Directory<Self::Place>) -> Result<()>;
+
+    /// A directory could not be listed to its end, or a source was not found in it.
+    fn incomplete(&self, error: Error);
+
+    /// A directory could not be opened. What is known of it may be kept.
+    fn unreadable(
+        &self,
+        parent: Option<&Directory<Self::Place>>,
+        path: &[u8],
+        error: Error,
+    ) -> Result<Option<Self::Output>>;
+}
+
+/// A directory that is being visited.
+#[derive(Debug)]
+pub struct Directory<P> {
+    /// It itself, open.
+    pub fd: OwnedFd,
+    /// Its absolute path without the leading slash; empty for the root.
+    pub path: Vec<u8>,
+    /// Its status when it was opened.
+    pub status: Status,
+    /// Only on the way to a source.
+    pub scaffold: bool,
+    /// The visitor's part.
+    pub place: P,
+}
+
+impl<P> Directory<P> {
+    /// The path of an entry.
+    pub fn join(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = self.path.clone();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        path
+    }
+
+    /// Its last component.
+    pub fn name(&self) -> &[u8] {
+        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+
+    fn with<Q>(self, place: Q) -> Directory<Q> {
+        Directory { fd: self.fd, path: self.path, status: self.status, scaffold: self.scaffold, place }
+    }
+}
+
+/// The path with its leading slash, for messages and for people.
+pub fn absolute(path: &[u8]) -> PathBuf {
+    let mut absolute = PathBuf::from("/");
+    absolute.push(OsStr::from_bytes(path));
+    absolute
+}
+
+/// Walks `sources` with `threads` threads. `sink` gets the outputs in order, from one thread at a time.
+///
+/// Memory: the names of the directories that are being visited, and the outputs of at most [`frontier`]'s bound of tasks.
+///
+/// # Errors
+/// The first that the visitor or the sink returned; what they can live with they keep to themselves.
+pub fn walk<V: Visitor>(
+    sources: &Sources,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
+    let walk = Walk { visitor, frontier: Frontier::new(threads), sink: Mutex::new(sink), failure: Mutex::new(None) };
+    walk.frontier.begin(sources.root());
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|n| format!("walk-{n}"))
+        .build()
+        .map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?;
+    pool.broadcast(|_| walk.work());
+    match walk.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+struct Walk<'a, V: Visitor, S> {
+    visitor: &'a V,
+    frontier: Frontier<Open<V::Place>, V::Output>,
+    sink: Mutex<S>,
+    failure: Mutex<Option<Error>>,
+}
+
+/// An open directory with what is still to be begun in it.
+struct Open<P> {
+    directory: Directory<P>,
+    names: Names,
+    /// What of it is wanted; `None`: all.
+    only: Option<Arc<Node>>,
+    /// Batches and subdirectories that have not been visited or entered yet.
+    pending: AtomicUsize,
+}
+
+impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
+    fn work(&self) {
+        while let Some((slot, task)) = self.frontier.next() {
+            let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
+            if let Err(error) = result {
+                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                self.frontier.stop();
+            }
+        }
+    }
+
+    fn run(&self, slot: frontier::Slot, task: Task<Open<V::Place>>) -> Result<Vec<V::Output>> {
+        match task {
+            Task::Root(node) => self.directory(slot, None, b"", (!node.whole).then(|| Arc::new(node))),
+            Task::Batch(open, number) => {
+                let output = self.batch(&open, number)?;
+                self.settle(&open)?;
+                Ok(vec![output])
+            }
+            Task::Directory(parent, number) => {
+                let name = parent.names.directory(number);
+                let only = parent.only.as_ref().map(|node| node.child(name.bytes));
+                let only = only.flatten().filter(|node| !node.whole).cloned();
+                let output = self.directory(slot, Some(&parent), name.bytes, only);
+                self.settle(&parent)?;
+                output
+            }
+        }
+    }
+
+    /// Opens, lists and enters a directory, and visits its entries if they are few.
+    fn directory(
+        &self,
+        slot: frontier::Slot,
+        parent: Option<&Open<V::Place>>,
+        name: &[u8],
+        only: Option<Arc<Node>>,
+    ) -> Result<Vec<V::Output>> {
+        let above = parent.map(|parent| &parent.directory);
+        let path = above.map_or_else(Vec::new, |parent| parent.join(name));
+        let directory = match open(above, name, path.clone(), only.is_some()) {
+            Ok(directory) => directory,
+            Err(errno) => {
+                let error = Error::io("open the directory", absolute(&path), errno);
+                return Ok(Vec::from_iter(self.visitor.unreadable(above, &path, error)?));
+            }
+        };
+        let Some((place, header)) = self.visitor.enter(&directory, above)? else {
+            return Ok(Vec::new());
+        };
+        let mut outputs = vec![header];
+        let (names, cut) = match &only {
+            Some(node) => node.names(&directory.fd),
+            None => Names::list(&directory.fd),
+        };
+        if let Some(cause) = cut {
+            let error = Error::io("list the directory", absolute(&path), cause);
+            self.visitor.incomplete(error);
+        }
+        let batches = names.batches();
+        let pending = AtomicUsize::new(batches + names.directories());
+        let open = Arc::new(Open { directory: directory.with(place), names, only, pending });
+        let inline = batches == 1;
+        self.frontier.expand(slot, &open, if inline { 1 } else { 0 }, batches, open.names.directories());
+        if inline {
+            outputs.push(self.batch(&open, 0)?);
+            self.settle(&open)?;
+        } else if batches + open.names.directories() == 0 {
+            self.visitor.leave(&open.directory)?;
+        }
+        Ok(outputs)
+    }
+
+    fn batch(&self, open: &Open<V::Place>, number: usize) -> Result<V::Output> {
+        self.visitor.batch(&open.directory, &mut open.names.batch(number))
+    }
+
+    /// One part of a directory has been begun or done; the last one leaves it.
+    fn settle(&self, open: &Open<V::Place>) -> Result<()> {
+        match open.pending.fetch_sub(1, Ordering::AcqRel) {
+            1 => self.visitor.leave(&open.directory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts outputs in their place in the order, and passes on what is first in it.
+    fn deliver(&self, slot: frontier::Slot, outputs: Vec<V::Output>) -> Result<()> {
+        self.frontier.done(slot, outputs);
+        // Whoever holds the sink looks again after letting it go, so nothing is left lying.
+        while self.frontier.has_ready() {
+            let Ok(mut sink) = self.sink.try_lock() else { return Ok(()) };
+            while let Some(outputs) = self.frontier.take_ready() {
+                outputs.into_iter().try_for_each(&mut *sink)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open<P>(
+    parent: Option<&Directory<P>>,
+    name: &[u8],
+    path: Vec<u8>,
+    scaffold: bool,
+) -> rustix::io::Result<Directory<()>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |flags| match parent {
+        Some(parent) => rustix::fs::openat(&parent.fd, name, flags, Mode::empty()),
+        None => rustix::fs::open(c"/", flags, Mode::empty()),
+    };
+    let fd = match open(flags | OFlags::RDONLY | OFlags::NOATIME) {
+        // Only the owner may leave the access time alone.
+        Err(Errno::PERM) => open(flags | OFlags::RDONLY),
+        // A directory on the way needs only to be passed through.
+        Err(Errno::ACCESS) if scaffold => open(flags | OFlags::PATH),
+        result => result,
+    };
+    let fd = match fd {
+        Err(Errno::ACCESS) if scaffold => open(flags | OFlags::PATH),
+        result => result,
+    }?;
+    let status = Status::of(&fd)?;
+    Ok(Directory { fd, path, status, scaffold, place: () })
+}

@@ -1,0 +1,111 @@
+//! What is walked: the sources, and the directories on the way to them from the root.
+
+use super::Names;
+use crate::error::{Error, Result};
+use crate::status::Status;
+use rustix::fs::FileType;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Sources by their absolute, resolved paths; one inside another is part of it.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    paths: Vec<PathBuf>,
+    root: Node,
+}
+
+/// A component on the way to a source, or a source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// All below it is wanted.
+    pub(super) whole: bool,
+    children: BTreeMap<Vec<u8>, Arc<Node>>,
+}
+
+impl Sources {
+    /// Resolves what the user named. Links in a named path are followed, as the user sees them; none below it is.
+    ///
+    /// # Errors
+    /// A source that is not there: a mistyped or unmounted one must not make a snapshot that looks complete.
+    pub fn resolve(named: &[PathBuf]) -> Result<Sources> {
+        let mut paths = Vec::new();
+        for path in named {
+            let resolved = path.canonicalize().map_err(|cause| {
+                Error::io("find the source", path, cause)
+                    .hint("nothing was done; name a file or directory that is there")
+            })?;
+            paths.push(resolved);
+        }
+        paths.sort();
+        paths.dedup();
+        let mut root = Node::default();
+        for path in &paths {
+            root.add(&components(path));
+        }
+        Ok(Sources { paths, root })
+    }
+
+    /// The resolved paths, sorted, without duplicates.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    pub(super) fn root(&self) -> Node {
+        self.root.clone()
+    }
+}
+
+fn components(path: &Path) -> Vec<Vec<u8>> {
+    let names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    names.filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+impl Node {
+    fn add(&mut self, components: &[Vec<u8>]) {
+        if self.whole {
+            return;
+        }
+        match components.split_first() {
+            None => *self = Node { whole: true, children: BTreeMap::new() },
+            Some((first, rest)) => Arc::make_mut(self.children.entry(first.clone()).or_default()).add(rest),
+        }
+    }
+
+    pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<Node>> {
+        self.children.get(name)
+    }
+
+    /// The wanted names in the directory `fd`.
+    pub(super) fn names(&self, fd: &OwnedFd) -> (Names, Option<io::Error>) {
+        let mut names = Names::default();
+        let mut missing = None;
+        for name in self.children.keys() {
+            match Status::at(fd, name) {
+                Ok(status) => names.push(name, status.file_type() == FileType::Directory),
+                Err(error) => missing = Some(error.into()),
+            }
+        }
+        names.sort();
+        (names, missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_inside_another_is_part_of_it() {
+        let mut root = Node::default();
+        for path in ["/a/b/c", "/a/b", "/x"] {
+            root.add(&components(Path::new(path)));
+        }
+        let b = root.child(b"a").and_then(|a| a.child(b"b")).unwrap();
+        assert!(b.whole && b.children.is_empty());
+        assert!(!root.whole && root.child(b"x").unwrap().whole);
+    }
+}
