@@ -1,0 +1,150 @@
+//! A block in memory: its bytes unpacked, checked once from end to end, and where its directories begin.
+
+use super::order::{self, compare_tails, shared_length};
+use super::wire::Record;
+use std::cmp::Ordering;
+
+/// An unpacked block.
+#[derive(Debug)]
+pub(super) struct Block {
+    raw: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// Where a directory begins in a block. The first mark is at the block's beginning.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    /// Offset of its record.
+    pub(super) record: u32,
+    /// Whether that record only says that entries go on from the block before.
+    pub(super) continued: bool,
+    shared: u32,
+    suffix: (u32, u32),
+}
+
+impl Block {
+    /// Takes the bytes of a block. Checks every record's form, the names, and the order; else says what is wrong.
+    pub(super) fn parse(raw: Vec<u8>) -> Result<Block, &'static str> {
+        let length = u32::try_from(raw.len()).map_err(|_| "it is too large")?;
+        let mut marks = Vec::new();
+        let (mut path, mut before) = (Vec::new(), Vec::new());
+        let mut last_name: Option<&[u8]> = None;
+        let mut rest = &raw[..];
+        while !rest.is_empty() {
+            let record = length - rest.len() as u32;
+            let (value, after) = Record::take_from(rest).ok_or("a record of it is malformed")?;
+            rest = after;
+            match value {
+                Record::Directory { shared, suffix, .. } => {
+                    let shared_length = shared as usize;
+                    std::mem::swap(&mut path, &mut before);
+                    path.clear();
+                    path.extend_from_slice(before.get(..shared_length).ok_or("a directory's path is malformed")?);
+                    path.extend_from_slice(suffix);
+                    if marks.is_empty() && !order::is_path(&path) {
+                        return Err("a directory's path is none");
+                    }
+                    if !marks.is_empty() {
+                        if order::shared_length(&before, &path) != shared_length {
+                            return Err("a directory's path is malformed");
+                        }
+                        order::may_follow(Some(&before), &path, shared_length)?;
+                    }
+                    let start = offset_of(&raw, suffix);
+                    marks.push(Mark { record, continued: false, shared, suffix: (start, start + suffix.len() as u32) });
+                    last_name = None;
+                }
+                Record::Continued(full) => {
+                    if !marks.is_empty() {
+                        return Err("a directory goes on in its middle");
+                    }
+                    if !order::is_path(full) {
+                        return Err("a directory's path is none");
+                    }
+                    let start = offset_of(&raw, full);
+                    marks.push(Mark { record, continued: true, shared: 0, suffix: (start, start + full.len() as u32) });
+                    path.extend_from_slice(full);
+                }
+                Record::Entry { name, .. } => {
+                    if marks.is_empty() || !order::is_name(name) {
+                        return Err("an entry of it has no name or no directory");
+                    }
+                    if last_name.is_some_and(|last| last >= name) {
+                        return Err("its entries are out of order");
+                    }
+                    last_name = Some(name);
+                }
+            }
+        }
+        Ok(Block { raw, marks })
+    }
+
+    /// The record at an offset, and the offset behind it; `None` at the end. The block was checked when it was made.
+    pub(super) fn record(&self, at: u32) -> Option<(Record<'_>, u32)> {
+        let rest = self.raw.get(at as usize..).filter(|rest| !rest.is_empty())?;
+        let (record, after) = Record::take_from(rest)?;
+        Some((record, (self.raw.len() - after.len()) as u32))
+    }
+
+    /// A mark by its number.
+    pub(super) fn mark(&self, number: usize) -> Option<Mark> {
+        self.marks.get(number).copied()
+    }
+
+    /// The path of the directory at a mark.
+    pub(super) fn path(&self, number: usize) -> Vec<u8> {
+        let mut path = Vec::new();
+        for mark in self.marks.iter().take(number + 1) {
+            path.truncate(mark.shared as usize);
+            path.extend_from_slice(self.suffix(mark));
+        }
+        path
+    }
+
+    /// Whether the first record is the one an index names: a directory, or (with a name) an entry of it.
+    pub(super) fn begins_with(&self, (path, name): (&[u8], &[u8])) -> bool {
+        let Some(first) = self.mark(0) else { return false };
+        if self.suffix(&first) != path || first.continued == name.is_empty() {
+            return false;
+        }
+        let second = || self.record(self.record(0)?.1);
+        name.is_empty() || matches!(second(), Some((Record::Entry { name: found, .. }, _)) if found == name)
+    }
+
+    /// The first directory here that is `path` or comes after it, and whether it is `path`; the number of marks if there
+    /// is none. Looks at no byte of a path twice, so that deep trees cost no more than flat ones.
+    pub(super) fn find(&self, path: &[u8]) -> (usize, bool) {
+        // How many first bytes `path` shares with the directory at the mark before, which is smaller.
+        let mut matched = 0;
+        for (number, mark) in self.marks.iter().enumerate() {
+            let shared = mark.shared as usize;
+            match shared.cmp(&matched) {
+                // It shares more with the one before than that does with `path`: it is smaller for the same reason.
+                Ordering::Greater => continue,
+                // It became greater than the one before at a byte where that still equalled `path`.
+                Ordering::Less => return (number, false),
+                Ordering::Equal => {
+                    let (suffix, wanted) = (self.suffix(mark), &path[matched..]);
+                    let common = shared_length(suffix, wanted);
+                    if common == suffix.len() && common == wanted.len() {
+                        return (number, true);
+                    }
+                    if compare_tails(suffix, wanted, common) == Ordering::Greater {
+                        return (number, false);
+                    }
+                    matched += common;
+                }
+            }
+        }
+        (self.marks.len(), false)
+    }
+
+    fn suffix(&self, mark: &Mark) -> &[u8] {
+        &self.raw[mark.suffix.0 as usize..mark.suffix.1 as usize]
+    }
+}
+
+/// Where a part of `whole` begins in it.
+fn offset_of(whole: &[u8], part: &[u8]) -> u32 {
+    (part.as_ptr() as usize - whole.as_ptr() as usize) as u32
+}

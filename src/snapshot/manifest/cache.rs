@@ -1,0 +1,39 @@
+//! The blocks that were used last, shared by the threads that walk a tree beside its manifest.
+
+use super::block::Block;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A bounded set of unpacked blocks; the one that was not used for longest goes first.
+#[derive(Debug)]
+pub(super) struct Cache {
+    /// Most recently used last. So few that a scan is faster than a table.
+    blocks: Mutex<Vec<(usize, Arc<Block>)>>,
+    capacity: usize,
+}
+
+impl Cache {
+    /// A cache of at most `capacity` blocks.
+    pub(super) fn new(capacity: usize) -> Cache {
+        Cache { blocks: Mutex::new(Vec::new()), capacity: capacity.max(1) }
+    }
+
+    /// A block, if it is here.
+    pub(super) fn get(&self, number: usize) -> Option<Arc<Block>> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = blocks.iter().rposition(|(n, _)| *n == number)?;
+        blocks[place..].rotate_left(1);
+        blocks.last().map(|(_, block)| Arc::clone(block))
+    }
+
+    /// Keeps a block.
+    pub(super) fn put(&self, number: usize, block: &Arc<Block>) {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        if blocks.iter().any(|(n, _)| *n == number) {
+            return; // Two threads unpacked it at once.
+        }
+        if blocks.len() >= self.capacity {
+            blocks.remove(0);
+        }
+        blocks.push((number, Arc::clone(block)));
+    }
+}

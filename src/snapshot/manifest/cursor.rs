@@ -1,0 +1,126 @@
+//! One directory of a manifest and its entries, for the merge with the live tree.
+
+use super::block::Block;
+use super::reader::Reader;
+use super::record::{Directory, Entry};
+use super::wire::Record;
+use crate::error::Result;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A directory's record and a place among its entries. Holds one block, however large the directory is.
+pub struct DirectoryCursor<'r> {
+    reader: &'r Reader,
+    directory: Directory,
+    number: usize,
+    block: Arc<Block>,
+    position: u32,
+    /// Read already, but not yet asked for.
+    ahead: Option<Entry>,
+}
+
+impl<'r> DirectoryCursor<'r> {
+    pub(super) fn open(reader: &'r Reader, path: &[u8]) -> Result<Option<Self>> {
+        if reader.index().len() == 0 {
+            return Ok(None);
+        }
+        let number = reader.index().find(path, b"");
+        let block = reader.block(number)?;
+        let (mark, true) = block.find(path) else { return Ok(None) };
+        let Some(mark) = block.mark(mark).filter(|mark| !mark.continued) else { return Ok(None) };
+        let Some((Record::Directory { scaffold, meta, .. }, position)) = block.record(mark.record) else {
+            return Ok(None);
+        };
+        let directory = Directory { path: path.to_vec(), scaffold, meta: meta.into_owned() };
+        Ok(Some(DirectoryCursor { reader, directory, number, block, position, ahead: None }))
+    }
+
+    /// The directory's own record.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The next entry without taking it.
+    pub fn peek(&mut self) -> Result<Option<&Entry>> {
+        if self.ahead.is_none() {
+            self.ahead = self.read()?;
+        }
+        Ok(self.ahead.as_ref())
+    }
+
+    /// Takes the next entry.
+    pub fn advance(&mut self) -> Result<Option<Entry>> {
+        match self.ahead.take() {
+            Some(entry) => Ok(Some(entry)),
+            None => self.read(),
+        }
+    }
+
+    /// Takes the entry of this name, if there is one, and passes over those before it. Names must be asked for in rising
+    /// order: an earlier one is never found.
+    pub fn seek(&mut self, name: &[u8]) -> Result<Option<Entry>> {
+        self.seek_with(name, |_| {})
+    }
+
+    /// [`seek`](Self::seek) that hands over each entry it passes: those that the other side of a merge does not have.
+    pub fn seek_with(&mut self, name: &[u8], mut passed: impl FnMut(Entry)) -> Result<Option<Entry>> {
+        while let Some(entry) = self.advance()? {
+            match entry.name.as_slice().cmp(name) {
+                Ordering::Less => passed(entry),
+                Ordering::Equal => return Ok(Some(entry)),
+                Ordering::Greater => {
+                    self.ahead = Some(entry);
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes over everything before a name, without reading the blocks between.
+    pub fn jump(&mut self, name: &[u8]) -> Result<()> {
+        let number = self.reader.index().find(&self.directory.path, name);
+        if number > self.number {
+            self.enter(number)?;
+        }
+        while let Some(entry) = self.peek()? {
+            if entry.name.as_slice() >= name {
+                break;
+            }
+            self.ahead = None;
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, number: usize) -> Result<()> {
+        self.block = self.reader.block(number)?;
+        self.number = number;
+        self.ahead = None;
+        // Behind the record that says in which directory we are.
+        self.position = self.block.record(0).map_or(u32::MAX, |(_, after)| after);
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Option<Entry>> {
+        loop {
+            match self.block.record(self.position) {
+                Some((Record::Entry { name, meta, body }, after)) => {
+                    self.position = after;
+                    let entry = Entry { name: name.to_vec(), meta: meta.into_owned(), body: body.into_owned() };
+                    return Ok(Some(entry));
+                }
+                Some(_) => return Ok(None),
+                None => {}
+            }
+            let next = self.number + 1;
+            if next >= self.reader.index().len() {
+                return Ok(None);
+            }
+            let (path, name) = self.reader.index().key(next);
+            if name.is_empty() || path != self.directory.path {
+                return Ok(None);
+            }
+            self.enter(next)?;
+        }
+    }
+}

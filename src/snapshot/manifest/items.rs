@@ -1,0 +1,92 @@
+//! The records of a manifest as a stream.
+
+use super::block::Block;
+use super::reader::Reader;
+use super::record::{Directory, Entry, Item};
+use super::wire::Record;
+use crate::error::Result;
+
+/// Iterator over the records, in their order. A block is unpacked when its turn comes.
+///
+/// A damaged block gives one error, and the stream goes on behind it: the next record may then be an entry of a directory
+/// whose own record was lost, and [`directory`](Self::directory) tells which.
+pub struct Items<'r> {
+    reader: &'r Reader,
+    block: Option<Block>,
+    next_block: usize,
+    position: u32,
+    path: Vec<u8>,
+    /// Begin here once the first block is unpacked.
+    start: Option<Vec<u8>>,
+}
+
+impl<'r> Items<'r> {
+    pub(super) fn all(reader: &'r Reader) -> Self {
+        Items { reader, block: None, next_block: 0, position: 0, path: Vec::new(), start: None }
+    }
+
+    pub(super) fn from(reader: &'r Reader, directory: &[u8]) -> Self {
+        let next_block = reader.index().find(directory, b"");
+        Items { reader, block: None, next_block, position: 0, path: Vec::new(), start: Some(directory.to_vec()) }
+    }
+
+    /// The path of the directory that the record given last is, or lies in.
+    pub fn directory(&self) -> &[u8] {
+        &self.path
+    }
+
+    fn load_next(&mut self) -> Result<()> {
+        let number = self.next_block;
+        self.next_block += 1;
+        self.position = 0;
+        self.block = None;
+        let start = self.start.take();
+        let block = self.reader.load(number)?;
+        if let Some(start) = start {
+            let (mark, _) = block.find(&start);
+            self.position = block.mark(mark).map_or(u32::MAX, |mark| mark.record);
+            if mark > 0 {
+                self.path = block.path(mark - 1);
+            }
+        }
+        self.block = Some(block);
+        Ok(())
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let record = self.block.as_ref().and_then(|block| block.record(self.position));
+            let Some((record, after)) = record else {
+                if self.next_block >= self.reader.index().len() {
+                    self.block = None;
+                    return None;
+                }
+                match self.load_next() {
+                    Ok(()) => continue,
+                    Err(error) => return Some(Err(error)),
+                }
+            };
+            self.position = after;
+            match record {
+                Record::Continued(path) => {
+                    self.path.clear();
+                    self.path.extend_from_slice(path);
+                }
+                Record::Directory { shared, suffix, scaffold, meta } => {
+                    self.path.truncate(shared as usize);
+                    self.path.extend_from_slice(suffix);
+                    let path = self.path.clone();
+                    return Some(Ok(Item::Directory(Directory { path, scaffold, meta: meta.into_owned() })));
+                }
+                Record::Entry { name, meta, body } => {
+                    let entry = Entry { name: name.to_vec(), meta: meta.into_owned(), body: body.into_owned() };
+                    return Some(Ok(Item::Entry(entry)));
+                }
+            }
+        }
+    }
+}

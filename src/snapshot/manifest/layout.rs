@@ -1,0 +1,137 @@
+//! The fixed parts of a manifest: its beginning and its footer. `docs/format.md` has the same as tables.
+
+use crate::error::{Error, ErrorKind};
+use std::io;
+use std::path::Path;
+
+/// The first eight bytes of every manifest.
+const MAGIC: [u8; 8] = *b"pleachMF";
+/// The last eight bytes of every manifest.
+const END_MAGIC: [u8; 8] = *b"FMhcaelp";
+/// The version that this program writes, and the only one it reads.
+pub const VERSION: u32 = 1;
+/// Magic, version, the version's complement, the header's length.
+pub(super) const PREFIX_LENGTH: usize = 20;
+/// The footer's length.
+pub(super) const FOOTER_LENGTH: usize = 112;
+/// How many bytes of records make a block; the directory path at its beginning does not count.
+pub(super) const BLOCK_TARGET: usize = 64 * 1024;
+
+/// A BLAKE3 digest.
+pub(super) type Digest = [u8; 32];
+
+/// The error for a manifest whose `part` is not what was written.
+pub(super) fn damage(part: impl std::fmt::Display, path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Damage, format!("read the {part} of the manifest"))
+        .at(path)
+        .because(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// The bytes before the header.
+pub(super) fn prefix(header_length: u32) -> [u8; PREFIX_LENGTH] {
+    let mut out = [0; PREFIX_LENGTH];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&(!VERSION).to_le_bytes());
+    out[16..].copy_from_slice(&header_length.to_le_bytes());
+    out
+}
+
+/// Reads the bytes before the header: the header's length.
+pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<u32, Error> {
+    if bytes[..8] != MAGIC {
+        return Err(damage("beginning", path, "it is not a manifest's"));
+    }
+    let (version, complement) = (u32_at(bytes, 8), u32_at(bytes, 12));
+    if version != !complement {
+        return Err(damage("beginning", path, "its version contradicts itself"));
+    }
+    if version != VERSION {
+        return Err(Error::failed(format!(
+            "read version {version} of the manifest format, only version {VERSION}, in"
+        ))
+        .at(path)
+        .hint("a newer pleach wrote it; use that one"));
+    }
+    Ok(u32_at(bytes, 16))
+}
+
+/// Where the parts behind the blocks are, and the digests of what no block's digest covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) index_offset: u64,
+    pub(super) index_length: u64,
+    pub(super) totals_offset: u64,
+    pub(super) totals_length: u64,
+    pub(super) blocks: u64,
+    pub(super) index_digest: Digest,
+}
+
+impl Footer {
+    /// The digest over all that is neither a block nor the index: beginning with header, totals, the footer's own fields.
+    fn digest(fields: &[u8], beginning: &[u8], totals: &[u8]) -> Digest {
+        *blake3::Hasher::new().update(beginning).update(totals).update(fields).finalize().as_bytes()
+    }
+
+    /// The footer as it stands in the file.
+    pub(super) fn encode(&self, beginning: &[u8], totals: &[u8]) -> [u8; FOOTER_LENGTH] {
+        let mut out = [0; FOOTER_LENGTH];
+        let numbers = [self.index_offset, self.index_length, self.totals_offset, self.totals_length, self.blocks];
+        for (place, number) in out.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        out[40..72].copy_from_slice(&self.index_digest);
+        let digest = Self::digest(&out[..72], beginning, totals);
+        out[72..104].copy_from_slice(&digest);
+        out[104..].copy_from_slice(&END_MAGIC);
+        out
+    }
+
+    /// Reads a footer of a file of `length` bytes whose header ends at `beginning_length`. Its digest is [`Self::check`]ed
+    /// once the totals are read.
+    pub(super) fn parse(
+        bytes: &[u8; FOOTER_LENGTH],
+        beginning_length: u64,
+        length: u64,
+        path: &Path,
+    ) -> Result<Footer, Error> {
+        if bytes[104..] != END_MAGIC {
+            return Err(damage("end", path, "the file is cut short or was overwritten"));
+        }
+        let number = |at: usize| u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32;
+        let mut index_digest = [0; 32];
+        index_digest.copy_from_slice(&bytes[40..72]);
+        let footer = Footer {
+            index_offset: number(0),
+            index_length: number(8),
+            totals_offset: number(16),
+            totals_length: number(24),
+            blocks: number(32),
+            index_digest,
+        };
+        let fits = footer.index_offset >= beginning_length
+            && footer.index_offset.checked_add(footer.index_length) == Some(footer.totals_offset)
+            && footer.totals_offset.checked_add(footer.totals_length) == Some(length - FOOTER_LENGTH as u64)
+            && footer.blocks <= footer.index_length;
+        if fits { Ok(footer) } else { Err(damage("end", path, "its offsets do not fit the file")) }
+    }
+
+    /// Compares the digest over beginning, totals and footer.
+    pub(super) fn check(
+        bytes: &[u8; FOOTER_LENGTH],
+        beginning: &[u8],
+        totals: &[u8],
+        path: &Path,
+    ) -> Result<(), Error> {
+        if bytes[72..104] == Self::digest(&bytes[..72], beginning, totals) {
+            return Ok(());
+        }
+        Err(damage("header, totals or end", path, "their checksum is wrong"))
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}

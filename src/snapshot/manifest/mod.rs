@@ -1,0 +1,27 @@
+//! The manifest of a snapshot: what the tree cannot keep, sorted and streamed. `docs/format.md` describes its layout.
+//!
+//! [`Writer`] takes the records in their order; [`Reader`] gives them back as a stream ([`Items`]) or a directory at a
+//! time ([`DirectoryCursor`]). Neither holds more than a few blocks and the index.
+
+mod block;
+mod cache;
+mod cursor;
+mod index;
+mod items;
+mod layout;
+mod order;
+mod reader;
+mod record;
+mod wire;
+mod writer;
+
+pub use cursor::DirectoryCursor;
+pub use items::Items;
+pub use layout::VERSION;
+pub use order::compare_paths;
+pub use reader::{Reader, Summary};
+pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Stored, Time, Totals};
+pub use writer::Writer;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Reads a manifest: checks its ends and its index when it is opened, and each block when it is used.
+
+use super::block::Block;
+use super::cache::Cache;
+use super::cursor::DirectoryCursor;
+use super::index::Index;
+use super::items::Items;
+use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
+use super::record::{Header, Totals};
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a manifest says of itself without its records: read and checked in three small reads, whatever its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Which snapshot it is.
+    pub header: Header,
+    /// Its sums.
+    pub totals: Totals,
+}
+
+/// A manifest, open for many threads at once. Memory: the index (about 100 bytes for each 64 KiB of records) and a
+/// bounded number of unpacked blocks.
+pub struct Reader {
+    file: File,
+    path: PathBuf,
+    summary: Summary,
+    index: Index,
+    cache: Cache,
+    unpackers: Mutex<Vec<zstd::bulk::Decompressor<'static>>>,
+}
+
+impl Summary {
+    /// Reads the summary of a manifest; `path` is for messages.
+    ///
+    /// # Errors
+    /// Kind `Damage` if anything of it is not what was written; the index and the blocks are not looked at.
+    pub fn read(file: &File, path: &Path) -> Result<Summary> {
+        Ok(Self::read_with_footer(file, path)?.0)
+    }
+
+    fn read_with_footer(file: &File, path: &Path) -> Result<(Summary, Footer, u64)> {
+        let io = |cause| Error::io("read", path, cause);
+        let length = file.metadata().map_err(io)?.len();
+        if length < (PREFIX_LENGTH + FOOTER_LENGTH) as u64 {
+            return Err(damage("end", path, "the file is cut short"));
+        }
+        let mut prefix = [0; PREFIX_LENGTH];
+        file.read_exact_at(&mut prefix, 0).map_err(io)?;
+        let header_length = layout::parse_prefix(&prefix, path)?;
+        let mut footer_bytes = [0; FOOTER_LENGTH];
+        file.read_exact_at(&mut footer_bytes, length - FOOTER_LENGTH as u64).map_err(io)?;
+        let start = PREFIX_LENGTH as u64 + u64::from(header_length);
+        let footer = Footer::parse(&footer_bytes, start, length, path)?;
+        let mut beginning = vec![0; start as usize];
+        file.read_exact_at(&mut beginning, 0).map_err(io)?;
+        let mut totals = vec![0; footer.totals_length as usize];
+        file.read_exact_at(&mut totals, footer.totals_offset).map_err(io)?;
+        Footer::check(&footer_bytes, &beginning, &totals, path)?;
+        let header =
+            postcard::from_bytes(&beginning[PREFIX_LENGTH..]).map_err(|_| damage("header", path, "it is malformed"))?;
+        let totals = postcard::from_bytes(&totals).map_err(|_| damage("totals", path, "they are malformed"))?;
+        Ok((Summary { header, totals }, footer, start))
+    }
+}
+
+impl Reader {
+    /// Opens a manifest.
+    pub fn open(path: &Path) -> Result<Reader> {
+        Self::from_file(File::open(path).map_err(|cause| Error::io("open", path, cause))?, path)
+    }
+
+    /// Reads a manifest from a file that is open already; `path` is for messages.
+    ///
+    /// # Errors
+    /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are not what was written.
+    pub fn from_file(file: File, path: &Path) -> Result<Reader> {
+        let (summary, footer, start) = Summary::read_with_footer(&file, path)?;
+        let mut bytes = vec![0; footer.index_length as usize];
+        file.read_exact_at(&mut bytes, footer.index_offset).map_err(|cause| Error::io("read", path, cause))?;
+        if *blake3::hash(&bytes).as_bytes() != footer.index_digest {
+            return Err(damage("index", path, "its checksum is wrong"));
+        }
+        let index = Index::parse(&bytes, footer.blocks, start, footer.index_offset)
+            .ok_or_else(|| damage("index", path, "it contradicts itself"))?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cache = Cache::new(4 * threads.max(8));
+        Ok(Reader { file, path: path.to_path_buf(), summary, index, cache, unpackers: Mutex::default() })
+    }
+
+    /// Which snapshot it is.
+    pub fn header(&self) -> &Header {
+        &self.summary.header
+    }
+
+    /// Its sums.
+    pub fn totals(&self) -> &Totals {
+        &self.summary.totals
+    }
+
+    /// The path it was opened with.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> usize {
+        self.index.len()
+    }
+
+    /// All records in their order.
+    pub fn items(&self) -> Items<'_> {
+        Items::all(self)
+    }
+
+    /// The records from that of a directory on, or from the first directory behind where it would be.
+    pub fn items_from(&self, directory: &[u8]) -> Items<'_> {
+        Items::from(self, directory)
+    }
+
+    /// A directory and its entries, if the snapshot has it.
+    pub fn directory(&self, path: &[u8]) -> Result<Option<DirectoryCursor<'_>>> {
+        DirectoryCursor::open(self, path)
+    }
+
+    /// A directory and its entries from a name on: a way to share out a huge directory among threads.
+    pub fn entries_from(&self, path: &[u8], first_name: &[u8]) -> Result<Option<DirectoryCursor<'_>>> {
+        let Some(mut cursor) = self.directory(path)? else { return Ok(None) };
+        cursor.jump(first_name)?;
+        Ok(Some(cursor))
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// A block through the cache.
+    pub(super) fn block(&self, number: usize) -> Result<Arc<Block>> {
+        if let Some(block) = self.cache.get(number) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.load(number)?);
+        self.cache.put(number, &block);
+        Ok(block)
+    }
+
+    /// A block from the file, checked.
+    pub(super) fn load(&self, number: usize) -> Result<Block> {
+        let place = self.index.place(number);
+        let part = || format!("block {} of {}", number + 1, self.index.len());
+        let mut stored = vec![0; place.stored as usize];
+        self.file
+            .read_exact_at(&mut stored, place.offset)
+            .map_err(|cause| Error::io(format!("read the {} of", part()), &self.path, cause))?;
+        if *blake3::hash(&stored).as_bytes() != place.digest {
+            return Err(damage(part(), &self.path, "its checksum is wrong"));
+        }
+        let free = self.unpackers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut unpacker = match free {
+            Some(unpacker) => unpacker,
+            None => zstd::bulk::Decompressor::new()
+                .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
+        };
+        let raw = unpacker.decompress(&stored, place.raw as usize);
+        self.unpackers.lock().unwrap_or_else(PoisonError::into_inner).push(unpacker);
+        let raw = raw
+            .ok()
+            .filter(|raw| raw.len() == place.raw as usize)
+            .ok_or_else(|| damage(part(), &self.path, "it cannot be unpacked"))?;
+        let block = Block::parse(raw).map_err(|why| damage(part(), &self.path, why))?;
+        if !block.begins_with(self.index.key(number)) {
+            return Err(damage(part(), &self.path, "it is not the one that the index names"));
+        }
+        Ok(block)
+    }
+}

@@ -1,0 +1,162 @@
+//! The records of a manifest. Their order of fields is the format: `docs/format.md` describes it, a frozen sample under
+//! `tests/` guards it.
+//!
+//! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
+
+pub use crate::status::Time;
+use serde::{Deserialize, Serialize};
+
+/// The first record: which snapshot this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The snapshot's name, also its directory's.
+    pub name: String,
+    /// When it was begun; files with a ctime at or after it count as changed next time.
+    pub created: Time,
+    /// The program and version that wrote it.
+    pub program: String,
+    /// The machine's name.
+    pub host: String,
+    /// The absolute paths that were asked for, in order, without duplicates.
+    pub sources: Vec<serde_bytes::ByteBuf>,
+    /// The tags given by the user.
+    pub tags: Vec<String>,
+    /// The snapshot it was compared with.
+    pub parent: Option<String>,
+}
+
+/// One record of the stream.
+///
+/// A directory comes before its entries, and they come before its subdirectories. Directories are in the order of their
+/// paths, compared component by component as bytes; entries in the order of their names as bytes. Subdirectories are
+/// records of their own and no entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Item {
+    /// A directory begins.
+    Directory(Directory),
+    /// An entry of the directory that began last.
+    Entry(Entry),
+}
+
+/// A directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// The absolute path without its leading slash; empty for the root.
+    #[serde(with = "serde_bytes")]
+    pub path: Vec<u8>,
+    /// Only on the way to a source: of its entries nothing was taken but what leads there.
+    pub scaffold: bool,
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+/// Anything but a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The last component of its path.
+    #[serde(with = "serde_bytes")]
+    pub name: Vec<u8>,
+    /// Its metadata.
+    pub meta: Meta,
+    /// What it is, and what it holds.
+    pub body: Body,
+}
+
+/// Metadata of the source at the time of the snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Type and permission bits as in `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+    /// Birth, where the filesystem tells it.
+    pub btime: Option<Time>,
+    /// `st_dev` of the source.
+    pub dev: u64,
+    /// Inode number in the source.
+    pub ino: u64,
+    /// Number of hard links in the source.
+    pub nlink: u64,
+    /// Whether the source has extended attributes or ACLs.
+    pub has_xattrs: bool,
+    /// Those extended attributes (ACLs among them) that the snapshot's own tree could not take: name, value.
+    pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+    /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
+    pub kept_here: bool,
+}
+
+/// What an entry is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Body {
+    /// A regular file.
+    File(FileBody),
+    /// A symbolic link and where it points.
+    Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// A character or block device (the mode tells which): major, minor.
+    Device(u32, u32),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// A regular file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileBody {
+    /// Apparent size in bytes.
+    pub size: u64,
+    /// Of them, bytes in holes and in ranges that were never written.
+    pub holes: u64,
+    /// BLAKE3 of the content, where it was asked for.
+    pub hash: Option<[u8; 32]>,
+    /// How the content came into the snapshot.
+    pub stored: Stored,
+    /// It changed while it was read, each time it was tried: the content may be a mixture.
+    pub changed: bool,
+}
+
+/// How a file's content came into a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stored {
+    /// It shares extents with the source or an earlier snapshot.
+    Cloned,
+    /// It was written anew.
+    Copied,
+    /// So small that the filesystem keeps it beside its metadata, where nothing can be shared.
+    Inline,
+}
+
+/// The sums of a snapshot, at the manifest's end so that a listing need not read the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Regular files, each name of a hard link counted.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Devices, named pipes, sockets.
+    pub others: u64,
+    /// Apparent size of the files, hard links once.
+    pub bytes: u64,
+    /// Bytes that were written anew for it: copied or inline.
+    pub written_bytes: u64,
+    /// Entries that were left out or kept with a reservation.
+    pub errors: u64,
+}
+
+impl Entry {
+    /// The file's part, if it is a regular file.
+    pub fn file(&self) -> Option<&FileBody> {
+        match &self.body {
+            Body::File(file) => Some(file),
+            _ => None,
+        }
+    }
+}

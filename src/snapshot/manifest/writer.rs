@@ -1,0 +1,218 @@
+//! Writes a manifest: records in their order become compressed blocks, then an index, the totals and the footer.
+
+use super::index::IndexRecord;
+use super::layout::{self, BLOCK_TARGET, Digest, Footer};
+use super::order;
+use super::record::{Directory, Entry, Header, Item, Totals};
+use super::wire::{self, Record};
+use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// zstd's level: 1 makes manifests a few percent larger and nothing else faster.
+const LEVEL: i32 = 3;
+
+/// A manifest in the making. Memory: one block, and about 100 bytes of index a block.
+pub struct Writer {
+    out: BufWriter<File>,
+    path: PathBuf,
+    beginning: Vec<u8>,
+    offset: u64,
+    compressor: zstd::bulk::Compressor<'static>,
+    compressed: Vec<u8>,
+    block: OpenBlock,
+    index: Vec<u8>,
+    index_path: Vec<u8>,
+    blocks: u64,
+    directory: Option<Vec<u8>>,
+    last_name: Option<Vec<u8>>,
+}
+
+/// The block that is being filled.
+#[derive(Default)]
+struct OpenBlock {
+    raw: Vec<u8>,
+    /// How many of its bytes are the path at its beginning.
+    leading: usize,
+    /// The directory its first record lies in, and that record's name if it is an entry.
+    key: (Vec<u8>, Option<Vec<u8>>),
+}
+
+impl Writer {
+    /// Begins a manifest in an empty file; `path` is for messages.
+    pub fn create(file: File, path: &Path, header: &Header) -> Result<Writer> {
+        let mut encoded = Vec::new();
+        wire::encode(header, &mut encoded)?;
+        let length = u32::try_from(encoded.len()).map_err(|_| Error::failed("encode the header of the manifest"))?;
+        let mut beginning = layout::prefix(length).to_vec();
+        beginning.extend_from_slice(&encoded);
+        let compressor =
+            zstd::bulk::Compressor::new(LEVEL).map_err(|cause| Error::io("set up compression for", path, cause))?;
+        let mut writer = Writer {
+            out: BufWriter::with_capacity(256 * 1024, file),
+            path: path.to_path_buf(),
+            offset: 0,
+            compressor,
+            compressed: Vec::new(),
+            block: OpenBlock::default(),
+            index: Vec::new(),
+            index_path: Vec::new(),
+            blocks: 0,
+            directory: None,
+            last_name: None,
+            beginning,
+        };
+        let beginning = std::mem::take(&mut writer.beginning);
+        writer.write(&beginning)?;
+        writer.beginning = beginning;
+        Ok(writer)
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// A record out of order, an entry before any directory, a directory whose parent was not pushed (the root need not
+    /// be), a name that cannot be a file's: mistakes of the caller. And what writing can fail with.
+    pub fn push(&mut self, item: &Item) -> Result<()> {
+        match item {
+            Item::Directory(directory) => self.push_directory(directory),
+            Item::Entry(entry) => self.push_entry(entry),
+        }
+    }
+
+    /// [`push`](Self::push) for a directory.
+    pub fn push_directory(&mut self, directory: &Directory) -> Result<()> {
+        let path = &directory.path;
+        let before = self.directory.as_deref();
+        let shared = before.map_or(0, |before| order::shared_length(before, path));
+        order::may_follow(before, path, shared).map_err(|why| self.misuse(path, why))?;
+        self.cut_if_full()?;
+        let shared = if self.block.raw.is_empty() {
+            self.block.key = (path.clone(), None);
+            self.block.leading = path.len();
+            0
+        } else {
+            shared
+        };
+        let record = Record::Directory {
+            shared: shared as u32,
+            suffix: &path[shared..],
+            scaffold: directory.scaffold,
+            meta: Cow::Borrowed(&directory.meta),
+        };
+        record.append_to(&mut self.block.raw)?;
+        self.last_name = None;
+        let kept = self.directory.get_or_insert_default();
+        let common = order::shared_length(kept, path);
+        kept.truncate(common);
+        kept.extend_from_slice(&path[common..]);
+        Ok(())
+    }
+
+    /// [`push`](Self::push) for an entry.
+    pub fn push_entry(&mut self, entry: &Entry) -> Result<()> {
+        let Some(directory) = self.directory.as_deref() else {
+            return Err(self.misuse(&entry.name, "an entry comes before any directory"));
+        };
+        if !order::is_name(&entry.name) {
+            return Err(self.misuse(&entry.name, "an entry's name is none"));
+        }
+        if self.last_name.as_ref().is_some_and(|last| *last >= entry.name) {
+            return Err(self.misuse(&entry.name, "entries are out of order or there twice"));
+        }
+        if self.block.is_full() {
+            let directory = directory.to_vec();
+            self.cut()?;
+            Record::Continued(&directory).append_to(&mut self.block.raw)?;
+            self.block.leading = self.block.raw.len();
+            self.block.key = (directory, Some(entry.name.clone()));
+        }
+        Record::entry(entry).append_to(&mut self.block.raw)?;
+        let last = self.last_name.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(&entry.name);
+        Ok(())
+    }
+
+    /// Ends the manifest and syncs it to the disk.
+    pub fn finish(mut self, totals: &Totals) -> Result<File> {
+        self.cut()?;
+        let mut encoded = Vec::new();
+        wire::encode(totals, &mut encoded)?;
+        let index = std::mem::take(&mut self.index);
+        let footer = Footer {
+            index_offset: self.offset,
+            index_length: index.len() as u64,
+            totals_offset: self.offset + index.len() as u64,
+            totals_length: encoded.len() as u64,
+            blocks: self.blocks,
+            index_digest: *blake3::hash(&index).as_bytes(),
+        };
+        let footer = footer.encode(&self.beginning, &encoded);
+        self.write(&index)?;
+        self.write(&encoded)?;
+        self.write(&footer)?;
+        let file = self.out.into_inner().map_err(|error| Error::io("write", &self.path, error.into_error()))?;
+        file.sync_all().map_err(|cause| Error::io("sync", &self.path, cause))?;
+        Ok(file)
+    }
+
+    fn cut_if_full(&mut self) -> Result<()> {
+        if self.block.is_full() { self.cut() } else { Ok(()) }
+    }
+
+    /// Writes the present block out and begins an empty one.
+    fn cut(&mut self) -> Result<()> {
+        if self.block.raw.is_empty() {
+            return Ok(());
+        }
+        self.compressed.clear();
+        self.compressed.reserve(zstd::zstd_safe::compress_bound(self.block.raw.len()));
+        self.compressor
+            .compress_to_buffer(&self.block.raw, &mut self.compressed)
+            .map_err(|cause| Error::io("compress a block of", &self.path, cause))?;
+        let compressed = std::mem::take(&mut self.compressed);
+        let digest: Digest = *blake3::hash(&compressed).as_bytes();
+        self.write(&compressed)?;
+        let (directory, name) = &self.block.key;
+        let shared = order::shared_length(&self.index_path, directory);
+        let too_large = |_| Error::io("write", &self.path, io::Error::from(io::ErrorKind::FileTooLarge));
+        let record = IndexRecord {
+            stored: u32::try_from(compressed.len()).map_err(too_large)?,
+            raw: u32::try_from(self.block.raw.len()).map_err(too_large)?,
+            digest,
+            shared: shared as u32,
+            suffix: &directory[shared..],
+            name: name.as_deref().unwrap_or_default(),
+        };
+        wire::encode(&record, &mut self.index)?;
+        self.index_path.truncate(shared);
+        self.index_path.extend_from_slice(&directory[shared..]);
+        self.blocks += 1;
+        self.compressed = compressed;
+        self.block.raw.clear();
+        self.block.leading = 0;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|cause| Error::io("write", &self.path, cause))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn misuse(&self, path: &[u8], why: &str) -> Error {
+        let path = crate::text::path(Path::new(OsStr::from_bytes(path)));
+        Error::io(format!("put {path} into"), &self.path, io::Error::new(io::ErrorKind::InvalidInput, why))
+    }
+}
+
+impl OpenBlock {
+    fn is_full(&self) -> bool {
+        self.raw.len() - self.leading.min(self.raw.len()) >= BLOCK_TARGET
+    }
+}

@@ -1,0 +1,324 @@
+//! Deletes trees in parallel: whatever is in a trash directory, of any depth, without following a link.
+//!
+//! There is no recursion: a directory's subdirectories are renamed up into the trash before it is removed. So it needs no
+//! memory for depth, and a killed run leaves a trash that the next one empties as any other.
+
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
+use rayon::prelude::*;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// How many entries of the trash are dealt out at once.
+const BATCH: usize = 4096;
+
+/// How a trash is emptied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How many threads; by default those of the pool that calls.
+    pub threads: Option<usize>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Directories.
+    pub dirs: u64,
+    /// Everything else.
+    pub files: u64,
+    /// Entries that could not be deleted and are still there; each was told to the monitor.
+    pub errors: u64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+}
+
+/// Deletes all that is in the directory `trash`, which must be on one filesystem; `path` is for messages.
+///
+/// # Errors
+/// If the trash cannot be read, or the run is cancelled. What cannot be deleted is counted and told to the monitor.
+pub fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let started = Instant::now();
+    let run = Run {
+        trash,
+        path,
+        monitor,
+        fresh: FreshNames::new(),
+        dirs: AtomicU64::new(0),
+        files: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
+    };
+    let mut stuck = HashSet::new();
+    let mut work = || loop {
+        let batch = run.batch(&stuck)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        stuck.par_extend(batch.into_par_iter().filter(|name| !run.delete(name)));
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+    };
+    match options.threads {
+        Some(threads) => rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|_| Error::failed("start the threads that empty").at(path))?
+            .install(work)?,
+        None => work()?,
+    }
+    Ok(Stats {
+        dirs: run.dirs.into_inner(),
+        files: run.files.into_inner(),
+        errors: run.errors.into_inner(),
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+struct Run<'a> {
+    trash: BorrowedFd<'a>,
+    path: &'a Path,
+    monitor: &'a dyn Monitor,
+    fresh: FreshNames,
+    dirs: AtomicU64,
+    files: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Run<'_> {
+    /// Some of what is in the trash, but nothing that could not be deleted before.
+    fn batch(&self, stuck: &HashSet<CString>) -> Result<Vec<CString>> {
+        let failed = |errno| Error::io("read the directory", self.path, errno);
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(self.trash).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if !is_dot(name) && !stuck.contains(name) {
+                names.push(name.to_owned());
+                if names.len() == BATCH {
+                    break;
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Deletes an entry of the trash. Subdirectories it may have are entries of the trash then.
+    fn delete(&self, name: &CStr) -> bool {
+        if self.monitor.is_cancelled() {
+            return true; // Not stuck: the run ends here.
+        }
+        let path = self.path.join(OsStr::from_bytes(name.to_bytes()));
+        match fs::unlinkat(self.trash, name, AtFlags::empty()) {
+            Ok(()) => return self.count(&self.files),
+            Err(Errno::NOENT) => return true,
+            Err(Errno::ISDIR) => {}
+            // POSIX lets a filesystem say so of directories, Linux of immutable files.
+            Err(Errno::PERM) if is_dir(self.trash, name) => {}
+            Err(errno) => return self.fail("delete", path, errno),
+        }
+        match self.empty_directory(name, &path) {
+            Ok(()) => self.count(&self.dirs),
+            Err(errno) => self.fail("delete", path, errno),
+        }
+    }
+
+    fn empty_directory(&self, name: &CStr, path: &Path) -> rustix::io::Result<()> {
+        match fs::unlinkat(self.trash, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            done => return done,
+        }
+        let dir = open_for_deletion(self.trash, name)?;
+        loop {
+            let (mut gone, mut failed) = (0_u64, 0_u64);
+            for entry in fs::Dir::read_from(&dir)? {
+                let entry = entry?;
+                if is_dot(entry.file_name()) {
+                    continue;
+                }
+                match self.take_out(dir.as_fd(), entry.file_name(), entry.file_type()) {
+                    Ok(()) => gone += 1,
+                    Err(errno) => {
+                        failed += 1;
+                        self.fail("delete", path.join(OsStr::from_bytes(entry.file_name().to_bytes())), errno);
+                    }
+                }
+            }
+            match fs::unlinkat(self.trash, name, AtFlags::REMOVEDIR) {
+                // A listing may miss entries while others are being removed: look again.
+                Err(Errno::NOTEMPTY | Errno::EXIST) if gone > 0 && failed == 0 => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Takes an entry out of a directory: a file is deleted, a directory renamed into the trash.
+    fn take_out(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> rustix::io::Result<()> {
+        if kind != FileType::Directory {
+            match fs::unlinkat(dir, name, AtFlags::empty()) {
+                Ok(()) => {
+                    self.count(&self.files);
+                    return Ok(());
+                }
+                Err(Errno::NOENT) => return Ok(()),
+                Err(Errno::ISDIR) => {}
+                Err(Errno::PERM) if kind == FileType::Unknown && is_dir(dir, name) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        // Most directories of a tree are leaves with little in them, but an empty one need not be moved.
+        match fs::unlinkat(dir, name, AtFlags::REMOVEDIR) {
+            Ok(()) => {
+                self.count(&self.dirs);
+                return Ok(());
+            }
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        match self.fresh.rename(dir, name.to_bytes(), self.trash) {
+            Err(Errno::ACCESS) => {
+                // Moving a directory changes its `..`, so its owner must be allowed to write it.
+                allow_all(dir, name)?;
+                self.fresh.rename(dir, name.to_bytes(), self.trash)
+            }
+            done => done,
+        }
+    }
+
+    fn count(&self, counter: &AtomicU64) -> bool {
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.monitor.advance(Amount { files: 1, bytes: 0 });
+        true
+    }
+
+    fn fail(&self, action: &str, path: PathBuf, errno: Errno) -> bool {
+        // A directory that keeps an entry was told about with that entry.
+        if !matches!(errno, Errno::NOTEMPTY | Errno::EXIST) {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+            let error = Error::io(action, path, errno);
+            let immutable = errno == Errno::PERM && rustix::process::geteuid().is_root();
+            self.monitor.problem(&if immutable { error.hint("it may be immutable: see lsattr(1)") } else { error });
+        }
+        false
+    }
+}
+
+/// Opens a directory so that its entries can be taken out.
+fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let open = || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        fs::openat(parent, name, flags, Mode::empty())
+    };
+    if !rustix::process::geteuid().is_root() {
+        allow_all(parent, name)?;
+    }
+    open()
+}
+
+/// Gives the owner all rights to a directory, and never to what a link points at.
+pub(crate) fn allow_all(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = fs::openat(parent, name, flags, Mode::empty())?;
+    // fchmod(2) does not take a descriptor of this kind; its name under /proc does not pass through a link either.
+    fs::chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::RWXU)
+}
+
+fn is_dir(parent: BorrowedFd<'_>, name: &CStr) -> bool {
+    fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+fn is_dot(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}
+
+/// Names for entries of a trash that nothing has yet.
+#[derive(Debug)]
+pub(crate) struct FreshNames {
+    /// This process at this moment: names of an earlier run are rarely tried.
+    prefix: String,
+    next: AtomicU64,
+}
+
+impl FreshNames {
+    pub(crate) fn new() -> FreshNames {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+        FreshNames { prefix: format!("{:x}.{now:x}", std::process::id()), next: AtomicU64::new(0) }
+    }
+
+    /// Renames an entry into `trash` under a name that is free there.
+    pub(crate) fn rename(&self, from: BorrowedFd<'_>, name: &[u8], trash: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        loop {
+            let fresh = format!("{}.{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
+            match fs::renameat_with(from, name, trash, fresh.as_str(), RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::{Recording, Silent};
+    use std::os::unix::fs::symlink;
+
+    fn run(trash: &Path, monitor: &dyn Monitor) -> Stats {
+        let dir = std::fs::File::open(trash).unwrap();
+        empty(dir.as_fd(), trash, &Options { threads: Some(2) }, monitor).unwrap()
+    }
+
+    #[test]
+    fn trees_of_any_depth_are_deleted_and_links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let trash = dir.path().join("trash");
+        let outside = dir.path().join("outside");
+        std::fs::create_dir_all(outside.join("kept")).unwrap();
+        std::fs::create_dir_all(trash.join("wide")).unwrap();
+        for i in 0..200 {
+            std::fs::create_dir_all(trash.join(format!("wide/{i}/x/y"))).unwrap();
+            std::fs::write(trash.join(format!("wide/{i}/file")), "x").unwrap();
+        }
+        symlink(&outside, trash.join("link")).unwrap();
+        symlink(&outside, trash.join("wide/link")).unwrap();
+        // Deeper than PATH_MAX.
+        let mut deep: OwnedFd = std::fs::File::open(&trash).unwrap().into();
+        let name = "d".repeat(200);
+        for _ in 0..60 {
+            fs::mkdirat(&deep, &name, Mode::RWXU).unwrap();
+            deep = fs::openat(&deep, &name, OFlags::RDONLY, Mode::empty()).unwrap();
+        }
+        let stats = run(&trash, &Silent);
+        assert_eq!((stats.dirs, stats.files, stats.errors), (1 + 600 + 60, 202, 0));
+        assert_eq!(std::fs::read_dir(&trash).unwrap().count(), 0);
+        assert!(outside.join("kept").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_deleted_is_named_once_and_the_rest_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let trash = dir.path().join("trash");
+        std::fs::create_dir_all(trash.join("a/b")).unwrap();
+        std::fs::write(trash.join("a/b/fixed"), "x").unwrap();
+        std::fs::write(trash.join("a/b/free"), "x").unwrap();
+        let chattr = |flag| std::process::Command::new("chattr").arg(flag).arg(trash.join("a/b/fixed")).status();
+        if !chattr("+i").is_ok_and(|status| status.success()) {
+            return; // Not root, or no such flag here.
+        }
+        let monitor = Recording::default();
+        let stats = run(&trash, &monitor);
+        let find = |dir: &Path| std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+        let left = find(&find(&trash));
+        let _ = std::process::Command::new("chattr").arg("-i").arg(&left).status();
+        assert!(left.ends_with("fixed"), "{left:?}");
+        assert_eq!((stats.dirs, stats.files, stats.errors), (1, 1, 1));
+        assert_eq!(monitor.problems.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! Makes repositories, and tells them from other directories.
+
+use super::{CONTROL, Dir, FORMAT, unusable};
+use crate::error::{Error, Result};
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// What the file `format` says before the version.
+const SENTENCE: &str = "pleach repository, format ";
+/// What making a repository may have left in the control directory before it wrote `format`, its last act.
+const PARTS: [&str; 5] = ["format.new", "lock", "manifests", "partial", "trash"];
+
+/// What a directory is to us.
+pub(super) enum Found {
+    /// A repository, perhaps of another format.
+    Repository,
+    /// One whose making was interrupted.
+    HalfMade,
+    /// Nothing is in it (`lost+found`, which mkfs makes, apart).
+    Empty,
+    /// Someone else's.
+    Foreign,
+}
+
+/// Tells what a directory is, and changes nothing.
+pub(super) fn look(root: &Dir) -> Result<Found> {
+    if root.has_dir(CONTROL)? {
+        let control = root.dir(CONTROL)?;
+        if control.stat("format")?.is_some() {
+            return Ok(Found::Repository);
+        }
+        let ours = control.names()?.iter().all(|name| PARTS.iter().any(|part| part.as_bytes() == name));
+        return Ok(if ours && is_empty(root)? { Found::HalfMade } else { Found::Foreign });
+    }
+    Ok(if is_empty(root)? { Found::Empty } else { Found::Foreign })
+}
+
+fn is_empty(root: &Dir) -> Result<bool> {
+    let mut others = 0_u64;
+    root.for_each(|name, _| {
+        let ours = name.to_bytes() == CONTROL.as_bytes() || name.to_bytes() == b"lost+found";
+        others += u64::from(!ours);
+        Ok(())
+    })?;
+    Ok(others == 0)
+}
+
+/// Makes the directory of a repository. Its parent must be there: if that is missing, more likely a disk is not mounted.
+pub(super) fn make_root(path: &Path) -> Result<Dir> {
+    match fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => {
+            let error = Error::io("make the repository", path, errno);
+            let no_parent = errno == Errno::NOENT;
+            return Err(if no_parent {
+                error.hint("its parent directory is missing: is the disk mounted?")
+            } else {
+                error
+            });
+        }
+    }
+    Dir::open(path).map_err(|errno| unusable(path, errno))
+}
+
+/// Makes an empty directory, or what an interrupted run made of one, a repository.
+pub(super) fn make(root: &Dir) -> Result<()> {
+    root.make_private()?;
+    let control = root.make_dir(CONTROL)?;
+    control.make_private()?;
+    for part in ["manifests", "partial", "trash"] {
+        control.make_dir(part)?.make_private()?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    control.file("lock", flags, Mode::RUSR | Mode::WUSR)?;
+    let mut file = control.file("format.new", flags | OFlags::TRUNC, Mode::RUSR | Mode::WUSR)?;
+    writeln!(file, "{SENTENCE}{FORMAT}")
+        .and_then(|()| file.sync_all())
+        .map_err(|cause| Error::io("write", control.join("format.new"), cause))?;
+    fs::renameat(&control, "format.new", &control, "format")
+        .map_err(|errno| Error::io("write", control.join("format"), errno))?;
+    control.sync()?;
+    root.sync()?;
+    // The directory's own name, where we may: a parent may be one that we cannot open.
+    if let Some(Ok(parent)) = root.path().parent().map(Dir::open) {
+        let _ = parent.sync();
+    }
+    Ok(())
+}
+
+/// Refuses every format but ours.
+pub(super) fn check_format(control: &Dir) -> Result<()> {
+    let path = control.join("format");
+    let repository = control.path().parent().unwrap_or(control.path());
+    let mut text = String::new();
+    control
+        .file("format", OFlags::RDONLY, Mode::empty())?
+        .take(4096)
+        .read_to_string(&mut text)
+        .map_err(|cause| Error::io("read", &path, cause))?;
+    let version = text.trim_end().strip_prefix(SENTENCE).and_then(|version| version.parse::<u32>().ok());
+    match version {
+        Some(FORMAT) => Ok(()),
+        Some(other) => Err(Error::failed(format!("use format {other}, only format {FORMAT}, of the repository"))
+            .at(repository)
+            .hint("another version of pleach made it; use that one")),
+        None => Err(Error::failed("read the format of the repository")
+            .at(path)
+            .because(io::Error::new(io::ErrorKind::InvalidData, "it is not what pleach writes there"))),
+    }
+}

@@ -1,0 +1,39 @@
+//! The repository's lock.
+
+use super::Dir;
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+
+/// The right to change a repository, until it is dropped. flock(2): the kernel takes it back when the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(control: &Dir) -> Result<Lock> {
+        let mut file = control.file("lock", OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(Self::held(control, file)),
+            Err(errno) => return Err(Error::io("lock", control.join("lock"), errno)),
+        }
+        // Only for the message that another run gives; nobody relies on it.
+        let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+        Ok(Lock { _file: file })
+    }
+
+    fn held(control: &Dir, file: File) -> Error {
+        let mut text = String::new();
+        let _ = file.take(32).read_to_string(&mut text);
+        let holder = match text.trim().parse::<u32>() {
+            Ok(process) => format!("process {process} works on it; wait until it ends"),
+            Err(_) => "another run works on it; wait until it ends".to_string(),
+        };
+        let repository = control.path().parent().unwrap_or(control.path());
+        Error::new(ErrorKind::Locked, "lock the repository").at(repository).hint(holder)
+    }
+}

@@ -1,0 +1,51 @@
+//! What a snapshot may be called.
+
+use super::LATEST;
+use crate::error::{Error, Result};
+use crate::text;
+use std::ffi::OsStr;
+
+/// The longest name that the filesystems have, in bytes.
+const LONGEST: usize = 255;
+
+/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, and shown on terminals.
+///
+/// # Errors
+/// Kind `Usage`, with the rule that was broken.
+pub fn check_name(name: &str) -> Result<()> {
+    let rule = if name.is_empty() {
+        "it is empty"
+    } else if name.starts_with('.') {
+        "it begins with a dot"
+    } else if name.starts_with('-') {
+        "it begins with a hyphen, like an option"
+    } else if name.contains('/') {
+        "it has a slash"
+    } else if name.chars().any(char::is_control) {
+        "it has a control character"
+    } else if name.len() > LONGEST {
+        "it is longer than 255 bytes"
+    } else if name == LATEST {
+        "that is the name of the link to the newest"
+    } else if name == "lost+found" {
+        "filesystems use it"
+    } else {
+        return Ok(());
+    };
+    Err(Error::usage(format!("call a snapshot '{}': {rule}", text::escape(OsStr::new(name)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_printable_component_that_hides_nothing() {
+        for name in ["2026-11-20T020000Z", "before upgrade", "ä", &"x".repeat(255)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", ".x", "-x", "a/b", "a\nb", "latest", "lost+found", &"x".repeat(256)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How a snapshot comes to be there at once: it is built aside, synced, and renamed into its place.
+
+use super::dir::os;
+use super::{Dir, LATEST, Repository, check_name};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::Time;
+use crate::snapshot::remove::{self, FreshNames};
+use rustix::fs::{self, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+/// A snapshot in the making, in `.pleach/partial/NAME`.
+#[derive(Debug)]
+pub struct Staging {
+    /// The root of the tree to be filled.
+    pub tree: OwnedFd,
+    /// A directory for what the making needs and the snapshot does not: first names of hard links.
+    pub links: OwnedFd,
+    /// Where the manifest is to be; there is no file yet.
+    pub manifest: PathBuf,
+    name: String,
+    dir: Dir,
+}
+
+impl Staging {
+    /// The snapshot's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes the manifest's file.
+    pub fn create_manifest(&self) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        self.dir.file("manifest", flags, Mode::RUSR | Mode::WUSR)
+    }
+}
+
+/// All of this needs the repository's lock.
+impl Repository {
+    /// The name for a snapshot begun at `created`: the one that was asked for, or that moment in UTC, as
+    /// `2026-11-20T020000Z`, with a number behind it if another has it.
+    ///
+    /// # Errors
+    /// If the name that was asked for cannot be one, or is taken.
+    pub fn free_name(&self, asked: Option<&str>, created: Time) -> Result<String> {
+        if let Some(name) = asked {
+            check_name(name)?;
+            self.check_free(name)?;
+            return Ok(name.to_string());
+        }
+        let moment = jiff::Timestamp::from_second(created.seconds).unwrap_or_default();
+        let name = moment.strftime("%Y-%m-%dT%H%M%SZ").to_string();
+        let mut free = name.clone();
+        let mut number = 1_u32;
+        while self.root.stat(&free)?.is_some() {
+            number += 1;
+            free = format!("{name}-{number}");
+        }
+        Ok(free)
+    }
+
+    fn check_free(&self, name: &str) -> Result<()> {
+        if self.root.stat(name)?.is_none() {
+            return Ok(());
+        }
+        let is_snapshot = self.manifests.stat(name)?.is_some();
+        let hint = if is_snapshot { "choose another name" } else { "it is no snapshot; choose another name" };
+        Err(Error::io("make the snapshot", self.root.join(name), Errno::EXIST).hint(hint))
+    }
+
+    /// Begins a snapshot. A leftover of an earlier attempt at this name is put into the trash.
+    ///
+    /// # Errors
+    /// If the name cannot be one, or is taken.
+    pub fn begin(&self, name: &str) -> Result<Staging> {
+        check_name(name)?;
+        self.check_free(name)?;
+        // Its tree was never published, or is gone already.
+        self.manifests.unlink(name)?;
+        let partial = self.partial()?;
+        if partial.stat(name)?.is_some() {
+            self.throw_away(&partial, name.as_bytes(), &FreshNames::new())?;
+        }
+        let dir = partial.make_dir(name)?;
+        let tree = dir.make_dir("tree")?.into();
+        let links = dir.make_dir("links")?.into();
+        Ok(Staging { tree, links, manifest: dir.join("manifest"), name: name.to_string(), dir })
+    }
+
+    /// Makes a staged snapshot appear, complete and on the disk, then moves `latest` to it.
+    ///
+    /// Whatever was in its `links` directory is left in the trash for [`clear_leftovers`](Self::clear_leftovers).
+    pub fn publish(&self, staging: Staging) -> Result<()> {
+        let name = staging.name.as_str();
+        let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
+        let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
+        manifest.sync_all().map_err(|cause| Error::io("sync", &staging.manifest, cause))?;
+        fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))?;
+        // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a snapshot.
+        fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
+        self.manifests.sync()?;
+        fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
+        self.root.sync()?;
+        self.point_latest_to(name)?;
+        let partial = self.partial()?;
+        let emptied = fs::unlinkat(&staging.dir, "links", fs::AtFlags::REMOVEDIR)
+            .and_then(|()| fs::unlinkat(&partial, name, fs::AtFlags::REMOVEDIR));
+        match emptied {
+            Ok(()) => Ok(()),
+            Err(_) => self.throw_away(&partial, name.as_bytes(), &FreshNames::new()),
+        }
+    }
+
+    /// Gives a staged snapshot up and deletes it, with all else in the trash.
+    pub fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
+        self.throw_away(&self.partial()?, staging.name.as_bytes(), &FreshNames::new())?;
+        self.empty_trash(threads, monitor).map(|_| ())
+    }
+
+    /// Deletes all that is in the trash.
+    pub fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<remove::Stats> {
+        let trash = self.trash()?;
+        remove::empty(trash.as_fd(), trash.path(), &remove::Options { threads: Some(threads) }, monitor)
+    }
+
+    /// Moves the link `latest`; also after a removal. On the disk when it returns.
+    pub fn point_latest_to(&self, name: &str) -> Result<()> {
+        let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
+        self.control.unlink("latest.new")?;
+        fs::symlinkat(name, &self.control, "latest.new").map_err(failed)?;
+        fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?;
+        self.root.sync()
+    }
+
+    /// Removes what killed or failed runs left: staged snapshots, manifests without a tree, the trash. Not to be called
+    /// between [`begin`](Self::begin) and [`publish`](Self::publish).
+    pub fn clear_leftovers(&self, threads: usize, monitor: &dyn Monitor) -> Result<remove::Stats> {
+        let partial = self.partial()?;
+        let fresh = FreshNames::new();
+        for name in partial.names()? {
+            self.throw_away(&partial, &name, &fresh)?;
+        }
+        for name in self.manifests.names()? {
+            if !self.root.has_dir(os(&name))? {
+                self.manifests.unlink(os(&name))?;
+            }
+        }
+        self.empty_trash(threads, monitor)
+    }
+
+    fn throw_away(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+        fresh
+            .rename(from.as_fd(), name, self.trash()?.as_fd())
+            .map(|_| ())
+            .map_err(|errno| Error::io("put into the trash", from.join(os(name)), errno))
+    }
+}
