@@ -1,0 +1,290 @@
+//! Regular files: cloned from the source where that works, else from the last snapshot, else copied.
+//!
+//! Most files take the fast path, in three steps over a group: open and look at the sources (device waits, many threads at
+//! once), create and clone (few threads at once), then check that nothing was written meanwhile, and hash. What does not
+//! fit takes the thorough path, one file at a time, with its retries.
+//!
+//! An unchanged file on the snapshot's own filesystem is cloned from the source and not from the last snapshot: its inode
+//! has just been read, so the last snapshot's need not be; and the snapshot shares with the file that lives on, so pruning
+//! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
+//! and after, on the open file.
+
+use super::fill::{Source, is_fatal};
+use super::links::Brought;
+use super::seen::Seen;
+use super::staged::Staged;
+use super::stats::Stats;
+use super::tree::{Place, Tree};
+use crate::copy::CopyError;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::metadata;
+use crate::monitor::Change;
+use crate::snapshot::manifest::{Body, Entry};
+use crate::status::Status;
+use crate::walk::Directory;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How many files go through the steps together: this many sources are open a thread.
+pub(super) const GROUP: usize = 64;
+
+/// How often a file that changes while it is read is read again.
+const ATTEMPTS: usize = 3;
+
+impl Tree<'_> {
+    /// Brings the regular files of a group in. The result has a place for each of the group; other types and files that
+    /// failed have none.
+    pub(super) fn files(
+        &self,
+        directory: &Directory<Place>,
+        group: &[Seen<'_>],
+        staged: &Staged,
+        part: &mut Stats,
+    ) -> Result<Vec<Option<Entry>>> {
+        let above = directory.place.destination(&directory.path)?;
+        let mut sources: Vec<Option<Source>> = Vec::with_capacity(group.len());
+        for seen in group {
+            let is_fast = self.is_fast(directory, seen, staged);
+            sources.push(if is_fast { open_seen(directory, seen).ok() } else { None });
+        }
+        let mut cloned: Vec<Option<Brought>> = Vec::with_capacity(group.len());
+        let mut failure = None;
+        if sources.iter().any(Option::is_some) {
+            staged.write(|| {
+                for (seen, source) in group.iter().zip(&sources) {
+                    let brought = source.as_ref().map(|source| self.clone_source(above, seen, source, staged));
+                    cloned.push(match brought.transpose() {
+                        // The thorough path tries what a clone refused.
+                        Ok(brought) => brought.and_then(std::result::Result::ok),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            None
+                        }
+                    });
+                }
+            });
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        cloned.resize_with(group.len(), || None);
+        let mut entries = Vec::with_capacity(group.len());
+        for ((seen, source), brought) in group.iter().zip(sources).zip(cloned) {
+            let verified = match (source, brought) {
+                (Some(source), Some(brought)) => self.verify(above, seen, &source, brought)?,
+                _ => None,
+            };
+            let brought = match verified {
+                Some(brought) => Some(brought),
+                None if seen.status.file_type() == FileType::RegularFile => {
+                    self.under_one_inode(directory, seen, staged, || self.thorough(directory, seen, staged, part))?
+                }
+                None => None,
+            };
+            entries.push(brought.map(|brought| {
+                part.add(&brought.cost);
+                brought.entry
+            }));
+        }
+        Ok(entries)
+    }
+
+    /// A single-named file that the filesystem is known to clone, or one with nothing in it.
+    fn is_fast(&self, directory: &Directory<Place>, seen: &Seen<'_>, staged: &Staged) -> bool {
+        let status = &seen.status;
+        status.file_type() == FileType::RegularFile
+            && status.nlink == 1
+            && staged.filesystem.reflink
+            && self.is_same_filesystem(status.dev, directory.fd.as_fd(), staged)
+    }
+
+    /// Hashes what is new, then asks whether the source is still as it was. `None`: it is not, and the copy is gone.
+    fn verify(
+        &self,
+        above: BorrowedFd<'_>,
+        seen: &Seen<'_>,
+        source: &Source,
+        mut brought: Brought,
+    ) -> Result<Option<Brought>> {
+        if seen.change.is_some() && self.hashes() {
+            match self.hash(source, &mut brought) {
+                Ok(()) => {}
+                Err(Errno::CANCELED) => return Err(Error::interrupted()),
+                Err(_) => {
+                    self.withdraw(above, seen.name)?;
+                    return Ok(None);
+                }
+            }
+        }
+        match Status::of(&source.fd) {
+            Ok(after) if after.is_untouched_since(&source.status) => Ok(Some(brought)),
+            _ => {
+                self.withdraw(above, seen.name)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// One file by all means: other filesystems, files that cannot be cloned or that change meanwhile.
+    fn thorough(
+        &self,
+        directory: &Directory<Place>,
+        seen: &Seen<'_>,
+        staged: &Staged,
+        part: &mut Stats,
+    ) -> Result<Option<Brought>> {
+        match self.clone_previous(directory, seen, staged)? {
+            Some(brought) => Ok(Some(brought)),
+            None => self.take_source(directory, seen, staged, part),
+        }
+    }
+
+    /// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
+    fn clone_previous(
+        &self,
+        directory: &Directory<Place>,
+        seen: &Seen<'_>,
+        staged: &Staged,
+    ) -> Result<Option<Brought>> {
+        let (None, Some(old), Some(previous)) = (seen.change, &seen.old, &directory.place.previous) else {
+            return Ok(None);
+        };
+        let Some(old_file) = old.file() else { return Ok(None) };
+        let Ok(fd) = open_regular(previous.as_fd(), seen.name) else { return Ok(None) };
+        let Ok(status) = Status::of(&fd) else { return Ok(None) };
+        if status.file_type() != FileType::RegularFile || status.size != old_file.size {
+            return Ok(None);
+        }
+        let above = directory.place.destination(&directory.path)?;
+        let mut xattrs = if old.meta.has_xattrs { metadata::xattrs(&fd).unwrap_or_default() } else { Vec::new() };
+        for (name, value) in &old.meta.kept_xattrs {
+            xattrs.retain(|(present, _)| present != name.as_ref());
+            xattrs.push((name.to_vec(), value.to_vec()));
+        }
+        // The content is the last snapshot's, the status the source's: they are equal but for the access time.
+        let source = Source { fd, status: Status { dev: status.dev, ..seen.status }, xattrs };
+        let Ok(mut brought) = self.clone_source(above, seen, &source, staged)? else { return Ok(None) };
+        brought.entry.meta.dev = seen.status.dev;
+        brought.entry.meta.has_xattrs = old.meta.has_xattrs;
+        Ok(Some(brought))
+    }
+
+    /// Clones or copies from the source, again if it changes meanwhile.
+    fn take_source(
+        &self,
+        directory: &Directory<Place>,
+        seen: &Seen<'_>,
+        staged: &Staged,
+        part: &mut Stats,
+    ) -> Result<Option<Brought>> {
+        let above = directory.place.destination(&directory.path)?;
+        for attempt in 1.. {
+            let source = match open_now(directory, seen.name) {
+                Ok(Some(source)) => source,
+                Ok(None) => return Ok(None),
+                Err(Errno::NOENT) => return Ok(None),
+                Err(errno) => {
+                    self.problem(&Error::io("open", self.path(directory, seen), errno), part);
+                    return Ok(None);
+                }
+            };
+            // What was seen by name may be older than what was opened.
+            let is_same = source.status.is_untouched_since(&seen.status);
+            let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
+            let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
+            let mut brought = match self.clone_source(above, &now, &source, staged)? {
+                Ok(mut brought) => {
+                    if changed.is_some()
+                        && self.hashes()
+                        && let Err(errno) = self.hash(&source, &mut brought)
+                    {
+                        return self.skip(directory, seen, "read", errno, part);
+                    }
+                    brought
+                }
+                Err(reason) => match self.copy_source(above, &now, &source, staged, reason) {
+                    Ok(brought) => brought,
+                    Err(CopyError::Source(Errno::CANCELED)) => return Err(Error::interrupted()),
+                    Err(CopyError::Source(errno)) => return self.skip(directory, seen, "read", errno, part),
+                    Err(CopyError::Destination(errno)) if is_fatal(errno) => {
+                        return Err(self.cannot_make(&directory.join(seen.name), errno));
+                    }
+                    Err(CopyError::Destination(errno)) => {
+                        return self.skip(directory, seen, "make in the snapshot", errno, part);
+                    }
+                },
+            };
+            if Status::of(&source.fd).is_ok_and(|after| after.is_untouched_since(&source.status)) {
+                return Ok(Some(brought));
+            }
+            if attempt == ATTEMPTS {
+                let error = Error::failed("take a quiet copy of").at(self.path(directory, seen));
+                self.problem(&error.hint("it changed each time it was read; the last try was kept and marked"), part);
+                if let Body::File(file) = &mut brought.entry.body {
+                    file.changed = true;
+                }
+                return Ok(Some(brought));
+            }
+            self.withdraw(above, seen.name)?;
+        }
+        Ok(None)
+    }
+
+    /// Adds the hash of the source to the record.
+    fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
+        let hashed = hash::file(&source.fd, source.status.size, self.monitor)?;
+        brought.cost.read_bytes += hashed.read;
+        if let Body::File(file) = &mut brought.entry.body {
+            file.hash = Some(hashed.hash);
+        }
+        Ok(())
+    }
+
+    /// Leaves a file out, and what was begun of it.
+    fn skip<T>(
+        &self,
+        directory: &Directory<Place>,
+        seen: &Seen<'_>,
+        action: &str,
+        errno: Errno,
+        part: &mut Stats,
+    ) -> Result<Option<T>> {
+        if errno == Errno::CANCELED {
+            return Err(Error::interrupted());
+        }
+        self.problem(&Error::io(action, self.path(directory, seen), errno), part);
+        self.withdraw(directory.place.destination(&directory.path)?, seen.name)?;
+        Ok(None)
+    }
+}
+
+/// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
+fn open_seen(directory: &Directory<Place>, seen: &Seen<'_>) -> rustix::io::Result<Source> {
+    let fd = open_regular(directory.fd.as_fd(), seen.name)?;
+    let has_none = seen.change.is_none() && seen.old.as_ref().is_some_and(|old| !old.meta.has_xattrs);
+    let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
+    Ok(Source { fd, status: seen.status, xattrs })
+}
+
+/// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
+fn open_now(directory: &Directory<Place>, name: &[u8]) -> rustix::io::Result<Option<Source>> {
+    let fd = open_regular(directory.fd.as_fd(), name)?;
+    let status = Status::of(&fd)?;
+    if status.file_type() != FileType::RegularFile {
+        return Ok(None);
+    }
+    let xattrs = metadata::xattrs(&fd)?;
+    Ok(Some(Source { fd, status, xattrs }))
+}
+
+/// Opens what was a regular file a moment ago: a pipe in its place would not block, a link is not followed.
+fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
+        // Only the owner may leave the access time alone.
+        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
+        result => result,
+    }
+}

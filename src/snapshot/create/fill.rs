@@ -1,0 +1,180 @@
+//! One file of the snapshot, filled from an open source: cloned, or copied with its holes.
+
+use super::links::Brought;
+use super::seen::Seen;
+use super::staged::Staged;
+use super::stats::Stats;
+use super::tree::{Tree, keep, meta_of};
+use crate::copy::{self, CloneError, CopyError, Reason, segments};
+use crate::error::Result;
+use crate::extent::ExtentFlags;
+use crate::filesystem::Kind;
+use crate::metadata::{Attributes, Refused, Xattr};
+use crate::monitor::{Amount, Change};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
+use crate::status::Status;
+use crate::sys::fiemap;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// A source that has been opened, with the status that it must still have when all is done.
+pub(super) struct Source {
+    pub(super) fd: OwnedFd,
+    pub(super) status: Status,
+    pub(super) xattrs: Vec<Xattr>,
+}
+
+impl Tree<'_> {
+    /// Creates the file and clones the source into it. Otherwise nothing stays of it, and the reason says why it must be
+    /// copied.
+    ///
+    /// # Errors
+    /// One that every further file would meet.
+    pub(super) fn clone_source(
+        &self,
+        above: BorrowedFd<'_>,
+        seen: &Seen<'_>,
+        source: &Source,
+        staged: &Staged,
+    ) -> Result<std::result::Result<Brought, Reason>> {
+        let Source { fd, status, xattrs } = source;
+        if status.size > 0
+            && let Some(reason) = staged.refusal(status.dev)
+        {
+            return Ok(Err(reason));
+        }
+        let refused = match self.try_clone(above, seen.name, source, staged) {
+            Ok((file, refused)) => {
+                let mut cost = Stats::default();
+                let body = self.cloned_body(&file, fd, seen, status, staged, &mut cost);
+                let mut meta = meta_of(status, !xattrs.is_empty());
+                keep(&mut meta, refused);
+                let entry = Entry { name: seen.name.to_vec(), meta, body: Body::File(body) };
+                return Ok(Ok(Brought { entry, cost }));
+            }
+            Err(refused) => refused,
+        };
+        self.withdraw(above, seen.name)?;
+        match refused {
+            CloneError::Copy(reason) => Ok(Err(reason)),
+            CloneError::Failed(errno) if is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
+            // Only of this file, it seems: the copy that follows meets it too, and names it, or succeeds.
+            CloneError::Failed(_) => Ok(Err(Reason::Failed)),
+        }
+    }
+
+    fn try_clone(
+        &self,
+        above: BorrowedFd<'_>,
+        name: &[u8],
+        source: &Source,
+        staged: &Staged,
+    ) -> std::result::Result<(OwnedFd, Refused), CloneError> {
+        let Source { fd, status, xattrs } = source;
+        let file = create(above, name, status.mode).map_err(CloneError::Failed)?;
+        if status.size > 0 {
+            staged.ladder.clone(fd, status.dev, &file)?;
+        }
+        let attributes = Attributes::of(status, xattrs);
+        let refused = staged.creator.finish(&file, status.mode, &attributes).map_err(CloneError::Failed)?;
+        Ok((file, refused))
+    }
+
+    /// The record of a cloned file, and its share in the counts.
+    fn cloned_body(
+        &self,
+        file: &OwnedFd,
+        source: &OwnedFd,
+        seen: &Seen<'_>,
+        status: &Status,
+        staged: &Staged,
+        cost: &mut Stats,
+    ) -> FileBody {
+        let old = seen.old.as_ref().and_then(Entry::file).filter(|_| seen.change.is_none());
+        let size = status.size;
+        let holes = match old {
+            Some(old) => old.holes,
+            None if status.allocated < size => segments::holes(source, size).unwrap_or(0),
+            None => 0,
+        };
+        let stored = match old.map(|old| old.stored) {
+            Some(stored @ (Stored::Inline | Stored::Cloned)) => stored,
+            _ if is_inline(file, size, staged) => Stored::Inline,
+            _ => Stored::Cloned,
+        };
+        let data = size.saturating_sub(holes);
+        cost.bytes = size;
+        cost.hole_bytes = holes;
+        match stored {
+            Stored::Inline => cost.inline_bytes = data,
+            _ => cost.cloned_bytes = data,
+        }
+        if matches!(seen.change, Some(Change::Content | Change::Metadata)) {
+            cost.range_shared_bytes = cost.cloned_bytes;
+        }
+        self.monitor.advance(Amount { files: 0, bytes: size });
+        FileBody { size, holes, hash: old.and_then(|old| old.hash), stored, changed: false }
+    }
+
+    /// Copies the content, holes kept.
+    pub(super) fn copy_source(
+        &self,
+        above: BorrowedFd<'_>,
+        seen: &Seen<'_>,
+        source: &Source,
+        staged: &Staged,
+        reason: Reason,
+    ) -> std::result::Result<Brought, CopyError> {
+        let status = &source.status;
+        let file = create(above, seen.name, status.mode).map_err(CopyError::Destination)?;
+        let copied = copy::copy(&source.fd, &file, status.size, self.hashes(), self.monitor)?;
+        let attributes = Attributes::of(status, &source.xattrs);
+        let refused = staged.creator.finish(&file, status.mode, &attributes).map_err(CopyError::Destination)?;
+        let mut cost = Stats {
+            bytes: copied.data + copied.holes,
+            copied_bytes: copied.data,
+            read_bytes: copied.data,
+            hole_bytes: copied.holes,
+            ..Stats::default()
+        };
+        if copied.data > 0 {
+            cost.reasons.insert(reason, copied.data);
+        }
+        let mut meta = meta_of(status, !source.xattrs.is_empty());
+        keep(&mut meta, refused);
+        let body = FileBody {
+            size: copied.data + copied.holes,
+            holes: copied.holes,
+            hash: copied.hash,
+            stored: Stored::Copied,
+            changed: false,
+        };
+        Ok(Brought { entry: Entry { name: seen.name.to_vec(), meta, body: Body::File(body) }, cost })
+    }
+
+    /// Takes a file back that was made a moment ago.
+    pub(super) fn withdraw(&self, above: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        match rustix::fs::unlinkat(above, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.cannot_make(name, errno)),
+        }
+    }
+}
+
+/// Errors that every file would meet.
+pub(super) fn is_fatal(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}
+
+fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(above, name, flags, Mode::from_bits_truncate(mode & 0o777))
+}
+
+/// Whether Btrfs keeps a cloned file beside its metadata. No other filesystem that clones does.
+fn is_inline(file: &OwnedFd, size: u64, staged: &Staged) -> bool {
+    staged.filesystem.kind == Kind::Btrfs
+        && (1..=staged.filesystem.block_size).contains(&size)
+        && matches!(fiemap::first_extent(file), Ok(Some(extent)) if extent.flags.contains(ExtentFlags::DATA_INLINE))
+}

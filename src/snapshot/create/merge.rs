@@ -1,0 +1,154 @@
+//! The sink of the walk: writes the manifest, and reads the last one in step with it to see what is gone or renamed.
+
+use super::stats::Stats;
+use super::tree::Output;
+use crate::error::Result;
+use crate::monitor::{Change, Monitor};
+use crate::snapshot::manifest::{Entry, FileBody, Item, Items, Writer, compare_paths};
+use crate::walk::absolute;
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Renamed files are recognised among at most this many new and this many gone ones: 8 MiB each.
+const RENAME_CANDIDATES: usize = 1 << 20;
+
+/// Two sorted streams: the records that come, and those of the last snapshot.
+pub(super) struct Merge<'a> {
+    writer: Option<Writer>,
+    old: Option<Items<'a>>,
+    /// The old record that has not been passed, and the directory it lies in.
+    ahead: Option<Item>,
+    ahead_directory: Vec<u8>,
+    directory: Vec<u8>,
+    /// Where the plan goes.
+    plan: Option<&'a dyn Monitor>,
+    gone: Vec<u64>,
+    come: Vec<u64>,
+    removed_files: u64,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(writer: Option<Writer>, old: Option<Items<'a>>, plan: Option<&'a dyn Monitor>) -> Result<Self> {
+        let mut merge = Merge {
+            writer,
+            old,
+            ahead: None,
+            ahead_directory: Vec::new(),
+            directory: Vec::new(),
+            plan,
+            gone: Vec::new(),
+            come: Vec::new(),
+            removed_files: 0,
+        };
+        merge.read_old()?;
+        Ok(merge)
+    }
+
+    /// Takes what a part of the walk yielded.
+    pub(super) fn push(&mut self, output: Output) -> Result<()> {
+        for (item, change) in output.items {
+            if let Item::Directory(directory) = &item {
+                self.directory.clone_from(&directory.path);
+            }
+            self.pass(Some(&item))?;
+            if let (Some(change), Some(monitor)) = (change, self.plan) {
+                monitor.planned(change, &absolute(&path_of(&self.directory, &item)));
+            }
+            if let (Some(Change::Added), Item::Entry(entry)) = (change, &item)
+                && let Some(file) = entry.file()
+                && self.come.len() < RENAME_CANDIDATES
+            {
+                self.come.push(fingerprint(entry, file));
+            }
+            if let Some(writer) = &mut self.writer {
+                writer.push(&item)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes what is left of the old stream, adds what only the streams know to `stats`, and hands the writer back.
+    pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Option<Writer>> {
+        self.pass(None)?;
+        self.gone.sort_unstable();
+        let renamed = self.come.iter().filter(|come| self.gone.binary_search(come).is_ok()).count() as u64;
+        let renamed = renamed.min(self.removed_files).min(stats.new_files);
+        stats.renamed_files = renamed;
+        stats.removed_files = self.removed_files - renamed;
+        stats.new_files -= renamed;
+        Ok(self.writer)
+    }
+
+    /// Passes the old records before `item` (all, without one): they have no counterpart. One that has goes with it.
+    fn pass(&mut self, item: Option<&Item>) -> Result<()> {
+        while let Some(old) = &self.ahead {
+            let order = match item {
+                Some(item) => compare(&self.ahead_directory, old, &self.directory, item),
+                None => Ordering::Less,
+            };
+            match order {
+                Ordering::Greater => break,
+                Ordering::Equal => {
+                    self.read_old()?;
+                    break;
+                }
+                Ordering::Less => self.removed()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn removed(&mut self) -> Result<()> {
+        if let Some(old) = &self.ahead {
+            if let Some(monitor) = self.plan {
+                monitor.planned(Change::Removed, &absolute(&path_of(&self.ahead_directory, old)));
+            }
+            if let Item::Entry(entry) = old
+                && let Some(file) = entry.file()
+            {
+                self.removed_files += 1;
+                if self.gone.len() < RENAME_CANDIDATES {
+                    self.gone.push(fingerprint(entry, file));
+                }
+            }
+        }
+        self.read_old()
+    }
+
+    fn read_old(&mut self) -> Result<()> {
+        self.ahead = match &mut self.old {
+            Some(old) => old.next().transpose()?,
+            None => None,
+        };
+        if let Some(Item::Directory(directory)) = &self.ahead {
+            self.ahead_directory.clone_from(&directory.path);
+        }
+        Ok(())
+    }
+}
+
+fn compare(directory_a: &[u8], a: &Item, directory_b: &[u8], b: &Item) -> Ordering {
+    compare_paths(directory_a, directory_b).then_with(|| name(a).cmp(name(b)))
+}
+
+/// A directory's record comes before its entries, so it compares as the empty name.
+fn name(item: &Item) -> &[u8] {
+    match item {
+        Item::Directory(_) => b"",
+        Item::Entry(entry) => &entry.name,
+    }
+}
+
+fn path_of(directory: &[u8], item: &Item) -> Vec<u8> {
+    match item {
+        Item::Directory(directory) => directory.path.clone(),
+        Item::Entry(entry) => [directory, entry.name.as_slice()].join(&b"/"[..]),
+    }
+}
+
+/// What a renaming leaves as it was (the ctime it does not).
+fn fingerprint(entry: &Entry, file: &FileBody) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (entry.meta.ino, file.size, entry.meta.mtime).hash(&mut hasher);
+    hasher.finish()
+}

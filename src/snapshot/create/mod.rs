@@ -1,0 +1,218 @@
+//! Takes a snapshot: walks the sources beside the last manifest, brings every entry into a staging tree, publishes it.
+//!
+//! `tree` is the visitor of the walk, `file` brings one regular file in, `links` keeps hard links together, `merge`
+//! writes the manifest and sees what is gone, `stats` counts.
+
+mod file;
+mod fill;
+mod links;
+mod merge;
+mod node;
+mod seen;
+mod staged;
+mod stats;
+mod tree;
+
+pub use stats::Stats;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::filesystem::Filesystem;
+use crate::monitor::{Amount, Monitor};
+use crate::snapshot::manifest::{Header, Reader, Time, Writer};
+use crate::snapshot::store::{Repository, Staging};
+use crate::status::Status;
+use crate::walk::{self, Sources};
+use merge::Merge;
+use staged::Staged;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tree::Tree;
+
+/// When the content of files is hashed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hash {
+    /// New and changed files.
+    #[default]
+    New,
+    /// Never: no data is read where clones work.
+    None,
+}
+
+/// What a snapshot is to be like.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Its name; by default the moment in UTC, as `2026-11-20T020000Z`.
+    pub name: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// When content is hashed.
+    pub hash: Hash,
+    /// How many threads; by default as many as the device's queue likes.
+    pub threads: Option<usize>,
+    /// Only tell the monitor what would be done.
+    pub dry_run: bool,
+}
+
+/// The snapshot that a new one is compared with.
+struct Previous {
+    reader: Reader,
+    tree: std::os::fd::OwnedFd,
+}
+
+/// Takes a snapshot of `sources` into the repository at `repo`.
+///
+/// # Errors
+/// Whatever makes the snapshot as a whole impossible; then none appears, and those before it stay. A single entry that
+/// cannot be taken is told to the monitor, counted in [`Stats::errors`], and left out.
+pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    let sources = Sources::resolve(sources)?;
+    refuse_overlap(&sources, repo)?;
+    let mut stats =
+        if options.dry_run { plan(&sources, repo, options, monitor)? } else { take(&sources, repo, options, monitor)? };
+    stats.seconds = begun.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// A repository below a source would hold itself; a source in the repository would be a snapshot of snapshots.
+fn refuse_overlap(sources: &Sources, repo: &Path) -> Result<()> {
+    let resolved = match (repo.canonicalize(), repo.parent(), repo.file_name()) {
+        (Ok(path), ..) => path,
+        // It will be made; its parent must be there.
+        (Err(_), Some(parent), Some(name)) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let parent = parent.canonicalize().map_err(|cause| Error::io("find the directory", parent, cause))?;
+            parent.join(name)
+        }
+        (Err(cause), ..) => return Err(Error::io("find the repository", repo, cause)),
+    };
+    for source in sources.paths() {
+        if resolved.starts_with(source) {
+            let action = "take a snapshot into a repository that lies inside its own source";
+            return Err(Error::usage(action)
+                .at(source)
+                .hint("put the repository beside the source, or name smaller sources"));
+        }
+        if source.starts_with(&resolved) {
+            let action = "take a snapshot of what lies inside the repository";
+            return Err(Error::usage(action).at(source).hint("name a source outside the repository"));
+        }
+    }
+    Ok(())
+}
+
+fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let repository = Repository::open_or_create(repo)?;
+    let _lock = repository.lock()?;
+    repository.clear_leftovers(threads(options, true), monitor)?;
+    let filesystem = Filesystem::probe(repository.fd(), repo)?;
+    if !filesystem.reflink {
+        let kind = filesystem.kind;
+        monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: every file is copied"));
+    }
+    let created = Time::now();
+    let previous = previous(&repository, sources, monitor)?;
+    let name = repository.free_name(options.name.as_deref(), created)?;
+    let staging = repository.begin(&name)?;
+    let result = fill(&staging, filesystem, &header(&name, created, sources, options, previous.as_ref()), |staged| {
+        visit(sources, Some(&repository), previous.as_ref(), Some(staged), options, monitor)
+    });
+    match result {
+        Ok(stats) => {
+            monitor.phase("publishing", None);
+            repository.publish(staging)?;
+            // The snapshot is there; what a failure leaves in the trash, the next run deletes.
+            let _ = repository.empty_trash(threads(options, true), monitor);
+            Ok(Stats { name, ..stats })
+        }
+        // Stopping must be quick: the next run clears what is left.
+        Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+        Err(error) => {
+            // The error that ended the run matters more than one of the clearing, which the next run tries again.
+            let _ = repository.discard(staging, threads(options, true), monitor);
+            Err(error)
+        }
+    }
+}
+
+fn fill(
+    staging: &Staging,
+    filesystem: Filesystem,
+    header: &Header,
+    visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
+) -> Result<Stats> {
+    let writer = Writer::create(staging.create_manifest()?, &staging.manifest, header)?;
+    visit((Staged::new(&staging.tree, &staging.links, filesystem)?, writer))
+}
+
+fn header(name: &str, created: Time, sources: &Sources, options: &Options, previous: Option<&Previous>) -> Header {
+    Header {
+        name: name.to_string(),
+        created,
+        program: concat!("pleach ", env!("CARGO_PKG_VERSION")).to_string(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        sources: sources.paths().iter().map(|path| path.as_os_str().as_bytes().to_vec().into()).collect(),
+        tags: options.tags.clone(),
+        parent: previous.map(|previous| previous.reader.header().name.clone()),
+    }
+}
+
+fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let repository = if repo.exists() { Some(Repository::open(repo)?) } else { None };
+    let previous = match &repository {
+        Some(repository) => previous(repository, sources, monitor)?,
+        None => None,
+    };
+    visit(sources, repository.as_ref(), previous.as_ref(), None, options, monitor)
+}
+
+/// Walks the sources: with a staging area and a writer to take the snapshot, without to plan it.
+fn visit(
+    sources: &Sources,
+    repository: Option<&Repository>,
+    previous: Option<&Previous>,
+    staged: Option<(Staged, Writer)>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let (staged, writer) = staged.unzip();
+    let expected = previous.map(|previous| {
+        let totals = previous.reader.totals();
+        Amount { files: totals.files + totals.dirs + totals.symlinks + totals.others, bytes: totals.bytes }
+    });
+    monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
+    let identity = repository.and_then(|repository| Status::of(repository.fd()).ok());
+    let plan = options.dry_run.then_some(monitor);
+    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan)?;
+    let tree = Tree::new(previous, staged, identity, options, monitor);
+    let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
+    walk::walk(sources, &tree, threads(options, reads_content), |output| merge.push(output))?;
+    let mut stats = tree.into_stats();
+    if let Some(writer) = merge.finish(&mut stats)? {
+        writer.finish(&stats.totals())?;
+    }
+    Ok(stats)
+}
+
+/// The newest snapshot of just these sources; else the newest that has one of them.
+fn previous(repository: &Repository, sources: &Sources, monitor: &dyn Monitor) -> Result<Option<Previous>> {
+    let wanted: Vec<&[u8]> = sources.paths().iter().map(|path| path.as_os_str().as_bytes()).collect();
+    let snapshots = repository.snapshots(monitor)?;
+    let has = |header: &Header| header.sources.iter().filter(|source| wanted.contains(&source.as_slice())).count();
+    let same =
+        snapshots.iter().rev().find(|s| has(&s.header) == wanted.len() && s.header.sources.len() == wanted.len());
+    let Some(found) = same.or_else(|| snapshots.iter().rev().find(|s| has(&s.header) > 0)) else { return Ok(None) };
+    let reader = repository.manifest(&found.header.name)?;
+    let tree = repository.tree(&found.header.name)?;
+    Ok(Some(Previous { reader, tree }))
+}
+
+/// How many threads walk. Where content is read, the device's queue decides, not the cores; where nothing is but names and
+/// inodes, the processor is the bound, and more threads than writers and as many readers only get into their way
+/// (docs/benchmarks.md).
+fn threads(options: &Options, reads_content: bool) -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let best = if reads_content { (cores * 4).clamp(8, 32) } else { (cores * 2).clamp(4, 32) };
+    options.threads.unwrap_or(best)
+}

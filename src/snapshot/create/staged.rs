@@ -1,0 +1,77 @@
+//! Where a snapshot is made: the staging tree, and what is known of its filesystem.
+
+use super::links::Links;
+use crate::copy::{Ladder, Reason};
+use crate::error::{Error, Result};
+use crate::filesystem::{Filesystem, Kind};
+use crate::metadata::Creator;
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Where a snapshot is made.
+pub(super) struct Staged {
+    pub(super) tree: OwnedFd,
+    pub(super) links: Links,
+    pub(super) filesystem: Filesystem,
+    pub(super) creator: Creator,
+    pub(super) ladder: Ladder,
+    writers: Writers,
+}
+
+impl Staged {
+    pub(super) fn new(tree: &OwnedFd, links: &OwnedFd, filesystem: Filesystem) -> Result<Self> {
+        let duplicate =
+            |fd: &OwnedFd| fd.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
+        let creator = Creator::current();
+        creator.make_private(tree).map_err(|errno| Error::failed("prepare the staging area").because(errno))?;
+        Ok(Staged {
+            tree: duplicate(tree)?,
+            links: Links::new(duplicate(links)?),
+            filesystem,
+            creator,
+            ladder: Ladder::new(),
+            writers: Writers::new(filesystem.kind),
+        })
+    }
+
+    /// Why files from this device cannot be cloned, as far as that is known.
+    pub(super) fn refusal(&self, dev: u64) -> Option<Reason> {
+        if !self.filesystem.reflink {
+            return Some(Reason::NoReflink);
+        }
+        self.ladder.known(dev).and_then(std::result::Result::err)
+    }
+
+    /// Runs what creates and clones, when it is its turn.
+    pub(super) fn write(&self, write: impl FnOnce()) {
+        self.writers.with(write);
+    }
+}
+
+/// How many threads create and clone at once; the others read ahead meanwhile.
+///
+/// Creating files takes locks of the filesystem's trees: on Btrfs more than two threads only wait for each other, on
+/// XFS as many as there are cores go side by side (docs/benchmarks.md).
+struct Writers {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Writers {
+    fn new(kind: Kind) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let writers = if kind == Kind::Btrfs { 2 } else { cores.max(2) };
+        Writers { free: Mutex::new(writers), freed: Condvar::new() }
+    }
+
+    fn with<R>(&self, write: impl FnOnce() -> R) -> R {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        drop(free);
+        let result = write();
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.freed.notify_one();
+        result
+    }
+}

@@ -1,0 +1,95 @@
+//! What a snapshot run counted.
+
+use crate::copy::Reason;
+use crate::snapshot::manifest::Totals;
+use std::collections::BTreeMap;
+
+/// What was done. The names are those of the JSON summary.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// The snapshot's name.
+    pub name: String,
+    /// Regular files, each name of a hard link counted.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Devices, named pipes, sockets.
+    pub others: u64,
+    /// Apparent size of the files, hard links once.
+    pub bytes: u64,
+    /// Files that the last snapshot did not have, renamed ones apart.
+    pub new_files: u64,
+    /// Files that differ from the last snapshot's.
+    pub changed_files: u64,
+    /// Files whose identity is the last snapshot's.
+    pub unchanged_files: u64,
+    /// Files that the last snapshot had under another name.
+    pub renamed_files: u64,
+    /// Files of the last snapshot that are gone, renamed ones apart.
+    pub removed_files: u64,
+    /// Bytes that share extents with the source or an earlier snapshot.
+    pub cloned_bytes: u64,
+    /// Those of `cloned_bytes` that lie in changed files.
+    pub range_shared_bytes: u64,
+    /// Bytes of data written.
+    pub copied_bytes: u64,
+    /// Bytes of file data read.
+    pub read_bytes: u64,
+    /// Bytes of files so small that the filesystem keeps them beside its metadata.
+    pub inline_bytes: u64,
+    /// Bytes in holes and never-written ranges.
+    pub hole_bytes: u64,
+    /// Entries left out or kept with a reservation; each was told to the monitor.
+    pub errors: u64,
+    /// Why data was copied and not cloned, with its bytes.
+    pub reasons: BTreeMap<Reason, u64>,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+}
+
+impl Stats {
+    /// Of the data that could be shared, how much is: 100 where nothing was copied.
+    pub fn sharing_percent(&self) -> f64 {
+        let shareable = self.cloned_bytes + self.copied_bytes;
+        if shareable == 0 { 100.0 } else { self.cloned_bytes as f64 * 100.0 / shareable as f64 }
+    }
+
+    /// The sums that the manifest keeps.
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            files: self.files,
+            dirs: self.dirs,
+            symlinks: self.symlinks,
+            others: self.others,
+            bytes: self.bytes,
+            written_bytes: self.copied_bytes + self.inline_bytes,
+            errors: self.errors,
+        }
+    }
+
+    /// Adds the counts of a part of the run.
+    pub(super) fn add(&mut self, part: &Stats) {
+        self.files += part.files;
+        self.dirs += part.dirs;
+        self.symlinks += part.symlinks;
+        self.others += part.others;
+        self.bytes += part.bytes;
+        self.new_files += part.new_files;
+        self.changed_files += part.changed_files;
+        self.unchanged_files += part.unchanged_files;
+        self.renamed_files += part.renamed_files;
+        self.removed_files += part.removed_files;
+        self.cloned_bytes += part.cloned_bytes;
+        self.range_shared_bytes += part.range_shared_bytes;
+        self.copied_bytes += part.copied_bytes;
+        self.read_bytes += part.read_bytes;
+        self.inline_bytes += part.inline_bytes;
+        self.hole_bytes += part.hole_bytes;
+        self.errors += part.errors;
+        for (reason, bytes) in &part.reasons {
+            *self.reasons.entry(*reason).or_default() += bytes;
+        }
+    }
+}

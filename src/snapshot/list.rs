@@ -1,0 +1,178 @@
+//! Lists the snapshots of a repository: at once from their manifests' ends, and on request what each alone holds.
+
+use super::manifest::{Entry, Item};
+use super::store::{Repository, SnapshotInfo};
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::extent::ExtentFlags;
+use crate::monitor::{Amount, Monitor};
+use crate::sys::fiemap;
+use crate::walk::absolute;
+use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How many files are asked for their extents together, and from how many directories at most: each is held open.
+const BATCH: usize = 4096;
+const OPEN: usize = 256;
+
+/// What is to be found out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Measure what each snapshot alone holds. Costs a call a file.
+    pub exclusive: bool,
+    /// How many threads measure; by default as many as there are processors.
+    pub threads: Option<usize>,
+}
+
+/// A snapshot of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name, when, of what, with which tags, and its sums.
+    pub info: SnapshotInfo,
+    /// Bytes of its extents that no other file holds, in this snapshot or elsewhere: what deleting it frees at least.
+    /// (What only its own files share among each other is freed too, but not counted.) From extents, where asked for.
+    pub exclusive_bytes: Option<u64>,
+}
+
+/// The list and its sums.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// The snapshots, oldest first.
+    pub rows: Vec<Row>,
+    /// Manifests and files that could not be read; each was told to the monitor.
+    pub errors: u64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+}
+
+/// Lists the snapshots of the repository at `repo`.
+///
+/// # Errors
+/// If it cannot be opened, or the run is cancelled. A damaged manifest is a problem and hides no other snapshot.
+pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    let listing = repository.listing()?;
+    listing.problems.iter().for_each(|problem| monitor.problem(problem));
+    let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
+    let pool = match (options.exclusive, options.threads) {
+        (true, Some(threads)) => Some(
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .map_err(|_| Error::failed("start the threads that measure"))?,
+        ),
+        _ => None,
+    };
+    for info in listing.snapshots {
+        let mut exclusive_bytes = None;
+        if options.exclusive {
+            let expected = Amount { files: info.totals.files, bytes: 0 };
+            monitor.phase(&format!("measuring {}", info.name), Some(expected));
+            let measure = || exclusive(&repository, &info.name, monitor);
+            let measured = pool.as_ref().map_or_else(measure, |pool| pool.install(measure));
+            match measured {
+                Ok((bytes, errors)) => {
+                    exclusive_bytes = Some(bytes);
+                    stats.errors += errors;
+                }
+                Err(error) if monitor.is_cancelled() => return Err(error),
+                Err(error) => {
+                    monitor.problem(&error);
+                    stats.errors += 1;
+                }
+            }
+        }
+        stats.rows.push(Row { info, exclusive_bytes });
+    }
+    stats.seconds = begun.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// A directory of a snapshot's tree.
+struct Place {
+    fd: OwnedFd,
+    path: Vec<u8>,
+}
+
+/// Bytes that only this snapshot's files hold, and how many of them could not be asked.
+fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Result<(u64, u64)> {
+    let manifest = repository.manifest(name)?;
+    let tree = repository.tree(name)?;
+    let errors = AtomicU64::new(0);
+    let problem = |error: &Error| {
+        monitor.problem(error);
+        errors.fetch_add(1, Ordering::Relaxed);
+    };
+    let mut linked = HashSet::new();
+    let mut batch: Vec<(Arc<Place>, Entry)> = Vec::new();
+    let mut directory: Option<Arc<Place>> = None;
+    let (mut open, mut bytes) = (0, 0);
+    let measure = |batch: &mut Vec<(Arc<Place>, Entry)>| -> Result<u64> {
+        let sum = batch
+            .par_drain(..)
+            .map(|(directory, entry)| {
+                monitor.advance(Amount { files: 1, bytes: 0 });
+                unshared(&directory.fd, &entry.name).unwrap_or_else(|errno| {
+                    let path = absolute(&[&directory.path[..], b"/", &entry.name].concat());
+                    problem(&Error::io(format!("read the extents in the snapshot {name} of"), path, errno));
+                    0
+                })
+            })
+            .sum();
+        if monitor.is_cancelled() { Err(Error::interrupted()) } else { Ok(sum) }
+    };
+    for item in manifest.items() {
+        match item? {
+            Item::Directory(record) => {
+                if open >= OPEN {
+                    bytes += measure(&mut batch)?;
+                    open = 0;
+                }
+                let opened = beneath::open_dir(tree.as_fd(), &record.path);
+                open += 1;
+                directory = match opened {
+                    Ok(fd) => Some(Arc::new(Place { fd, path: record.path })),
+                    Err(errno) => {
+                        let action = format!("open the directory in the snapshot {name}");
+                        problem(&Error::io(action, absolute(&record.path), errno));
+                        None
+                    }
+                };
+            }
+            Item::Entry(entry) => {
+                let Some(directory) = &directory else { continue };
+                let counts_once = entry.meta.nlink < 2 || linked.insert((entry.meta.dev, entry.meta.ino));
+                if entry.file().is_some_and(|file| file.size > 0) && counts_once {
+                    batch.push((Arc::clone(directory), entry));
+                }
+                if batch.len() >= BATCH {
+                    bytes += measure(&mut batch)?;
+                    open = 1;
+                }
+            }
+        }
+    }
+    bytes += measure(&mut batch)?;
+    Ok((bytes, errors.into_inner()))
+}
+
+/// Bytes of a file's extents that have an address and are not shared.
+fn unshared(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<u64> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    let mut bytes = 0;
+    for extent in fiemap::extents(&file, true) {
+        let extent = extent?;
+        if extent.physical.is_some() && !extent.flags.contains(ExtentFlags::SHARED) {
+            bytes += extent.length;
+        }
+    }
+    Ok(bytes)
+}

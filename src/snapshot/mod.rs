@@ -1,0 +1,8 @@
+//! Snapshots: the repository, its manifests, and what is done with them.
+
+pub mod create;
+pub mod list;
+pub mod manifest;
+pub mod remove;
+pub mod restore;
+pub mod store;

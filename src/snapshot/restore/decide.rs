@@ -1,0 +1,137 @@
+//! What is to be done with one entry, from what stands in its place. Changes nothing.
+
+use super::directory::Place;
+use super::make::{Origin, open_file};
+use super::{Context, Overwrite};
+use crate::extent::ExtentFlags;
+use crate::metadata;
+use crate::monitor::Change;
+use crate::snapshot::manifest::{Body, Entry};
+use crate::status::Status;
+use crate::sys::fiemap;
+use rustix::fs::FileType;
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// What is to be done with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Nothing is there: make it.
+    Make,
+    /// Make it in the place of what is there and is no directory.
+    Replace(Change),
+    /// Delete the directory that is there, then make it.
+    Clear,
+    /// The content is right, the metadata is not.
+    Metadata,
+    /// All is right, or it is to stay.
+    Leave,
+    /// A directory is there that may not be deleted.
+    Blocked,
+}
+
+impl Decision {
+    /// The line of the plan.
+    pub(super) fn change(self) -> Option<Change> {
+        match self {
+            Decision::Make => Some(Change::Added),
+            Decision::Replace(change) => Some(change),
+            Decision::Clear => Some(Change::Type),
+            Decision::Metadata => Some(Change::Metadata),
+            Decision::Leave | Decision::Blocked => None,
+        }
+    }
+}
+
+/// What stands in an entry's place, if anything does.
+pub(super) fn existing(place: &Place, name: &[u8]) -> Result<Option<Status>> {
+    let Some(target) = &place.target else { return Ok(None) };
+    match Status::at(target, name) {
+        Ok(status) => Ok(Some(status)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Decides on an entry. Both content and metadata are looked at only as far as the answer needs it.
+pub(super) fn decide(
+    context: &Context<'_>,
+    place: &Place,
+    entry: &Entry,
+    existing: Option<&Status>,
+    origin: &mut Origin<'_>,
+) -> Result<Decision> {
+    let Some(status) = existing else { return Ok(Decision::Make) };
+    let overwrite = context.options.overwrite;
+    if overwrite == Overwrite::Never {
+        return Ok(Decision::Leave);
+    }
+    if status.file_type() == FileType::Directory {
+        return Ok(if context.options.delete { Decision::Clear } else { Decision::Blocked });
+    }
+    if status.file_type() != FileType::from_raw_mode(entry.meta.mode) {
+        return Ok(Decision::Replace(Change::Type));
+    }
+    // Writing metadata to an inode that has other names would change those too.
+    let is_alone = status.nlink == 1 || entry.meta.nlink > 1;
+    if !is_alone || !has_same_content(overwrite, place, entry, status, origin)? {
+        return Ok(Decision::Replace(Change::Content));
+    }
+    let same = has_same_metadata(place, entry, status, origin)?;
+    Ok(if same { Decision::Leave } else { Decision::Metadata })
+}
+
+fn has_same_content(
+    overwrite: Overwrite,
+    place: &Place,
+    entry: &Entry,
+    status: &Status,
+    origin: &mut Origin<'_>,
+) -> Result<bool> {
+    let Some(target) = &place.target else { return Ok(false) };
+    match &entry.body {
+        Body::File(file) if file.size != status.size => Ok(false),
+        Body::File(_) if overwrite == Overwrite::IfChanged => Ok(status.mtime == entry.meta.mtime),
+        Body::File(file) if file.size == 0 => Ok(true),
+        Body::File(_) => {
+            let Ok(present) = open_file(target.as_fd(), &entry.name) else { return Ok(false) };
+            has_same_extents(origin.file()?, present.as_fd())
+        }
+        Body::Symlink(to) => {
+            Ok(rustix::fs::readlinkat(target, entry.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice())
+        }
+        Body::Device(major, minor) => Ok(status.rdev == (*major, *minor)),
+        Body::Fifo | Body::Socket => Ok(true),
+    }
+}
+
+/// Whether two files provably have the same content, because all their extents are the same. Encoded extents prove
+/// nothing: their addresses do not tell which part of the encoded data is meant.
+fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
+    let (mut a, mut b) = (fiemap::extents(a, true), fiemap::extents(b, true));
+    loop {
+        let (x, y) = match (a.next(), b.next()) {
+            (None, None) => return Ok(true),
+            (Some(Ok(x)), Some(Ok(y))) => (x, y),
+            // Not all filesystems have extent maps: then nothing is proven.
+            _ => return Ok(false),
+        };
+        let is_placed = x.physical.is_some() && !x.flags.contains(ExtentFlags::ENCODED);
+        let is_same = (x.logical, x.physical, x.length) == (y.logical, y.physical, y.length);
+        let written = |flags: ExtentFlags| flags.contains(ExtentFlags::UNWRITTEN);
+        if !is_placed || !is_same || written(x.flags) != written(y.flags) {
+            return Ok(false);
+        }
+    }
+}
+
+fn has_same_metadata(place: &Place, entry: &Entry, status: &Status, origin: &mut Origin<'_>) -> Result<bool> {
+    let meta = &entry.meta;
+    let is_link = status.file_type() == FileType::Symlink;
+    let same_mode = is_link || status.permissions() == meta.mode & 0o7777;
+    if (status.uid, status.gid, status.mtime) != (meta.uid, meta.gid, meta.mtime) || !same_mode {
+        return Ok(false);
+    }
+    let Some(target) = &place.target else { return Ok(false) };
+    Ok(metadata::xattrs_at(target, &entry.name)? == origin.xattrs()?)
+}

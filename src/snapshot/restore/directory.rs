@@ -1,0 +1,237 @@
+//! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
+
+use super::decide;
+use super::make::{self, Attempt, Failure};
+use super::selection::{join, split};
+use super::{Context, Overwrite, delete};
+use crate::beneath;
+use crate::copy::Ladder;
+use crate::error::{Error, Result};
+use crate::metadata::{self, Attributes};
+use crate::monitor::Change;
+use crate::snapshot::manifest::{Directory, Meta};
+use crate::snapshot::remove::allow_all;
+use crate::status::Status;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory of the snapshot and where it is restored.
+pub(super) struct Place {
+    /// Its path in the snapshot.
+    pub(super) path: Vec<u8>,
+    /// It in the snapshot's tree.
+    pub(super) source: OwnedFd,
+    /// It in the target; none in a dry run where there is nothing yet.
+    pub(super) target: Option<OwnedFd>,
+    /// The filesystem of the target.
+    pub(super) device: Arc<Device>,
+    /// Whether the target hands an access control list down to what is made in it.
+    pub(super) inherits: bool,
+}
+
+impl Place {
+    /// Opens a directory from the tops of the snapshot's tree and of the target.
+    pub(super) fn from_top(
+        context: &Context<'_>,
+        devices: &mut Devices,
+        (source, target): (&OwnedFd, Option<&OwnedFd>),
+        path: &[u8],
+    ) -> Result<Place> {
+        let failed = |errno| Error::io("open the directory", context.shown(path), errno);
+        let source = beneath::open_dir(source.as_fd(), path).map_err(failed)?;
+        let target = match target.map(|target| beneath::open_dir(target.as_fd(), path)) {
+            Some(Ok(target)) => Some(target),
+            // A dry run made no directory where there is none.
+            Some(Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if context.options.dry_run => None,
+            Some(Err(errno)) => return Err(failed(errno)),
+            None => None,
+        };
+        Place::new(devices, path, source, target).map_err(failed)
+    }
+
+    fn new(devices: &mut Devices, path: &[u8], source: OwnedFd, target: Option<OwnedFd>) -> rustix::io::Result<Place> {
+        let device = devices.of(target.as_ref())?;
+        let inherits = target.as_ref().is_some_and(has_default_acl);
+        Ok(Place { path: path.to_vec(), source, target, device, inherits })
+    }
+
+    /// The path of an entry.
+    pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
+        join(&self.path, name)
+    }
+}
+
+/// A filesystem of the target: what clones onto it came to, and a descriptor to sync it by.
+pub(super) struct Device {
+    pub(super) ladder: Ladder,
+    any: Option<OwnedFd>,
+}
+
+/// The filesystems of the target, by `st_dev`.
+#[derive(Default)]
+pub(super) struct Devices(HashMap<u64, Arc<Device>>);
+
+impl Devices {
+    fn of(&mut self, target: Option<&OwnedFd>) -> rustix::io::Result<Arc<Device>> {
+        let dev = target.map(|fd| rustix::fs::fstat(fd).map(|stat| stat.st_dev)).transpose()?.unwrap_or(0);
+        if let Some(device) = self.0.get(&dev) {
+            return Ok(Arc::clone(device));
+        }
+        let any = target.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0)).transpose()?;
+        let device = Arc::new(Device { ladder: Ladder::new(), any });
+        self.0.insert(dev, Arc::clone(&device));
+        Ok(device)
+    }
+
+    /// Writes all that was restored to the disks.
+    pub(super) fn sync(&self, target: &Path) -> Result<()> {
+        for fd in self.0.values().filter_map(|device| device.any.as_ref()) {
+            rustix::fs::syncfs(fd).map_err(|errno| Error::io("sync the target", target, errno))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a directory gets when all in it is done.
+pub(super) struct End {
+    /// Its metadata, unless it stays as it is.
+    pub(super) meta: Option<Meta>,
+    /// It was asked for, and not only made on the way: what it could not take of that is an error.
+    pub(super) is_wanted: bool,
+    /// What the snapshot does not have is to be removed.
+    pub(super) delete: bool,
+    /// Something is mounted on it that was not in the source.
+    pub(super) is_mount: bool,
+}
+
+impl End {
+    pub(super) fn nothing() -> End {
+        End { meta: None, is_wanted: false, delete: false, is_mount: false }
+    }
+}
+
+/// A directory that has been opened, or made.
+pub(super) struct Opened {
+    pub(super) place: Place,
+    pub(super) end: End,
+    /// The line of the plan.
+    pub(super) change: Option<Change>,
+}
+
+/// Opens a directory in the snapshot and, from its parent, in the target, where it is made if it is missing.
+pub(super) fn open(
+    context: &Context<'_>,
+    devices: &mut Devices,
+    above: &Place,
+    record: &Directory,
+    is_wanted: bool,
+) -> Attempt<Opened> {
+    let options = context.options;
+    let name = split(&record.path).1;
+    let shown = context.shown(&record.path);
+    let fail = |action: &str, errno: Errno| make::failure_at(&shown, action, errno);
+    let source = rustix::fs::openat(&above.source, name, FLAGS, Mode::empty())
+        .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
+    let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
+    if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
+        return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(&shown)));
+    }
+    let is_there = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
+    let keep = options.overwrite == Overwrite::Never;
+    let mut change = match &existing {
+        None => Some(Change::Added),
+        Some(_) if is_there => None,
+        Some(_) if is_wanted && !keep => Some(Change::Type),
+        Some(status) => return Err(in_the_way(&shown, status)),
+    };
+    let gets_metadata = !is_there || (is_wanted && !keep);
+    let target = match &above.target {
+        Some(dir) if !options.dry_run => {
+            if change == Some(Change::Type) {
+                rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
+            }
+            if change.is_some() {
+                rustix::fs::mkdirat(dir, name, Mode::RWXU).map_err(|errno| fail("make the directory", errno))?;
+            } else if gets_metadata && !context.creator.is_root() {
+                // It gets its mode when all in it is done.
+                let name = std::ffi::CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
+                let _ = allow_all(dir.as_fd(), &name);
+            }
+            Some(dir)
+        }
+        Some(dir) if is_there => Some(dir),
+        _ => None,
+    };
+    let target = target
+        .map(|dir| rustix::fs::openat(dir, name, FLAGS, Mode::empty()))
+        .transpose()
+        .map_err(|errno| fail("open the directory", errno))?;
+    if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.inherits) {
+        // What is made in it shall inherit nothing but what the snapshot says, and that comes last.
+        metadata::remove_other_xattrs(made, &[])
+            .and_then(|()| rustix::fs::fchmod(made, Mode::RWXU))
+            .map_err(|errno| fail("set the mode of", errno))?;
+    }
+    let is_mount = match (&above.target, &target) {
+        (Some(parent), Some(dir)) => is_there && delete::is_mounted_on(parent.as_fd(), dir.as_fd()),
+        _ => false,
+    };
+    let place = Place::new(devices, &record.path, source, target).map_err(|errno| fail("look at", errno))?;
+    if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
+        change = differs(&status, &place, &record.meta).then_some(Change::Metadata);
+    }
+    let delete = options.delete && is_wanted && is_there;
+    let end = End { meta: gets_metadata.then(|| record.meta.clone()), is_wanted, delete, is_mount };
+    Ok(Opened { place, end, change })
+}
+
+fn in_the_way(shown: &Path, status: &Status) -> Failure {
+    let hint = match status.file_type() {
+        FileType::Symlink => "a symbolic link stands where a directory must be, and none is followed",
+        _ => "something else stands where a directory must be",
+    };
+    Failure::Entry(Error::io("restore", shown, Errno::NOTDIR).hint(hint))
+}
+
+/// Gives a directory its metadata, now that all in it is done, if it differs. `Some`: what it could not take.
+pub(super) fn finish(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Option<Error>> {
+    let Some(target) = &place.target else { return Ok(None) };
+    if Status::of(target).is_ok_and(|status| !differs(&status, place, meta)) {
+        return Ok(None);
+    }
+    let give = || {
+        let xattrs = make::with_kept(meta, || metadata::xattrs(&place.source))?;
+        let atime = Status::of(&place.source)?.atime;
+        let Meta { uid, gid, mode, mtime, .. } = *meta;
+        metadata::remove_other_xattrs(target, &xattrs)?;
+        context.creator.apply(target, &Attributes { uid, gid, mode, atime, mtime, xattrs: &xattrs })
+    };
+    let shown = context.shown(&place.path);
+    match give() {
+        Ok(refused) => Ok(make::refused_error(&refused).map(|error| error.at(shown))),
+        Err(errno) => Err(make::failure_at(&shown, "set the metadata of", errno)),
+    }
+}
+
+/// Whether a directory that is there has other metadata than the snapshot's.
+fn differs(status: &Status, place: &Place, meta: &Meta) -> bool {
+    let own = (status.uid, status.gid, status.permissions(), status.mtime);
+    if own != (meta.uid, meta.gid, meta.mode & 0o7777, meta.mtime) {
+        return true;
+    }
+    let Some(target) = &place.target else { return true };
+    let wanted = make::with_kept(meta, || metadata::xattrs(&place.source));
+    metadata::xattrs(target).ok() != wanted.ok()
+}
+
+fn has_default_acl(dir: &OwnedFd) -> bool {
+    // One byte is never enough for one, so there is none only where the kernel says so.
+    let found = rustix::fs::fgetxattr(dir, "system.posix_acl_default", &mut [0_u8; 1]);
+    matches!(found, Ok(_) | Err(Errno::RANGE))
+}

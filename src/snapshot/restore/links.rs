@@ -1,0 +1,99 @@
+//! Hard links: the names of one inode in the snapshot become names of one inode in the target.
+//!
+//! Memory: a path for each inode with several names, until its last name has come.
+
+use super::Context;
+use super::decide::{self, Decision};
+use super::directory::Place;
+use super::make::{self, Attempt, Outcome};
+use super::{Overwrite, Stats};
+use crate::beneath;
+use crate::monitor::Change;
+use crate::snapshot::manifest::Entry;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The inodes with several names that have been met.
+#[derive(Default)]
+pub(super) struct Links {
+    known: HashMap<(u64, u64), First>,
+}
+
+/// The name of an inode that was restored first.
+struct First {
+    directory: Vec<u8>,
+    name: Vec<u8>,
+    /// Its inode in the target; in a dry run only if it is there already.
+    inode: Option<(u64, u64)>,
+    missing: u64,
+}
+
+impl Links {
+    /// Restores a name of an inode that has several. Names come one at a time, in the order of the manifest.
+    pub(super) fn restore(
+        &mut self,
+        context: &Context<'_>,
+        top: Option<&OwnedFd>,
+        place: &Place,
+        entry: &Entry,
+    ) -> Attempt<Outcome> {
+        let key = (entry.meta.dev, entry.meta.ino);
+        let Some(first) = self.known.get_mut(&key) else {
+            let outcome = make::entry(context, place, entry)?;
+            let first = First {
+                directory: place.path.clone(),
+                name: entry.name.clone(),
+                inode: outcome.inode,
+                missing: entry.meta.nlink.saturating_sub(1),
+            };
+            self.known.insert(key, first);
+            return Ok(outcome);
+        };
+        first.missing = first.missing.saturating_sub(1);
+        let outcome = join(context, top, place, entry, first);
+        if first.missing == 0 {
+            self.known.remove(&key);
+        }
+        outcome
+    }
+}
+
+/// Makes the entry a further name of an inode.
+fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Entry, first: &First) -> Attempt<Outcome> {
+    let fail = |errno| make::failure(context, place, entry, "link", errno);
+    let existing = decide::existing(place, &entry.name).map_err(fail)?;
+    let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
+    let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == rustix::fs::FileType::Directory);
+    let decision = match existing {
+        None => Decision::Make,
+        Some(_) if is_joined || context.options.overwrite == Overwrite::Never => Decision::Leave,
+        Some(_) if is_directory && context.options.delete => Decision::Clear,
+        Some(_) if is_directory => return make::entry(context, place, entry),
+        Some(_) => Decision::Replace(Change::Content),
+    };
+    // The content was counted with the first name.
+    let mut stats = Stats { bytes: 0, ..make::count(entry) };
+    if decision == Decision::Leave && stats.files == 1 {
+        stats.unchanged_files = 1;
+    }
+    let outcome = Outcome { stats, change: decision.change(), inode: first.inode };
+    let (Some(top), Some(target)) = (top, &place.target) else { return Ok(outcome) };
+    if decision == Decision::Leave || context.options.dry_run {
+        return Ok(outcome);
+    }
+    let from = beneath::open_dir(top.as_fd(), &first.directory).map_err(fail)?;
+    let linked = make::under_temporary_name(|name| {
+        rustix::fs::linkat(&from, first.name.as_slice(), target, name, AtFlags::empty())
+    });
+    match linked {
+        Ok((temporary, ())) => {
+            make::put(context, place, target.as_fd(), entry, &temporary, decision)?;
+            Ok(outcome)
+        }
+        // It has as many names as the filesystem allows, or another one is mounted here: a file of its own.
+        Err(Errno::MLINK | Errno::XDEV | Errno::NOENT | Errno::PERM) => make::entry(context, place, entry),
+        Err(errno) => Err(fail(errno)),
+    }
+}

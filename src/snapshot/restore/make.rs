@@ -1,0 +1,410 @@
+//! Makes one entry: aside, under a temporary name in its directory, then renamed into its place, so that a reader sees
+//! the old or the new and a killed run leaves no half of a file under its name.
+
+use super::decide::{self, Decision};
+use super::directory::Place;
+use super::{Context, Stats, delete};
+use crate::copy::{self, CloneError, CopyError};
+use crate::error::Error;
+use crate::metadata::{self, Attributes, Xattr};
+use crate::monitor::{Amount, Change};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
+use crate::status::Status;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The beginning of temporary names. `--delete` takes those away that a killed run left.
+const TEMPORARY: &str = ".pleach-restore.";
+
+/// What an entry's restore came to.
+pub(super) struct Outcome {
+    /// Its share in the counts.
+    pub(super) stats: Stats,
+    /// The line of the plan.
+    pub(super) change: Option<Change>,
+    /// The inode that has its name now, if it may have others; in a dry run, if it stays.
+    pub(super) inode: Option<(u64, u64)>,
+}
+
+/// Why an entry was not restored.
+pub(super) enum Failure {
+    /// The run ends.
+    Fatal(Error),
+    /// The entry is left out.
+    Entry(Error),
+}
+
+/// The result of restoring an entry.
+pub(super) type Attempt<T> = Result<T, Failure>;
+
+/// The entry in the snapshot, opened as far as it is needed.
+pub(super) struct Origin<'a> {
+    place: &'a Place,
+    entry: &'a Entry,
+    file: Option<OwnedFd>,
+    xattrs: Option<Vec<Xattr>>,
+}
+
+impl<'a> Origin<'a> {
+    pub(super) fn new(place: &'a Place, entry: &'a Entry) -> Self {
+        Origin { place, entry, file: None, xattrs: None }
+    }
+
+    /// The content of a regular file.
+    pub(super) fn file(&mut self) -> rustix::io::Result<BorrowedFd<'_>> {
+        if self.file.is_none() {
+            self.file = Some(open_file(self.place.source.as_fd(), &self.entry.name)?);
+        }
+        self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+
+    /// All extended attributes, those that only the manifest has among them, sorted by name.
+    pub(super) fn xattrs(&mut self) -> rustix::io::Result<&[Xattr]> {
+        if self.xattrs.is_none() {
+            let present = || metadata::xattrs_at(&self.place.source, &self.entry.name);
+            self.xattrs = Some(with_kept(&self.entry.meta, present)?);
+        }
+        Ok(self.xattrs.as_deref().unwrap_or_default())
+    }
+}
+
+/// The extended attributes of the tree and those that only the manifest has.
+pub(super) fn with_kept(
+    meta: &Meta,
+    present: impl FnOnce() -> rustix::io::Result<Vec<Xattr>>,
+) -> rustix::io::Result<Vec<Xattr>> {
+    let mut xattrs = match meta.has_xattrs.then(present) {
+        Some(Ok(xattrs)) => xattrs,
+        // A node that the tree could not take is only in the manifest.
+        Some(Err(Errno::NOENT)) if meta.kept_here => Vec::new(),
+        Some(Err(errno)) => return Err(errno),
+        None => Vec::new(),
+    };
+    for (name, value) in &meta.kept_xattrs {
+        xattrs.retain(|(present, _)| present != name.as_ref());
+        xattrs.push((name.to_vec(), value.to_vec()));
+    }
+    xattrs.sort_unstable();
+    Ok(xattrs)
+}
+
+/// Opens what must be a regular file: nothing else blocks, no link is followed, and the access time stays where it may.
+pub(super) fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
+        result => result,
+    }
+}
+
+/// Restores one entry that is no further name of an inode restored before.
+pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
+    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let mut origin = Origin::new(place, entry);
+    let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
+    let decision = decide::decide(context, place, entry, existing.as_ref(), &mut origin)
+        .map_err(|errno| fail("compare with the snapshot", errno))?;
+    let mut stats = count(entry);
+    match decision {
+        Decision::Blocked => return Err(blocked(context, place, entry)),
+        Decision::Leave | Decision::Metadata if entry.file().is_some() => stats.unchanged_files = 1,
+        _ => {}
+    }
+    let mut inode = existing.as_ref().map(|status| (status.dev, status.ino));
+    if !matches!(decision, Decision::Leave | Decision::Metadata) {
+        inode = None;
+    }
+    if !context.options.dry_run
+        && let Some(target) = &place.target
+    {
+        match decision {
+            Decision::Leave | Decision::Blocked => {}
+            Decision::Metadata => {
+                let refused =
+                    set_metadata(context, target, entry, &mut origin).map_err(|errno| fail("restore", errno))?;
+                stats.errors += report(context, place, entry, refused);
+            }
+            Decision::Make | Decision::Replace(_) | Decision::Clear => {
+                let made = make(context, place, target.as_fd(), entry, &mut origin, &mut stats)?;
+                put(context, place, target.as_fd(), entry, &made, decision)?;
+                if entry.meta.nlink > 1 {
+                    inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino));
+                }
+            }
+        }
+    }
+    Ok(Outcome { stats, change: decision.change(), inode })
+}
+
+/// Moves a finished inode from its temporary name to its own; takes it back if that fails.
+pub(super) fn put(
+    context: &Context<'_>,
+    place: &Place,
+    target: BorrowedFd<'_>,
+    entry: &Entry,
+    temporary: &str,
+    decision: Decision,
+) -> Attempt<()> {
+    let moved = match decision {
+        // Nothing was there, and what has come meanwhile is not ours to replace.
+        Decision::Make => {
+            rustix::fs::renameat_with(target, temporary, target, entry.name.as_slice(), RenameFlags::NOREPLACE)
+        }
+        Decision::Clear => delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name)))
+            .and_then(|()| rustix::fs::renameat(target, temporary, target, entry.name.as_slice())),
+        _ => rustix::fs::renameat(target, temporary, target, entry.name.as_slice()),
+    };
+    moved.map_err(|errno| {
+        let _ = rustix::fs::unlinkat(target, temporary, AtFlags::empty());
+        failure(context, place, entry, "put in place", errno)
+    })
+}
+
+/// A temporary name that this process has not used.
+pub(super) fn temporary_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{TEMPORARY}{:x}.{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Calls `make` with temporary names until one is free: an earlier run with our process id may have left some.
+pub(super) fn under_temporary_name<T>(
+    mut make: impl FnMut(&str) -> rustix::io::Result<T>,
+) -> rustix::io::Result<(String, T)> {
+    loop {
+        let name = temporary_name();
+        match make(&name) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Makes the inode under a temporary name, with content and metadata.
+fn make(
+    context: &Context<'_>,
+    place: &Place,
+    target: BorrowedFd<'_>,
+    entry: &Entry,
+    origin: &mut Origin<'_>,
+    stats: &mut Stats,
+) -> Attempt<String> {
+    let mut temporary = None;
+    let made = match &entry.body {
+        Body::File(file) => make_file(context, place, target, entry, file, origin, stats, &mut temporary),
+        _ => make_node(context, place, target, entry, origin, &mut temporary),
+    };
+    match (made, temporary) {
+        (Ok(refused), Some(name)) => {
+            stats.errors += report(context, place, entry, refused);
+            Ok(name)
+        }
+        (Ok(_), None) => Err(failure(context, place, entry, "make", Errno::IO)),
+        (Err(error), name) => {
+            if let Some(name) = name {
+                let _ = rustix::fs::unlinkat(target, name, AtFlags::empty());
+            }
+            Err(error)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "private; each is needed, and a structure for one call explains less")]
+fn make_file(
+    context: &Context<'_>,
+    place: &Place,
+    target: BorrowedFd<'_>,
+    entry: &Entry,
+    body: &FileBody,
+    origin: &mut Origin<'_>,
+    stats: &mut Stats,
+    temporary: &mut Option<String>,
+) -> Attempt<metadata::Refused> {
+    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let xattrs = origin.xattrs().map_err(|errno| fail("read from the snapshot", errno))?.to_vec();
+    let source = origin.file().map_err(|errno| fail("read from the snapshot", errno))?;
+    let status = Status::of(source).map_err(|errno| fail("read from the snapshot", errno))?;
+    if status.file_type() != FileType::RegularFile || status.size != body.size {
+        let error = Error::new(crate::error::ErrorKind::Damage, "restore").at(context.shown(&place.join(&entry.name)));
+        return Err(Failure::Entry(error.hint("the snapshot's file is not of the size that its manifest says")));
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let private = Mode::RUSR | Mode::WUSR;
+    let (name, file) = under_temporary_name(|name| rustix::fs::openat(target, name, flags, private))
+        .map_err(|errno| fail("make", errno))?;
+    *temporary = Some(name);
+    if body.size > 0 {
+        match place.device.ladder.clone(source, status.dev, &file) {
+            // A clone of what lies beside the metadata shares nothing.
+            Ok(()) if body.stored == Stored::Inline => stats.copied_bytes = body.size,
+            Ok(()) => stats.cloned_bytes = body.size.saturating_sub(body.holes),
+            Err(CloneError::Failed(errno)) => return Err(fail("clone", errno)),
+            Err(CloneError::Copy(_)) => {
+                let copied = copy::copy(source, &file, body.size, false, context.monitor);
+                stats.copied_bytes = match copied {
+                    Ok(copied) => copied.data,
+                    Err(CopyError::Source(Errno::CANCELED)) => return Err(Failure::Fatal(Error::interrupted())),
+                    Err(CopyError::Source(errno)) => return Err(fail("read from the snapshot", errno)),
+                    Err(CopyError::Destination(errno)) => return Err(fail("write", errno)),
+                };
+            }
+        }
+    }
+    let attributes = attributes(entry, status.atime, &xattrs);
+    // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
+    // gives its own group to what is made in it.
+    let others = if place.inherits { metadata::remove_other_xattrs(&file, &xattrs) } else { Ok(()) };
+    let refused = others.and_then(|()| context.creator.apply(&file, &attributes));
+    refused.map_err(|errno| fail("set the metadata of", errno))
+}
+
+fn make_node(
+    context: &Context<'_>,
+    place: &Place,
+    target: BorrowedFd<'_>,
+    entry: &Entry,
+    origin: &mut Origin<'_>,
+    temporary: &mut Option<String>,
+) -> Attempt<metadata::Refused> {
+    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let private = Mode::RUSR | Mode::WUSR;
+    let kind = FileType::from_raw_mode(entry.meta.mode);
+    let made = under_temporary_name(|name| match &entry.body {
+        Body::Symlink(to) => rustix::fs::symlinkat(to.as_slice(), target, name),
+        Body::Device(major, minor) => {
+            rustix::fs::mknodat(target, name, kind, private, rustix::fs::makedev(*major, *minor))
+        }
+        _ => rustix::fs::mknodat(target, name, kind, private, 0),
+    });
+    let (name, ()) = made.map_err(|errno| fail("make", errno))?;
+    let refused = give_by_name(context, place, target, entry, name.as_bytes(), place.inherits, origin);
+    *temporary = Some(name);
+    refused.map_err(|errno| fail("set the metadata of", errno))
+}
+
+/// Gives an inode that was there already the metadata of the snapshot.
+fn set_metadata(
+    context: &Context<'_>,
+    target: &OwnedFd,
+    entry: &Entry,
+    origin: &mut Origin<'_>,
+) -> rustix::io::Result<metadata::Refused> {
+    let place = origin.place;
+    if entry.file().is_some()
+        && let Ok(file) = open_file(target.as_fd(), &entry.name)
+        && Status::of(&file)?.file_type() == FileType::RegularFile
+    {
+        let atime = Status::of(origin.file()?)?.atime;
+        let xattrs = origin.xattrs()?;
+        metadata::remove_other_xattrs(&file, xattrs)?;
+        return context.creator.apply(&file, &attributes(entry, atime, xattrs));
+    }
+    give_by_name(context, place, target.as_fd(), entry, &entry.name, true, origin)
+}
+
+/// Gives the inode that has `name` now the entry's metadata. Links are not followed, nothing is opened.
+fn give_by_name(
+    context: &Context<'_>,
+    place: &Place,
+    target: BorrowedFd<'_>,
+    entry: &Entry,
+    name: &[u8],
+    has_others: bool,
+    origin: &mut Origin<'_>,
+) -> rustix::io::Result<metadata::Refused> {
+    let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
+    let xattrs = origin.xattrs()?;
+    if has_others {
+        remove_other_xattrs_at(target, name, xattrs)?;
+    }
+    context.creator.apply_at(target, name, &attributes(entry, atime, xattrs))
+}
+
+/// [`metadata::remove_other_xattrs`] for an inode that is not to be opened, named in its directory.
+fn remove_other_xattrs_at(dir: BorrowedFd<'_>, name: &[u8], wanted: &[Xattr]) -> rustix::io::Result<()> {
+    for (present, _) in metadata::xattrs_at(dir, name)? {
+        if !wanted.iter().any(|(wanted, _)| *wanted == present) {
+            let path = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
+            match rustix::fs::lremovexattr(path.as_slice(), present.as_slice()) {
+                Ok(()) | Err(Errno::PERM | Errno::ACCESS | Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
+    let Meta { uid, gid, mode, mtime, .. } = entry.meta;
+    Attributes { uid, gid, mode, atime, mtime, xattrs }
+}
+
+/// An entry's share in the counts, whatever is done with it.
+pub(super) fn count(entry: &Entry) -> Stats {
+    let mut stats = Stats::default();
+    match &entry.body {
+        Body::File(file) => {
+            stats.files = 1;
+            stats.bytes = file.size;
+        }
+        Body::Symlink(_) => stats.symlinks = 1,
+        _ => stats.others = 1,
+    }
+    stats
+}
+
+/// Tells what the target could not take, and counts it.
+fn report(context: &Context<'_>, place: &Place, entry: &Entry, refused: metadata::Refused) -> u64 {
+    refused_error(&refused).map_or(0, |error| {
+        context.monitor.problem(&error.at(context.shown(&place.join(&entry.name))));
+        1
+    })
+}
+
+/// What was not restored of an inode's metadata.
+pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
+    let names = || {
+        let names: Vec<_> =
+            refused.xattrs.iter().map(|(name, _)| crate::text::escape(OsStr::from_bytes(name))).collect();
+        names.join(", ")
+    };
+    let what = match (refused.ownership, refused.xattrs.is_empty()) {
+        (false, true) => return None,
+        (true, true) => "owner or mode".to_string(),
+        (false, false) => names(),
+        (true, false) => format!("owner or mode, {}", names()),
+    };
+    let error = Error::failed(format!("restore all metadata ({what}) of"));
+    Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
+}
+
+/// Why an entry was not restored; the end of the run if every other would meet the same.
+pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
+    failure_at(&context.shown(&place.join(&entry.name)), action, errno)
+}
+
+/// [`failure`] with the path in the target.
+pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
+    let error = Error::io(action, shown, errno);
+    if is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
+}
+
+/// Errors that every entry would meet.
+fn is_fatal(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}
+
+fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
+    let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
+    Failure::Entry(error.hint("a directory stands in its place; --delete would remove it"))
+}
+
+/// Progress of one entry.
+pub(super) fn advance(context: &Context<'_>, stats: &Stats) {
+    context.monitor.advance(Amount { files: 1, bytes: stats.bytes });
+}
