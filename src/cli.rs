@@ -1,0 +1,324 @@
+//! The command line: its words, its help, and what stands for a `REPO` that is left out. Nothing here does any work.
+
+mod help;
+
+use crate::output::terminal::Usage;
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Snapshots that share what is equal, by the reflinks of XFS and Btrfs.
+#[derive(Debug, Parser)]
+#[command(name = "pleach", version, arg_required_else_help = true)]
+#[command(after_help = help::EXAMPLES, after_long_help = help::long(help::EXAMPLES))]
+#[command(max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The options of every command, before or after its name.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// One JSON object a line on stdout; messages stay on stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Only errors, and what was asked for
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Tell more of what is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// How many threads work; by default what suits the device
+    #[arg(short = 'j', long, global = true, value_name = "N")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) threads: Option<usize>,
+    /// Show progress on stderr; auto: on a terminal
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) progress: When,
+    /// Use colours; auto: on a terminal
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+}
+
+/// Of a choice that a terminal decides unless the user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take a snapshot of the sources into a repository
+    #[command(override_usage = "pleach snapshot [OPTIONS] SOURCE... REPO")]
+    #[command(after_help = help::SNAPSHOT_EXAMPLES, after_long_help = help::long(help::SNAPSHOT_EXAMPLES))]
+    Snapshot(Snapshot),
+    /// List the snapshots of a repository
+    #[command(after_help = help::LIST_EXAMPLES, after_long_help = help::long(help::LIST_EXAMPLES))]
+    List(List),
+    /// Restore a snapshot, or parts of it, below a directory
+    #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
+    #[command(after_help = help::RESTORE_EXAMPLES, after_long_help = help::long(help::RESTORE_EXAMPLES))]
+    Restore(Restore),
+    /// Show where the bytes of files lie, and which of them are shared
+    #[command(after_help = help::FIEMAP_EXAMPLES, after_long_help = help::long(help::FIEMAP_EXAMPLES))]
+    Fiemap(Fiemap),
+    /// Print the completions of a shell
+    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Snapshot {
+    /// Directories or files to keep; the last one is the repository (left out: $PLEACH_REPO)
+    #[arg(value_name = "SOURCE... REPO", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// Name it; by default the moment in UTC, as 2026-11-20T020000Z
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Tag it; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Whose content is hashed
+    #[arg(long, value_name = "WHICH", default_value = "new")]
+    pub(crate) hash: Hash,
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Whose content a snapshot hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hash {
+    /// New and changed files
+    New,
+    /// No file: then nothing is read where clones work
+    None,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// The repository
+    #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    pub(crate) repo: PathBuf,
+    /// Also measure what each snapshot alone holds: asks for the extents of every file
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Restore {
+    /// The repository (left out: $PLEACH_REPO), the snapshot, and what to restore of it; no PATH: all
+    #[arg(value_name = "REPO ID [PATH]", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    words: Vec<PathBuf>,
+    /// Where to: /home/ann/a is restored as DIR/home/ann/a
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) target: PathBuf,
+    /// Remove from the restored directories what the snapshot does not have
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// What happens to files that are there already
+    #[arg(long, value_name = "WHEN", default_value = "always")]
+    pub(crate) overwrite: Overwrite,
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// When a restore replaces files that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Overwrite {
+    /// Replace them
+    Always,
+    /// Replace them if type, size or modification time differ
+    IfChanged,
+    /// Leave them as they are
+    Never,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fiemap {
+    /// Regular files, or directories whose files are meant; symbolic links are followed only if named here
+    #[arg(value_name = "FILE", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Do not have the files written to disk first; what is not yet there shows as delalloc
+    #[arg(long)]
+    pub(crate) no_sync: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Parses the command line and settles which path is the repository.
+///
+/// # Errors
+/// The text to show instead: help, the version, or what is wrong.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
+    settle(args).map_err(|error| {
+        let text = error.render();
+        Usage {
+            is_answer: !error.use_stderr(),
+            is_help: error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+            plain: text.to_string(),
+            ansi: text.ansi().to_string(),
+        }
+    })
+}
+
+fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::try_parse_from(args)?;
+    // clap's own check does not see that one stands before and the other after the command's name.
+    if cli.globals.quiet && cli.globals.verbose {
+        let message = "the argument '--quiet' cannot be used with '--verbose'";
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+    }
+    let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
+    match &mut cli.command {
+        Command::Snapshot(snapshot) => {
+            let paths = std::mem::take(&mut snapshot.paths);
+            snapshot.paths = with_repo_last(paths, environment).map_err(|message| usage("snapshot", &message))?;
+        }
+        Command::Restore(restore) => {
+            let words = std::mem::take(&mut restore.words);
+            restore.words = with_repo_first(words, environment).map_err(|message| usage("restore", &message))?;
+        }
+        Command::List(_) | Command::Fiemap(_) | Command::Completions(_) => {}
+    }
+    Ok(cli)
+}
+
+impl Snapshot {
+    /// The sources and the repository.
+    pub(crate) fn sources_and_repo(&self) -> (&[PathBuf], &Path) {
+        match self.paths.split_last() {
+            Some((repo, sources)) => (sources, repo),
+            // `parse` leaves at least two.
+            None => (&[], Path::new("")),
+        }
+    }
+}
+
+impl Restore {
+    /// The repository, the snapshot, and the paths to restore.
+    pub(crate) fn repo_id_and_paths(&self) -> (&Path, &Path, &[PathBuf]) {
+        match &self.words[..] {
+            [repo, id, paths @ ..] => (repo, id, paths),
+            // `parse` leaves at least two.
+            _ => (Path::new(""), Path::new(""), &[]),
+        }
+    }
+}
+
+/// The words of `restore` with the repository at their beginning.
+///
+/// A snapshot's name has no slash in it, and the paths are absolute: so with `PLEACH_REPO` set, a second word with a slash,
+/// or none, means that the repository was left out.
+fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    let is_path = |word: &PathBuf| word.as_os_str().as_bytes().contains(&b'/');
+    match environment {
+        Some(repo) if words.get(1).is_none_or(is_path) => words.insert(0, repo),
+        None if words.len() < 2 => return Err("name the repository, then the snapshot (or set PLEACH_REPO)".into()),
+        _ => {}
+    }
+    Ok(words)
+}
+
+/// The paths of `snapshot` with the repository at their end.
+///
+/// `SOURCE...` before an optional `REPO` cannot be told apart by place. So with `PLEACH_REPO` set the last path is the
+/// repository only if it is one already; an existing directory with other things in it can only be a source, since it
+/// would be refused as a repository; what could be either is not guessed.
+fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    match (environment, &paths[..]) {
+        (None, [only]) => {
+            let only = pleach::text::path(only);
+            Err(format!("only one path was given, {only}: name the sources, then the repository (or set PLEACH_REPO)"))
+        }
+        (None, _) => Ok(paths),
+        (Some(repo), [_]) => {
+            paths.push(repo);
+            Ok(paths)
+        }
+        (Some(repo), [.., last]) => {
+            if *last == repo || last.join(".pleach").is_dir() {
+                return Ok(paths);
+            }
+            let empty = std::fs::read_dir(last).is_ok_and(|mut entries| entries.next().is_none());
+            if empty || std::fs::symlink_metadata(last).is_err() {
+                let (last, repo) = (pleach::text::path(last), pleach::text::path(&repo));
+                return Err(format!(
+                    "{last} could be a source or a new repository, since PLEACH_REPO is set to {repo}: \
+                     unset it, or name the repository last"
+                ));
+            }
+            paths.push(repo);
+            Ok(paths)
+        }
+        (Some(_), []) => Ok(paths),
+    }
+}
+
+/// A usage error of one command: exit status 2.
+fn usage(command: &str, message: &str) -> clap::Error {
+    let mut cli = Cli::command();
+    cli.build();
+    match cli.find_subcommand_mut(command) {
+        Some(command) => command.error(ErrorKind::MissingRequiredArgument, message),
+        None => cli.error(ErrorKind::MissingRequiredArgument, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_the_environment_the_last_path_is_the_repository() {
+        assert_eq!(with_repo_last(paths(&["/a", "/r"]), None), Ok(paths(&["/a", "/r"])));
+        assert!(with_repo_last(paths(&["/a"]), None).is_err());
+    }
+
+    #[test]
+    fn the_environment_stands_for_the_repository_that_is_left_out() {
+        let repo = || Some(PathBuf::from("/r"));
+        assert_eq!(with_repo_last(paths(&["/a"]), repo()), Ok(paths(&["/a", "/r"])));
+        assert_eq!(with_repo_last(paths(&["/a", "/proc"]), repo()), Ok(paths(&["/a", "/proc", "/r"])));
+        assert_eq!(with_repo_last(paths(&["/a", "/r"]), repo()), Ok(paths(&["/a", "/r"])));
+    }
+
+    #[test]
+    fn a_restore_knows_whether_its_repository_was_left_out() {
+        let repo = || Some(PathBuf::from("/r"));
+        assert_eq!(with_repo_first(paths(&["/r", "latest"]), None), Ok(paths(&["/r", "latest"])));
+        assert_eq!(with_repo_first(paths(&["latest"]), repo()), Ok(paths(&["/r", "latest"])));
+        assert_eq!(with_repo_first(paths(&["latest", "/a"]), repo()), Ok(paths(&["/r", "latest", "/a"])));
+        assert_eq!(with_repo_first(paths(&["/x", "latest", "/a"]), repo()), Ok(paths(&["/x", "latest", "/a"])));
+        assert!(with_repo_first(paths(&["latest"]), None).is_err());
+    }
+
+    #[test]
+    fn what_could_be_source_or_repository_is_not_guessed() {
+        let repo = Some(PathBuf::from("/r"));
+        assert!(with_repo_last(paths(&["/a", "/no/such/path"]), repo).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The longer texts of `--help`: examples, exit statuses, environment.
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+  0    done
+  1    failed, nothing to rely on
+  2    wrong usage
+  3    done, but something was left out (unreadable, changed while read, skipped with an error)
+  11   the repository is locked by another run
+  130  interrupted";
+
+const ENVIRONMENT: &str = "\
+Environment:
+  PLEACH_REPO  stands for REPO where it is left out
+  NO_COLOR, CLICOLOR_FORCE, CLICOLOR  colours, where --color does not say";
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pleach snapshot /home /etc /backup        take a snapshot; every night, from a timer
+  pleach list /backup                       show them
+  pleach restore /backup latest /home/ann/notes.txt --target /
+  pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
+  pleach completions bash > /etc/bash_completion.d/pleach
+
+'pleach COMMAND --help' has the examples of each command.";
+
+pub(super) const SNAPSHOT_EXAMPLES: &str = "\
+Examples:
+  pleach snapshot /home /etc /backup
+      creates /backup/2026-11-20T020000Z/home/… and …/etc/…, and moves /backup/latest to it
+  pleach snapshot --name before-upgrade --tag manual / /mnt/backup
+  pleach snapshot --dry-run /home /backup
+      shows what differs from the last snapshot: + added, - removed, M content, U metadata, T type
+
+REPO is a directory of its own; an empty or missing one becomes a repository at the first
+snapshot. Where it lies on the same XFS or Btrfs as the sources it shares data with them; where
+its filesystem has reflinks it shares data with its own earlier snapshots. Else data is copied,
+and the summary says how much and why.";
+
+pub(super) const FIEMAP_EXAMPLES: &str = "\
+Examples:
+  pleach fiemap disk.img
+  pleach fiemap /backup/*/home/ann/disk.img      the same addresses: the same blocks
+  pleach fiemap --json disk.img | jq 'select(.type == \"file\").shared_bytes'
+
+Offsets and lengths are in bytes. A physical address is one of the device; on Btrfs, of the
+filesystem's logical address space. What has no address of its own (inline, delayed) shows \"-\".";
+
+pub(super) const RESTORE_EXAMPLES: &str = "\
+Examples:
+  pleach restore /backup latest --target /                          put everything back in place
+  pleach restore /backup latest /home/ann/notes.txt --target /tmp   as /tmp/home/ann/notes.txt
+  pleach restore --dry-run --delete /backup 2026-11-20 /etc --target /
+      shows what it would change: + added, - removed, M content, U metadata, T type
+
+ID is a snapshot's name, an unambiguous beginning of one, or 'latest'. PATHs are absolute paths as
+they were in the sources. What stands in DIR is never reached through a symbolic link.";
+
+pub(super) const LIST_EXAMPLES: &str = "\
+Examples:
+  pleach list /backup
+  pleach list --exclusive /backup            what deleting each snapshot would free
+  pleach list --json /backup | jq -r 'select(.type == \"snapshot\").name'
+
+Sizes: \"size\" is what the files of a snapshot add up to, \"written\" the data that was written
+anew for it, \"alone\" what no other file shares: that much at least is freed when it goes.";
+
+pub(super) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  pleach completions bash > ~/.local/share/bash-completion/completions/pleach
+  pleach completions zsh > ~/.zfunc/_pleach
+  pleach completions fish > ~/.config/fish/completions/pleach.fish";
+
+/// What stands at the end of a command's long help.
+pub(super) fn long(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_STATUSES}\n\n{ENVIRONMENT}")
+}

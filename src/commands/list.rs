@@ -1,0 +1,13 @@
+//! `pleach list REPO`.
+
+use crate::cli::{self, Globals};
+use crate::output::{Output, list, progress};
+use pleach::error::{ExitStatus, Result};
+use pleach::snapshot::list::{Options, list};
+
+pub(crate) fn run(args: &cli::List, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options { exclusive: args.exclusive, threads: globals.threads };
+    let stats = progress::watch(output, |monitor| list(&args.repo, &options, monitor))?;
+    list::show(output, &stats, &args.repo);
+    Ok(super::status(stats.errors))
+}

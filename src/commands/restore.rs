@@ -1,0 +1,30 @@
+//! `pleach restore REPO ID [PATH...] --target DIR`.
+
+use crate::cli::{self, Globals};
+use crate::output::{Output, progress, restore};
+use pleach::error::{Error, ExitStatus, Result};
+use pleach::snapshot::restore::{Options, Overwrite, restore};
+
+pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        target: args.target.clone(),
+        delete: args.delete,
+        overwrite: match args.overwrite {
+            cli::Overwrite::Always => Overwrite::Always,
+            cli::Overwrite::IfChanged => Overwrite::IfChanged,
+            cli::Overwrite::Never => Overwrite::Never,
+        },
+        dry_run: args.dry_run,
+        threads: globals.threads,
+    };
+    let (repo, id, paths) = args.repo_id_and_paths();
+    let id = id.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(id).hint("names are UTF-8"))?;
+    let stats = progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor))?;
+    restore::show(output, &stats, id, &options);
+    if let Err(error) = output.finish() {
+        // What was restored is there all the same.
+        output.error(&error);
+        return Ok(ExitStatus::Incomplete);
+    }
+    Ok(super::status(stats.errors))
+}

@@ -1,0 +1,28 @@
+//! `pleach snapshot SOURCE... REPO`.
+
+use crate::cli::{self, Globals};
+use crate::output::{Output, progress, snapshot};
+use pleach::error::{ExitStatus, Result};
+use pleach::snapshot::create::{self, Hash, Options};
+
+pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        name: args.name.clone(),
+        tags: args.tags.clone(),
+        hash: match args.hash {
+            cli::Hash::New => Hash::New,
+            cli::Hash::None => Hash::None,
+        },
+        threads: globals.threads,
+        dry_run: args.dry_run,
+    };
+    let (sources, repo) = args.sources_and_repo();
+    let stats = progress::watch(output, |monitor| create::create(sources, repo, &options, monitor))?;
+    snapshot::show(output, &stats, repo, &options);
+    if let Err(error) = output.finish() {
+        // The snapshot is there all the same.
+        output.error(&error);
+        return Ok(ExitStatus::Incomplete);
+    }
+    Ok(super::status(stats.errors))
+}

@@ -1,0 +1,84 @@
+//! The command `pleach`: installs what belongs to a process (signals, the last word on a bug), parses, dispatches, and
+//! turns the outcome into an exit status. Everything else is in `commands` and the library.
+
+mod cli;
+mod commands;
+mod output;
+
+use pleach::error::ExitStatus;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(report_bug));
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            output::terminal::show_usage(&usage);
+            return ExitCode::from((if usage.is_answer { ExitStatus::Done } else { ExitStatus::Usage }) as u8);
+        }
+    };
+    allow_open_files();
+    let cancel = Arc::new(AtomicBool::new(false));
+    watch_signals(&cancel);
+    ExitCode::from(commands::run(cli, cancel) as u8)
+}
+
+/// Deep trees hold many directories open: the soft limit is raised to what the system allows.
+fn allow_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // What was allowed before still is; a tree too deep for it is told of by its path.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// The first SIGINT, SIGTERM or SIGHUP asks the engines to stop; a second one ends the process at once.
+///
+/// A signal that was ignored when the process began stays ignored: that is how `nohup` works.
+fn watch_signals(cancel: &Arc<AtomicBool>) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    const INTERRUPTED: i32 = ExitStatus::Interrupted as i32;
+    let ignored = ignored_signals();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if ignored & (1 << (signal - 1)) == 0 {
+            // The order matters: the first signal must find the flag still unset. Without a handler the signal ends
+            // the process, which harms nothing either.
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, cancel.clone());
+            let _ = signal_hook::flag::register(signal, cancel.clone());
+        }
+    }
+}
+
+/// The signals this process was started to ignore, as the kernel's mask (proc_pid_status(5)); none where `/proc` is not
+/// mounted.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// A panic is a bug in pleach: one readable message instead of a trace, and the status of a failure.
+fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let what = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let place = panic.location().map(|location| format!(" ({}:{})", location.file(), location.line()));
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(
+        stderr,
+        "\npleach: stopped by a bug in pleach {}: {}{}\n\
+         pleach: no source and no published snapshot was touched by this; what was being staged is cleaned up by the next run\n\
+         pleach: please report these lines, and the command they came from, to the place you have pleach from",
+        env!("CARGO_PKG_VERSION"),
+        output::terminal::harmless(what),
+        place.unwrap_or_default(),
+    );
+    if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+        let _ = writeln!(stderr, "{}", std::backtrace::Backtrace::force_capture());
+    }
+    // From whichever thread it came: other threads must not go on as if nothing had happened.
+    std::process::exit(ExitStatus::Failed as i32);
+}

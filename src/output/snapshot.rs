@@ -1,0 +1,250 @@
+//! What a snapshot did, for a tired administrator and for a script.
+
+use super::Output;
+use super::summary::{self, listed, percent};
+use pleach::snapshot::create::{Options, Stats};
+use pleach::text::{self, count, counted, size};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Copied data is warned of when less than this is shared, or when there is much of it.
+const SHARING_EXPECTED: f64 = 95.0;
+const MUCH: u64 = 1 << 30;
+
+/// The summary of a snapshot; its fields are fixed, scripts read them.
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    command: &'static str,
+    name: &'a str,
+    files: u64,
+    dirs: u64,
+    symlinks: u64,
+    others: u64,
+    bytes: u64,
+    new_files: u64,
+    changed_files: u64,
+    unchanged_files: u64,
+    renamed_files: u64,
+    removed_files: u64,
+    cloned_bytes: u64,
+    range_shared_bytes: u64,
+    copied_bytes: u64,
+    read_bytes: u64,
+    inline_bytes: u64,
+    hole_bytes: u64,
+    errors: u64,
+    sharing_percent: f64,
+    reasons: BTreeMap<&'static str, u64>,
+    seconds: f64,
+}
+
+/// Tells what was done.
+pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Options) {
+    if output.is_json() {
+        output.json(&object(stats));
+    } else if options.dry_run {
+        output.notice(&plan(stats));
+    } else if !output.is_quiet() {
+        let head = format!("snapshot {} in {}", stats.name, text::path(repo));
+        summary::print(output, &head, &rows(stats));
+    }
+    if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
+        output.warning(&warning);
+    }
+}
+
+fn object(stats: &Stats) -> Summary<'_> {
+    Summary {
+        r#type: "summary",
+        command: "snapshot",
+        name: &stats.name,
+        files: stats.files,
+        dirs: stats.dirs,
+        symlinks: stats.symlinks,
+        others: stats.others,
+        bytes: stats.bytes,
+        new_files: stats.new_files,
+        changed_files: stats.changed_files,
+        unchanged_files: stats.unchanged_files,
+        renamed_files: stats.renamed_files,
+        removed_files: stats.removed_files,
+        cloned_bytes: stats.cloned_bytes,
+        range_shared_bytes: stats.range_shared_bytes,
+        copied_bytes: stats.copied_bytes,
+        read_bytes: stats.read_bytes,
+        inline_bytes: stats.inline_bytes,
+        hole_bytes: stats.hole_bytes,
+        errors: stats.errors,
+        sharing_percent: stats.sharing_percent(),
+        reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
+        seconds: stats.seconds,
+    }
+}
+
+fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
+    let mut rows =
+        vec![("files", files(stats)), ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others))];
+    let mut shared = format!("{} ({})", percent(stats.sharing_percent()), size(stats.cloned_bytes));
+    if stats.range_shared_bytes > 0 {
+        shared += &format!(", {} of it in changed files", size(stats.range_shared_bytes));
+    }
+    rows.push(("shared", shared));
+    let copied = if stats.copied_bytes == 0 { "nothing".to_string() } else { copied(stats) };
+    rows.push(("copied", copied));
+    let read = if stats.read_bytes == 0 { "nothing".to_string() } else { size(stats.read_bytes) };
+    rows.push(("read", read));
+    if stats.inline_bytes > 0 {
+        rows.push(("inline", format!("{} in files too small to share extents", size(stats.inline_bytes))));
+    }
+    if stats.hole_bytes > 0 {
+        rows.push(("holes", size(stats.hole_bytes)));
+    }
+    if stats.errors > 0 {
+        rows.push(("errors", format!("{}, named above", counted(stats.errors, "problem"))));
+    }
+    rows.push(("time", text::duration(stats.seconds)));
+    rows
+}
+
+fn files(stats: &Stats) -> String {
+    let parts = listed([
+        (stats.new_files, "new"),
+        (stats.changed_files, "changed"),
+        (stats.unchanged_files, "unchanged"),
+        (stats.renamed_files, "renamed"),
+    ]);
+    let mut text = count(stats.files);
+    if !parts.is_empty() {
+        text += &format!(": {parts}");
+    }
+    if stats.removed_files > 0 {
+        text += &format!("; {} removed", count(stats.removed_files));
+    }
+    text
+}
+
+/// The amount, and for what reasons.
+fn copied(stats: &Stats) -> String {
+    let mut reasons: Vec<_> = stats.reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+    let text = size(stats.copied_bytes);
+    match &reasons[..] {
+        [] => text,
+        [(reason, _)] => format!("{text} ({reason})"),
+        many => {
+            let many: Vec<_> = many.iter().map(|(reason, bytes)| format!("{reason}: {}", size(**bytes))).collect();
+            format!("{text} ({})", many.join("; "))
+        }
+    }
+}
+
+fn plan(stats: &Stats) -> String {
+    let parts = listed([
+        (stats.new_files, "new"),
+        (stats.changed_files, "changed"),
+        (stats.unchanged_files, "unchanged"),
+        (stats.renamed_files, "renamed"),
+        (stats.removed_files, "removed"),
+    ]);
+    let parts = if parts.is_empty() { "no files".to_string() } else { parts };
+    format!("dry run, nothing was written: {parts}")
+}
+
+/// Full copies that nobody notices are the classic failure of such tools: said in words, with the reasons.
+fn sharing_warning(stats: &Stats) -> Option<String> {
+    let shared = stats.sharing_percent();
+    let fell_short = stats.copied_bytes > 0 && (shared < SHARING_EXPECTED || stats.copied_bytes >= MUCH);
+    fell_short.then(|| {
+        let how_much = if stats.cloned_bytes == 0 {
+            "no data is".into()
+        } else {
+            format!("only {} of the data is", percent(shared))
+        };
+        format!("{how_much} shared with the source or an earlier snapshot; copied: {}", copied(stats))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pleach::copy::Reason;
+
+    fn stats() -> Stats {
+        Stats {
+            name: "2026-11-20T020000Z".into(),
+            files: 1234,
+            dirs: 1,
+            symlinks: 2,
+            bytes: 3 << 20,
+            new_files: 1,
+            unchanged_files: 1233,
+            removed_files: 4,
+            cloned_bytes: 3 << 20,
+            seconds: 0.5,
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn the_summary_names_only_what_happened() {
+        let text: Vec<_> = rows(&stats()).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
+        assert_eq!(
+            text,
+            [
+                "files 1,234: 1 new, 1,233 unchanged; 4 removed",
+                "size 3.0 MiB, in 1 directory, 2 symlinks",
+                "shared 100 % (3.0 MiB)",
+                "copied nothing",
+                "read nothing",
+                "time 0.50 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn copies_are_warned_of_with_their_reasons() {
+        assert_eq!(sharing_warning(&stats()), None);
+        let reasons = BTreeMap::from([(Reason::SwapFile, 1 << 20), (Reason::OtherFilesystem, 2 << 20)]);
+        let stats = Stats { copied_bytes: 3 << 20, reasons, ..stats() };
+        assert_eq!(
+            sharing_warning(&stats).unwrap(),
+            "only 50.0 % of the data is shared with the source or an earlier snapshot; \
+             copied: 3.0 MiB (the source lies on another filesystem: 2.0 MiB; the file is a swap file: 1.0 MiB)"
+        );
+    }
+
+    #[test]
+    fn the_json_summary_has_the_documented_fields() {
+        let json = serde_json::to_value(object(&stats())).unwrap();
+        let fields: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut documented = vec![
+            "type",
+            "command",
+            "name",
+            "files",
+            "dirs",
+            "symlinks",
+            "others",
+            "bytes",
+            "new_files",
+            "changed_files",
+            "unchanged_files",
+            "renamed_files",
+            "removed_files",
+            "cloned_bytes",
+            "range_shared_bytes",
+            "copied_bytes",
+            "read_bytes",
+            "inline_bytes",
+            "hole_bytes",
+            "errors",
+            "sharing_percent",
+            "reasons",
+            "seconds",
+        ];
+        documented.sort_unstable();
+        assert_eq!(fields, documented);
+    }
+}

@@ -1,0 +1,56 @@
+//! The pieces of which the summaries for people are made.
+
+use super::Output;
+use super::terminal::Style;
+use pleach::text::{count, counted, size};
+
+/// Prints a heading, and what there is to say below it, each with its label.
+pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
+    output.line(&Style::Bold.paint(heading, output.colours()));
+    for (label, value) in rows {
+        output.line(&format!("  {label:<8}{value}"));
+    }
+}
+
+/// How large a tree is: `1.5 GiB, in 12 directories, 1 symlink`.
+pub(super) fn extent(bytes: u64, dirs: u64, symlinks: u64, others: u64) -> String {
+    let mut text = size(bytes);
+    match dirs {
+        0 => {}
+        1 => text += ", in 1 directory",
+        many => text += &format!(", in {} directories", count(many)),
+    }
+    for (number, noun) in [(symlinks, "symlink"), (others, "special file")] {
+        if number > 0 {
+            text += &format!(", {}", counted(number, noun));
+        }
+    }
+    text
+}
+
+/// `1 entry`, `2,000 entries`.
+pub(super) fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_string() } else { format!("{} entries", count(number)) }
+}
+
+/// `12 new, 3 changed`: what is not zero.
+pub(super) fn listed<const N: usize>(parts: [(u64, &str); N]) -> String {
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+    parts.map(|(number, word)| format!("{} {word}", count(number))).collect::<Vec<_>>().join(", ")
+}
+
+/// A share, never rounded up to 100 %.
+pub(super) fn percent(percent: f64) -> String {
+    if percent >= 100.0 { "100 %".to_string() } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn almost_everything_is_not_all() {
+        assert_eq!(percent(99.99), "99.9 %");
+        assert_eq!(percent(100.0), "100 %");
+    }
+}

@@ -1,0 +1,162 @@
+//! What a terminal may be sent: colours where they are wanted, and no control character that came from elsewhere.
+
+use super::When;
+use pleach::text;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+
+/// How a piece of text looks where colours are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Style {
+    #[default]
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+impl Style {
+    /// The text in this style, or as it is where colours are off.
+    pub(crate) fn paint<'a>(self, text: &'a str, colours: bool) -> Cow<'a, str> {
+        let code = match self {
+            _ if !colours => return Cow::Borrowed(text),
+            Style::Plain => return Cow::Borrowed(text),
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Red => "1;31",
+            Style::Green => "32",
+            Style::Yellow => "1;33",
+        };
+        Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
+    }
+}
+
+/// The environment's words on colours.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    no_color: Option<OsString>,
+    clicolor_force: Option<OsString>,
+    clicolor: Option<OsString>,
+    term: Option<OsString>,
+}
+
+impl Environment {
+    /// That of this process.
+    pub(crate) fn of_process() -> Self {
+        let get = std::env::var_os;
+        Environment {
+            no_color: get("NO_COLOR"),
+            clicolor_force: get("CLICOLOR_FORCE"),
+            clicolor: get("CLICOLOR"),
+            term: get("TERM"),
+        }
+    }
+
+    /// Whether the terminal cannot move its cursor.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.term.as_ref().is_none_or(|term| term.is_empty() || term == "dumb")
+    }
+
+    /// Whether to colour: the user's word, then `NO_COLOR`, then `CLICOLOR_FORCE`, then what the stream is.
+    pub(crate) fn colours(&self, when: When, is_terminal: bool) -> bool {
+        let is_on = |value: &Option<OsString>| value.as_ref().is_some_and(|value| !value.is_empty() && value != "0");
+        match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto if self.no_color.as_ref().is_some_and(|value| !value.is_empty()) => false,
+            When::Auto if is_on(&self.clicolor_force) => true,
+            When::Auto => is_terminal && !self.is_dumb() && self.clicolor.as_ref().is_none_or(|value| value != "0"),
+        }
+    }
+}
+
+/// The columns of the terminal behind stderr.
+pub(crate) fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+/// A message with every character escaped that a terminal could act upon. Line feeds too: a message is one line.
+///
+/// Paths in it are escaped already, where they are put in; this is for what slipped through.
+pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
+    if message.chars().any(text::is_unprintable) {
+        Cow::Owned(
+            message.chars().map(|c| if text::is_unprintable(c) { text::escape_char(c) } else { c.into() }).collect(),
+        )
+    } else {
+        Cow::Borrowed(message)
+    }
+}
+
+/// Shows help or the version on stdout, or what is wrong with the command line on stderr.
+pub(crate) fn show_usage(usage: &Usage) {
+    let environment = Environment::of_process();
+    // A closed pipe behind --help is nobody's problem, hence no look at the results.
+    if usage.is_answer {
+        let text =
+            if environment.colours(When::Auto, std::io::stdout().is_terminal()) { &usage.ansi } else { &usage.plain };
+        let _ = write!(std::io::stdout(), "{text}");
+    } else if usage.is_help {
+        let text =
+            if environment.colours(When::Auto, std::io::stderr().is_terminal()) { &usage.ansi } else { &usage.plain };
+        let _ = write!(std::io::stderr(), "{text}");
+    } else {
+        // The message quotes the arguments, and a glob may have put a hostile name among them.
+        let lines: Vec<_> = usage.plain.lines().map(harmless).collect();
+        let _ = writeln!(std::io::stderr(), "{}", lines.join("\n").trim_end());
+    }
+}
+
+/// What the parser of the command line says instead of a command.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    /// It was asked for: `--help`, `--version`.
+    pub(crate) is_answer: bool,
+    /// It is the program's own text and quotes no argument.
+    pub(crate) is_help: bool,
+    /// Without colours.
+    pub(crate) plain: String,
+    /// With colours.
+    pub(crate) ansi: String,
+}
+
+/// Whether stdout and stderr are terminals.
+pub(crate) fn are_terminals() -> (bool, bool) {
+    (std::io::stdout().is_terminal(), std::io::stderr().is_terminal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let get = |name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+        Environment {
+            no_color: get("NO_COLOR"),
+            clicolor_force: get("CLICOLOR_FORCE"),
+            clicolor: get("CLICOLOR"),
+            term: get("TERM"),
+        }
+    }
+
+    #[test]
+    fn colours_follow_the_user_then_the_environment_then_the_terminal() {
+        let xterm = environment(&[("TERM", "xterm")]);
+        assert!(xterm.colours(When::Auto, true));
+        assert!(!xterm.colours(When::Auto, false));
+        assert!(!environment(&[("TERM", "dumb")]).colours(When::Auto, true));
+        assert!(!environment(&[("TERM", "xterm"), ("NO_COLOR", "1")]).colours(When::Auto, true));
+        assert!(environment(&[("NO_COLOR", "1")]).colours(When::Always, false));
+        assert!(environment(&[("CLICOLOR_FORCE", "1")]).colours(When::Auto, false));
+    }
+
+    #[test]
+    fn a_message_carries_no_control_characters_to_the_terminal() {
+        assert_eq!(harmless("plain ä"), "plain ä");
+        assert_eq!(harmless("a\x1b[31m\nb"), "a\\x1b[31m\\nb");
+    }
+}
