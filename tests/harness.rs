@@ -1,0 +1,353 @@
+//! What every test needs: a filesystem with a scratch directory of its own, the pleach binary, and data to work on.
+//!
+//! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
+//! says by environment variables where these filesystems are. Trees with every kind of entry are in `tree`, outside
+//! witnesses (rsync, xfs_io, …) in `tools`.
+
+#![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
+
+pub(crate) mod tools;
+pub(crate) mod tree;
+
+use serde_json::Value;
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The filesystems that tests run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Xfs,
+    Btrfs,
+    Ext4,
+    /// A second XFS, for sources that cannot share with the repository.
+    XfsOther,
+    /// An XFS as small as they get, to be filled. One test at a time.
+    XfsSmall,
+}
+
+impl Kind {
+    fn variable(self) -> &'static str {
+        match self {
+            Kind::Xfs => "PLEACH_TEST_XFS",
+            Kind::Btrfs => "PLEACH_TEST_BTRFS",
+            Kind::Ext4 => "PLEACH_TEST_EXT4",
+            Kind::XfsOther => "PLEACH_TEST_XFS_OTHER",
+            Kind::XfsSmall => "PLEACH_TEST_XFS_SMALL",
+        }
+    }
+}
+
+/// A scratch directory on a filesystem of a known kind, removed when the test ends, however it ends.
+pub(crate) struct Filesystem {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    scratch: PathBuf,
+    /// Held by the one test that may fill the filesystem.
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl Filesystem {
+    /// The scratch directory of `test` on the filesystem of this kind; why not, if there is none.
+    pub(crate) fn open(kind: Kind, test: &str) -> Result<Filesystem, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        static ALONE: Mutex<()> = Mutex::new(());
+        let Some(root) = env::var_os(kind.variable()) else {
+            let reason = env::var("PLEACH_TEST_NONE").unwrap_or_else(|_| "run `cargo xtask test`".into());
+            return Err(format!("no {kind:?} filesystem ({reason})"));
+        };
+        // Short, because some limits are on the length of a path.
+        let topic = test.rsplit("::").nth(1).unwrap_or(test);
+        let name = format!("{topic:.40}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let scratch = Path::new(&root).join(name);
+        if scratch.exists() {
+            fs::remove_dir_all(&scratch).expect("an earlier run's scratch directory can be removed");
+        }
+        fs::create_dir(&scratch).expect("a scratch directory can be made");
+        let alone = (kind == Kind::XfsSmall).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Filesystem { kind, scratch, _alone: alone })
+    }
+
+    /// The scratch directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A path in the scratch directory, where there may be nothing yet.
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    /// A new directory in the scratch directory.
+    pub(crate) fn dir(&self, name: impl AsRef<Path>) -> PathBuf {
+        let path = self.join(name);
+        fs::create_dir_all(&path).expect("a directory can be made");
+        path
+    }
+
+    /// A scratch directory on another filesystem, which has nothing to share with any of those that tests run on.
+    pub(crate) fn elsewhere(&self) -> Filesystem {
+        Filesystem::open(Kind::XfsOther, "elsewhere::source").expect("`cargo xtask test` mounts it with any other")
+    }
+
+    /// Whether files can share extents here.
+    pub(crate) fn reflinks(&self) -> bool {
+        self.kind != Kind::Ext4
+    }
+}
+
+impl Drop for Filesystem {
+    fn drop(&mut self) {
+        // By rm: it descends by descriptor, so trees deeper than PATH_MAX are no obstacle, nor are they to a full disk.
+        let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(&self.scratch).stderr(Stdio::null()).status();
+        let removed = Command::new("rm").arg("-rf").arg(&self.scratch).status();
+        if !thread::panicking() {
+            assert!(removed.is_ok_and(|status| status.success()), "the scratch directory can be removed");
+        }
+    }
+}
+
+/// Makes a test of each function for each filesystem: `name::xfs`, `name::btrfs`, `name::ext4`, or those in the list.
+///
+/// ```ignore
+/// on_filesystems! {
+///     fn a_sentence(fs: &Filesystem) { … }
+///     [xfs, btrfs] fn another_sentence(fs: &Filesystem) { … }
+/// }
+/// ```
+#[macro_export]
+macro_rules! on_filesystems {
+    () => {};
+    ([$($kind:ident),+] fn $name:ident($fs:ident: &Filesystem) $body:block $($rest:tt)*) => {
+        mod $name {
+            #[allow(unused_imports, reason = "a body may need nothing from outside")]
+            use super::*;
+            fn body($fs: &$crate::harness::Filesystem) $body
+            $($crate::on_filesystems! { @test $kind })+
+        }
+        $crate::on_filesystems! { $($rest)* }
+    };
+    (fn $name:ident($fs:ident: &Filesystem) $body:block $($rest:tt)*) => {
+        $crate::on_filesystems! { [xfs, btrfs, ext4] fn $name($fs: &Filesystem) $body $($rest)* }
+    };
+    (@test xfs) => { $crate::on_filesystems! { @test xfs Xfs } };
+    (@test btrfs) => { $crate::on_filesystems! { @test btrfs Btrfs } };
+    (@test ext4) => { $crate::on_filesystems! { @test ext4 Ext4 } };
+    (@test xfs_small) => { $crate::on_filesystems! { @test xfs_small XfsSmall } };
+    (@test $test:ident $kind:ident) => {
+        #[test]
+        fn $test() {
+            let name = concat!(module_path!(), "::", stringify!($test));
+            $crate::harness::run_on($crate::harness::Kind::$kind, name, body);
+        }
+    };
+}
+
+/// Runs the body of a test on a filesystem of this kind, or records that there is none.
+pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
+    match Filesystem::open(kind, test) {
+        Ok(filesystem) => body(&filesystem),
+        Err(reason) => skip(test, &reason),
+    }
+}
+
+/// Records that a test cannot run here. In CI that is a failure: of `cargo xtask test`, where it keeps the list, or else of
+/// the test.
+#[allow(clippy::print_stdout, reason = "the test's own report")]
+pub(crate) fn skip(test: &str, reason: &str) {
+    let name = test.split_once("::").map_or(test, |(_binary, name)| name);
+    println!("skipped: {name}: {reason}");
+    match env::var_os("PLEACH_TEST_SKIPS") {
+        Some(list) => {
+            let mut list = File::options().append(true).create(true).open(list).expect("the list of skips opens");
+            // One write, because other tests append at the same time.
+            list.write_all(format!("{name}: {reason}\n").as_bytes()).expect("the list of skips can be written");
+        }
+        None => assert!(env::var("CI").as_deref() != Ok("true"), "in CI nothing may be skipped: {name}: {reason}"),
+    }
+}
+
+/// A run of the command that has ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The exit status; a signal's number above 128.
+    pub(crate) status: i32,
+    /// What it wrote to stdout.
+    pub(crate) stdout: String,
+    /// What it wrote to stderr.
+    pub(crate) stderr: String,
+    line: String,
+}
+
+/// The command pleach, to be run with these arguments.
+pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pleach"));
+    command.args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
+    command
+}
+
+/// Runs pleach with these arguments to its end.
+pub(crate) fn pleach(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
+    finish(&mut command(args))
+}
+
+/// The command pleach, run by a root whom permissions bind: its owner's bits decide, as they do for any user.
+pub(crate) fn command_bound_by_permissions(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]);
+    command.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
+    command
+}
+
+/// Runs any command to its end.
+pub(crate) fn finish(command: &mut Command) -> Run {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot run: {error}"));
+    Run::new(output, format!("{command:?}"))
+}
+
+impl Run {
+    /// What a process left.
+    pub(crate) fn new(output: Output, line: String) -> Run {
+        use std::os::unix::process::ExitStatusExt;
+        let status = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Run { status, stdout: text(output.stdout), stderr: text(output.stderr), line }
+    }
+
+    /// Asserts the exit status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: i32) -> Run {
+        assert_eq!(
+            self.status, status,
+            "exit status of {}\n--- stdout\n{}\n--- stderr\n{}",
+            self.line, self.stdout, self.stderr
+        );
+        self
+    }
+
+    /// Asserts that stderr contains `text`, in any case.
+    #[track_caller]
+    pub(crate) fn saying(self, text: &str) -> Run {
+        assert!(
+            self.stderr.to_lowercase().contains(&text.to_lowercase()),
+            "stderr of {} should say {text:?}:\n{}",
+            self.line,
+            self.stderr
+        );
+        self
+    }
+
+    /// The lines of `--json`.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let line = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in the line {line:?}"));
+        self.stdout.lines().map(line).collect()
+    }
+
+    /// The last line of `--json`, which is the summary.
+    #[track_caller]
+    pub(crate) fn summary(&self) -> Value {
+        let last = self.json().pop().unwrap_or_else(|| panic!("no line of JSON from {}:\n{}", self.line, self.stderr));
+        assert_eq!(last["type"], "summary", "the last line is the summary");
+        last
+    }
+}
+
+/// An integer field of a summary.
+#[track_caller]
+pub(crate) fn number(summary: &Value, field: &str) -> u64 {
+    summary[field].as_u64().unwrap_or_else(|| panic!("no integer {field:?} in {summary}"))
+}
+
+/// Takes a snapshot and gives its summary; it must succeed.
+#[track_caller]
+pub(crate) fn snapshot(source: &Path, repo: &Path) -> Value {
+    settle();
+    pleach([OsStr::new("snapshot"), source.as_ref(), repo.as_ref(), "--json".as_ref()]).expect(0).summary()
+}
+
+/// The arguments that take a snapshot with this name.
+pub(crate) fn snapshot_named<'a>(name: &'a str, source: &'a Path, repo: &'a Path) -> [&'a OsStr; 6] {
+    ["snapshot".as_ref(), "--json".as_ref(), "--name".as_ref(), name.as_ref(), source.as_ref(), repo.as_ref()]
+}
+
+/// Lets the clock of timestamps tick, so that what was just written is older than a scan that begins now: a file as
+/// young as its scan counts as changed next time.
+pub(crate) fn settle() {
+    thread::sleep(Duration::from_millis(20));
+}
+
+/// Where a snapshot keeps what was at `source`.
+pub(crate) fn inside(repo: &Path, snapshot: &str, source: &Path) -> PathBuf {
+    repo.join(snapshot).join(source.strip_prefix("/").expect("sources are absolute"))
+}
+
+/// The names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("entries can be read").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The published snapshots: what a user sees in the repository, `latest` apart.
+pub(crate) fn published(repo: &Path) -> Vec<String> {
+    names(repo).into_iter().filter(|name| name != ".pleach" && name != "latest").collect()
+}
+
+/// The names that `pleach list` gives.
+#[track_caller]
+pub(crate) fn listed(repo: &Path) -> Vec<String> {
+    let run = pleach([OsStr::new("list"), repo.as_ref(), "--json".as_ref()]).expect(0);
+    let lines = run.json();
+    let snapshots = lines.iter().filter(|line| line["type"] == "snapshot");
+    snapshots.map(|line| line["name"].as_str().expect("a snapshot has a name").to_string()).collect()
+}
+
+/// Asserts that nothing of an unfinished run or deletion is left.
+#[track_caller]
+pub(crate) fn assert_no_leftovers(repo: &Path) {
+    for dir in ["partial", "trash"] {
+        let path = repo.join(".pleach").join(dir);
+        if path.exists() {
+            assert_eq!(names(&path), [""; 0], "left in {dir}");
+        }
+    }
+}
+
+/// Asserts that two listings are the same, and shows only where they are not.
+#[track_caller]
+pub(crate) fn assert_same_lines(now: &[String], before: &[String]) {
+    let lost: Vec<_> = before.iter().filter(|line| !now.contains(line)).collect();
+    let new: Vec<_> = now.iter().filter(|line| !before.contains(line)).collect();
+    assert!(lost.is_empty() && new.is_empty(), "lines that are gone: {lost:#?}\nnew lines: {new:#?}");
+}
+
+/// Reproducible bytes that do not compress and repeat nowhere.
+pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Writes a file by plain writes: `cp` and `cat` may clone.
+#[track_caller]
+pub(crate) fn write(path: impl AsRef<Path>, content: &[u8]) {
+    let path = path.as_ref();
+    fs::write(path, content).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}

@@ -1,0 +1,229 @@
+//! Outside witnesses: what rsync, xfs_io, getfattr and the kernel say of a tree, independent of pleach's own code.
+
+use super::{Run, finish};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A range of a file that lies on disk, in units of 512 bytes, as xfs_io tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) logical: u64,
+    pub(crate) physical: u64,
+    pub(crate) length: u64,
+    /// As in `include/uapi/linux/fiemap.h`.
+    pub(crate) flags: u32,
+}
+
+impl Extent {
+    /// `FIEMAP_EXTENT_DATA_INLINE`: the data lies beside the metadata and has no address.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.flags & 0x200 != 0
+    }
+
+    /// `FIEMAP_EXTENT_UNWRITTEN`: reserved, and read as zeros.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.flags & 0x800 != 0
+    }
+
+    /// `FIEMAP_EXTENT_SHARED`.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flags & 0x2000 != 0
+    }
+}
+
+/// A program of the system with arguments, run to its end; it must succeed.
+#[track_caller]
+pub(crate) fn tool(name: &str, args: &[&str], path: &Path) -> Run {
+    finish(Command::new(name).args(args).arg(path)).expect(0)
+}
+
+/// The extents of a file, holes left out.
+#[track_caller]
+pub(crate) fn extents(path: &Path) -> Vec<Extent> {
+    let run = tool("xfs_io", &["-r", "-c", "fiemap -v"], path);
+    // `0: [0..7]:  96..103   8  0x1`; a hole has the word "hole" for its blocks.
+    let table = run.stdout.lines().filter(|line| line.contains(": [") && !line.contains("hole"));
+    table.map(|line| parse_extent(line).unwrap_or_else(|| panic!("cannot read xfs_io's line {line:?}"))).collect()
+}
+
+fn parse_extent(line: &str) -> Option<Extent> {
+    let (_, rest) = line.split_once(": [")?;
+    let (logical, rest) = rest.split_once("]:")?;
+    let mut words = rest.split_whitespace();
+    let first = |range: &str| range.split("..").next()?.parse().ok();
+    Some(Extent {
+        logical: first(logical)?,
+        physical: first(words.next()?)?,
+        length: words.next()?.parse().ok()?,
+        flags: u32::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?,
+    })
+}
+
+/// Asserts that two files lie on the same blocks; inline files are told apart and give false. Reserved ranges, which no
+/// clone shares because there is nothing in them, count as holes.
+#[track_caller]
+pub(crate) fn assert_same_blocks(a: &Path, b: &Path) -> bool {
+    let written = |path| extents(path).into_iter().filter(|extent| !extent.is_unwritten()).collect::<Vec<_>>();
+    let (of_a, of_b) = (written(a), written(b));
+    if of_a.iter().any(Extent::is_inline) {
+        return false;
+    }
+    let blocks = |extents: &[Extent]| blocks(extents);
+    assert_eq!(blocks(&of_a), blocks(&of_b), "blocks of {} and {}", a.display(), b.display());
+    assert!(of_b.iter().all(Extent::is_shared), "{} is shared: {of_b:?}", b.display());
+    true
+}
+
+/// Logical and physical places, with touching extents joined, because each file may be told in other pieces.
+fn blocks(extents: &[Extent]) -> Vec<(u64, u64, u64)> {
+    let mut joined: Vec<(u64, u64, u64)> = Vec::new();
+    for extent in extents {
+        match joined.last_mut() {
+            Some((logical, physical, length))
+                if *logical + *length == extent.logical && *physical + *length == extent.physical =>
+            {
+                *length += extent.length;
+            }
+            _ => joined.push((extent.logical, extent.physical, extent.length)),
+        }
+    }
+    joined
+}
+
+/// What rsync would change in `copy` to make it `original`: nothing, when they are equal in content and metadata.
+#[track_caller]
+pub(crate) fn differences(original: &Path, copy: &Path) -> String {
+    let with_slash = |path: &Path| {
+        let mut path = path.as_os_str().to_owned();
+        path.push("/");
+        path
+    };
+    let mut rsync = Command::new("rsync");
+    rsync.args(["-naHAXi", "--delete", "--checksum", "--numeric-ids"]);
+    // rsync compares whole seconds by default.
+    rsync.arg("--modify-window=-1");
+    finish(rsync.arg(with_slash(original)).arg(with_slash(copy))).expect(0).stdout
+}
+
+/// Asserts that `copy` equals `original` in everything that rsync can see: content, types, links, owners, modes, times
+/// to the nanosecond, extended attributes, ACLs.
+#[track_caller]
+pub(crate) fn assert_equal_trees(original: &Path, copy: &Path) {
+    let differences = differences(original, copy);
+    assert!(differences.is_empty(), "{} differs from {}:\n{differences}", copy.display(), original.display());
+}
+
+/// Every extended attribute of one entry, as getfattr dumps them.
+#[track_caller]
+pub(crate) fn xattrs(path: &Path) -> String {
+    let run = tool("getfattr", &["-h", "-d", "-m", "-", "-e", "hex", "--absolute-names"], path);
+    // The first line is the path.
+    run.stdout.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+/// The ACL of one entry, as getfacl shows it.
+#[track_caller]
+pub(crate) fn acl(path: &Path) -> String {
+    tool("getfacl", &["--omit-header", "--numeric", "--absolute-names"], path).stdout
+}
+
+/// All paths below `dir` with what `lstat` says of them, access times apart.
+pub(crate) fn inventory(dir: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    walk(dir, &mut |path, meta| lines.push(state(path, meta)));
+    lines
+}
+
+/// All paths below `dir`, and `dir` itself.
+pub(crate) fn paths(dir: &Path) -> Vec<PathBuf> {
+    let mut paths = vec![dir.to_path_buf()];
+    walk(dir, &mut |path, _| paths.push(path.to_path_buf()));
+    paths
+}
+
+/// What `lstat` says of each path, for files with their access times. Reading a symlink moves its own, which no flag can
+/// prevent, and listing a directory commonly does.
+pub(crate) fn states(paths: &[PathBuf]) -> Vec<String> {
+    let state = |path: &PathBuf| {
+        let meta = fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let read = if meta.is_file() { meta.atime() } else { 0 };
+        format!("{} atime {read}", state(path, &meta))
+    };
+    paths.iter().map(state).collect()
+}
+
+fn state(path: &Path, meta: &fs::Metadata) -> String {
+    format!(
+        "{path:?} ino {} mode {:o} links {} owner {}:{} size {} blocks {} mtime {}.{:09} ctime {}.{:09}",
+        meta.ino(),
+        meta.mode(),
+        meta.nlink(),
+        meta.uid(),
+        meta.gid(),
+        meta.size(),
+        meta.blocks(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec(),
+    )
+}
+
+/// The content of all files below `dir`, by a program that is not ours.
+#[track_caller]
+pub(crate) fn checksums(dir: &Path) -> String {
+    let mut find = Command::new("find");
+    find.arg(dir).args(["-type", "f", "-exec", "cksum", "{}", "+"]);
+    finish(&mut find).expect(0).stdout
+}
+
+/// The calls that a successful run of pleach makes, of those named, as strace shows them: with the path behind each
+/// descriptor. Failed calls are left out, so that each call is one line.
+#[track_caller]
+pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<String> {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-z", "-s", "4096", "-e", &format!("trace={calls}"), "-o"]).arg(log);
+    finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO")).expect(0);
+    fs::read_to_string(log).expect("strace wrote its log").lines().map(String::from).collect()
+}
+
+/// The regular files below `dir`.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    walk(dir, &mut |path, meta| {
+        if meta.is_file() {
+            files.push(path.to_path_buf());
+        }
+    });
+    files
+}
+
+/// Visits everything below `dir` in the order of names; not for trees deeper than PATH_MAX.
+fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
+    for name in sorted(dir) {
+        let path = dir.join(name);
+        let meta = fs::symlink_metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        visit(&path, &meta);
+        if meta.is_dir() {
+            walk(&path, visit);
+        }
+    }
+}
+
+fn sorted(dir: &Path) -> Vec<std::ffi::OsString> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).expect("a directory can be read").map(|entry| entry.expect("an entry").file_name()).collect();
+    names.sort();
+    names
+}
+
+/// Free bytes of the filesystem at `path`, after a sync.
+pub(crate) fn free_bytes(path: &Path) -> u64 {
+    let dir = fs::File::open(path).expect("the directory can be opened");
+    rustix::fs::syncfs(&dir).expect("the filesystem syncs");
+    let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem tells its size");
+    stat.f_bfree * stat.f_frsize
+}

@@ -1,0 +1,14 @@
+//! Behaviour of the command on real filesystems: one binary, a file per topic, the common parts in `harness`.
+//!
+//! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
+
+mod cli;
+mod elsewhere;
+mod fiemap;
+mod format;
+mod harness;
+mod interruption;
+mod list;
+mod refusal;
+mod restore;
+mod snapshot;

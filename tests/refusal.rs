@@ -1,0 +1,133 @@
+//! `pleach snapshot` given what it cannot use: a clear message, the right exit status, nothing harmed.
+
+use crate::harness::*;
+use crate::on_filesystems;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+fn try_snapshot(source: &Path, repo: &Path) -> Run {
+    pleach([OsStr::new("snapshot"), source.as_ref(), repo.as_ref()])
+}
+
+#[test]
+fn an_unknown_option_is_wrong_usage() {
+    pleach(["snapshot", "--no-such-option", "/a", "/b"]).expect(2).saying("--no-such-option");
+}
+
+#[test]
+fn a_source_without_a_repository_is_wrong_usage() {
+    pleach(["snapshot", "/etc"]).expect(2);
+}
+
+on_filesystems! {
+    [xfs] fn a_missing_source_is_named(fs: &Filesystem) {
+        let repo = fs.join("repo");
+        try_snapshot(&fs.join("no such source"), &repo).expect(1).saying("no such source");
+        assert!(!repo.exists() || published(&repo).is_empty());
+    }
+
+    [xfs] fn a_file_is_no_repository(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("a file"));
+        tree::plain(&source);
+        write(&repo, b"precious");
+        try_snapshot(&source, &repo).expect(1).saying("a file");
+        assert_eq!(fs::read(&repo).expect("the file can be read"), b"precious");
+    }
+
+    [xfs] fn a_directory_with_other_things_in_it_is_no_repository(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.dir("holiday"));
+        tree::plain(&source);
+        write(repo.join("photo"), b"precious");
+        let before = tools::inventory(&repo);
+        try_snapshot(&source, &repo).expect(1).saying("holiday");
+        assert_same_lines(&tools::inventory(&repo), &before);
+    }
+
+    [xfs] fn an_empty_directory_becomes_a_repository(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.dir("repo"));
+        tree::plain(&source);
+        try_snapshot(&source, &repo).expect(0);
+        assert_eq!(published(&repo).len(), 1);
+    }
+
+    [xfs] fn a_repository_of_an_unknown_format_is_refused(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.dir("repo"));
+        tree::plain(&source);
+        try_snapshot(&source, &repo).expect(0);
+        let format = repo.join(".pleach/format");
+        let text = fs::read_to_string(&format).expect("the format is text");
+        write(&format, text.replace(|letter: char| letter.is_ascii_digit(), "987").as_bytes());
+        try_snapshot(&source, &repo).expect(1).saying("format");
+        assert_eq!(published(&repo).len(), 1);
+    }
+
+    [xfs] fn a_repository_inside_its_source_is_wrong_usage(fs: &Filesystem) {
+        let source = fs.dir("source");
+        tree::plain(&source);
+        try_snapshot(&source, &source.join("c/repo")).expect(2).saying("inside");
+        try_snapshot(&source, &source).expect(2);
+        symlink(source.join("c"), fs.join("way in")).expect("a symlink can be made");
+        try_snapshot(&source, &fs.join("way in/repo")).expect(2).saying("inside");
+        assert!(!source.join("c/repo").exists());
+    }
+
+    [xfs] fn a_source_inside_the_repository_is_wrong_usage(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        try_snapshot(&source, &repo).expect(0);
+        try_snapshot(&inside(&repo, "latest", &source), &repo).expect(2).saying("inside");
+        assert_eq!(published(&repo).len(), 1);
+    }
+
+    fn an_unreadable_file_is_named_and_stops_nothing_else(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        for name in ["b", "c/d"] {
+            fs::set_permissions(source.join(name), fs::Permissions::from_mode(0o000)).expect("a mode can be set");
+        }
+        settle();
+        let run = finish(&mut command_bound_by_permissions(snapshot_named("one", &source, &repo))).expect(3);
+        let summary = run.summary();
+        assert_eq!(number(&summary, "errors"), 2, "{summary}");
+        let run = run.saying(&source.join("b").to_string_lossy());
+        run.saying(&source.join("c/d").to_string_lossy()).saying("permission denied");
+        let copy = inside(&repo, "one", &source);
+        assert_eq!(fs::read(copy.join("a")).expect("it was kept"), fs::read(source.join("a")).expect("it is there"));
+        assert!(!copy.join("b").exists() || fs::metadata(copy.join("b")).is_ok_and(|meta| meta.len() == 0));
+
+        for name in ["b", "c/d"] {
+            fs::set_permissions(source.join(name), fs::Permissions::from_mode(0o755)).expect("a mode can be set");
+        }
+        snapshot(&source, &repo);
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+    }
+
+    [xfs_small] fn a_full_disk_is_told_and_earlier_snapshots_stay_whole(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        snapshot(&source, &repo);
+        let before = tools::inventory(&repo.join("latest/"));
+
+        let free = tools::free_bytes(fs.path());
+        let ballast = File::create(fs.join("ballast")).expect("a file can be made");
+        rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, free - (40 << 20)).expect("there is room");
+        for number in 0..60 {
+            write(source.join(format!("large-{number}")), &bytes(number, 1 << 20));
+        }
+        let name = fs::read_link(repo.join("latest")).expect("latest is a symlink");
+        settle();
+        try_snapshot(&source, &repo).expect(1).saying("no space left");
+        assert_eq!(fs::read_link(repo.join("latest")).expect("latest is a symlink"), name);
+        assert_same_lines(&tools::inventory(&repo.join("latest/")), &before);
+        assert_eq!(listed(&repo).len(), 1);
+        assert_no_leftovers(&repo);
+
+        fs::remove_file(fs.join("ballast")).expect("a file can be removed");
+        drop(ballast);
+        snapshot(&source, &repo);
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+    }
+}

@@ -1,0 +1,119 @@
+//! One command, timed: alone, and with the sync of its destination; with what it used of processor and memory.
+
+use crate::command::line;
+use crate::space;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use wait4::Wait4;
+
+/// What one run took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    /// The command, from its start to its end.
+    pub(crate) wall: Duration,
+    /// The same, and then `sync -f` of where it wrote.
+    pub(crate) synced: Duration,
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    /// The most memory it had, in bytes.
+    pub(crate) memory: u64,
+}
+
+/// Runs a command and syncs the filesystem at `destination`.
+pub(crate) fn sample(command: &mut Command, destination: &Path) -> Result<Sample> {
+    let begin = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {}", line(command)))?;
+    let mut said = String::new();
+    child.stderr.take().expect("stderr is a pipe").read_to_string(&mut said)?;
+    let used = child.wait4()?;
+    let wall = begin.elapsed();
+    if !used.status.success() {
+        bail!("{} failed ({}):\n{said}", line(command), used.status);
+    }
+    space::sync(destination)?;
+    let synced = begin.elapsed();
+    let rusage = used.rusage;
+    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory: rusage.maxrss })
+}
+
+/// What a run finds in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// Nothing of the filesystem.
+    Cold,
+    /// The tree's content, and all its names and inodes.
+    Warm,
+}
+
+impl Cache {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cache::Cold => "cold",
+            Cache::Warm => "warm",
+        }
+    }
+
+    /// Brings it about. `read` is read whole; of `known` only names and inodes.
+    pub(crate) fn prepare(self, filesystem: &Path, read: &Path, known: &[&Path]) -> Result<()> {
+        space::sync(filesystem)?;
+        match self {
+            Cache::Cold => fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the caches"),
+            Cache::Warm => {
+                visit(read, &mut |path| read_whole(path))?;
+                known.iter().try_for_each(|dir| visit(dir, &mut |_| Ok(())))
+            }
+        }
+    }
+}
+
+fn visit(dir: &Path, file: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        if meta.is_dir() {
+            visit(&entry.path(), file)?;
+        } else if meta.is_file() {
+            file(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn read_whole(path: &Path) -> Result<()> {
+    let mut buffer = [0; 65_536];
+    let mut file = File::open(path)?;
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}
+
+/// The middle value, or the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => values[length / 2],
+        length => f64::midpoint(values[length / 2 - 1], values[length / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_value() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

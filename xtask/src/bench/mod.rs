@@ -1,0 +1,106 @@
+//! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
+//!
+//! A bench is a file of its own (`snapshot`, `million`; `floor` is what they are held against); they share how a command is timed (`measure`), who the others are
+//! (`peers`), how system calls are counted (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
+
+mod calls;
+mod floor;
+mod measure;
+mod million;
+mod peers;
+mod report;
+mod snapshot;
+
+use crate::command::{self, cargo};
+use crate::image::Kind;
+use crate::namespace::{self, Rights};
+use crate::packages;
+use crate::rundir::RunDir;
+use crate::vendor;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The options of `cargo xtask bench`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Snapshots of a large real tree, against cp and rsync
+    Snapshot(Common),
+    /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
+    #[command(hide = true)]
+    Floor {
+        /// The tree
+        from: PathBuf,
+        /// Its copy, which is made
+        to: PathBuf,
+    },
+}
+
+/// The options of every bench.
+#[derive(Args)]
+struct Common {
+    /// How often each command runs; medians are given
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// On these filesystems
+    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
+    kinds: Vec<Kind>,
+    /// Install the tools to compare with, where they are missing
+    #[arg(long)]
+    install: bool,
+    /// Measure on this tree instead of gathering one, and leave docs/benchmarks.md alone
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Instead: the memory that snapshots of 1,000,000 small files take
+    #[arg(long)]
+    million: bool,
+}
+
+/// The release build that is measured.
+fn pleach() -> PathBuf {
+    command::target_dir().join("release/pleach")
+}
+
+/// Runs the chore.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let common = match &options.bench {
+        Bench::Snapshot(common) => common,
+        Bench::Floor { from, to } => {
+            floor::run(from, to)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    if let Some(dir) = namespace::inside() {
+        namespace::end_on_signal()?;
+        match common.million {
+            true => million::run(&dir, common)?,
+            false => snapshot::run(&dir, common)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let missing = packages::install(packages::MOUNTING)?;
+    if !missing.is_empty() {
+        bail!("not installed: {}", missing.join(", "));
+    }
+    if common.install {
+        packages::install(packages::PEERS)?;
+    }
+    command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
+    if common.tree.is_none() && !common.million {
+        vendor::large_crates()?;
+    }
+    report::begin()?;
+    let rights = Rights::best();
+    if let Some(reason) = namespace::obstacle(rights) {
+        bail!("filesystems cannot be mounted here: {reason}");
+    }
+    let dir = RunDir::create("bench")?;
+    namespace::enter(dir.path(), rights)
+}

@@ -1,0 +1,120 @@
+//! Filesystems in image files: made, mounted on a loop device, unmounted on drop, checked.
+
+use crate::command::{output, program};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The filesystems that pleach is tested on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Xfs,
+    Btrfs,
+    Ext4,
+}
+
+impl Kind {
+    /// The kernel's name of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Xfs => "xfs",
+            Kind::Btrfs => "btrfs",
+            Kind::Ext4 => "ext4",
+        }
+    }
+
+    /// Its name in prose.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Kind::Xfs => "XFS",
+            Kind::Btrfs => "Btrfs",
+            Kind::Ext4 => "ext4",
+        }
+    }
+
+    fn make(self, image: &Path) -> Result<()> {
+        let mut mkfs = program(format!("mkfs.{}", self.name()));
+        mkfs.args(match self {
+            Kind::Xfs => ["-q", "-f"].as_slice(),
+            Kind::Btrfs => &["-q", "-f"],
+            // A small image's default is too few inodes for directories of many small files.
+            Kind::Ext4 => &["-q", "-F", "-i", "4096"],
+        });
+        output(mkfs.arg(image)).map(drop)
+    }
+
+    fn checker(self) -> &'static [&'static str] {
+        match self {
+            Kind::Xfs => &["xfs_repair", "-n", "-f"],
+            Kind::Btrfs => &["btrfs", "check", "--readonly"],
+            Kind::Ext4 => &["e2fsck", "-f", "-n"],
+        }
+    }
+}
+
+/// A mounted image. Dropping it unmounts it.
+pub(crate) struct Mounted {
+    kind: Kind,
+    image: PathBuf,
+    path: PathBuf,
+    mounted: bool,
+}
+
+impl Mounted {
+    /// Makes `dir/name.img`, a sparse file with a fresh filesystem of `kind`, and mounts it at `dir/name`.
+    pub(crate) fn create(kind: Kind, dir: &Path, name: &str, mebibytes: u64) -> Result<Mounted> {
+        Mounted::create_at(kind, dir, name, mebibytes, &dir.join(name))
+    }
+
+    /// The same, mounted at `path`.
+    pub(crate) fn create_at(kind: Kind, dir: &Path, name: &str, mebibytes: u64, path: &Path) -> Result<Mounted> {
+        let image = dir.join(format!("{name}.img"));
+        let file = File::create(&image).with_context(|| format!("cannot make {}", image.display()))?;
+        file.set_len(mebibytes << 20)?;
+        kind.make(&image)?;
+        fs::create_dir_all(path)?;
+        let mut mounted = Mounted { kind, image, path: path.into(), mounted: false };
+        mounted.mount()?;
+        Ok(mounted)
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        output(program("mount").args(["-t", self.kind.name(), "-o", "loop"]).arg(&self.image).arg(&self.path))?;
+        self.mounted = true;
+        // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and a
+        // cold cache is cold. `mount` has no option for it.
+        if let Ok(device) = output(program("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.path)) {
+            let _ = output(program("losetup").args(["--direct-io=on", device.trim()]));
+        }
+        Ok(())
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Unmounts it and runs the filesystem's own checker, which changes nothing.
+    pub(crate) fn check(mut self) -> Result<()> {
+        self.unmount()?;
+        let [checker, flags @ ..] = self.kind.checker() else { unreachable!("every kind has a checker") };
+        output(program(checker).args(flags).arg(&self.image)).map(drop)
+    }
+
+    fn unmount(&mut self) -> Result<()> {
+        if self.mounted {
+            output(program("umount").arg(&self.path))?;
+            self.mounted = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.unmount() {
+            eprintln!("xtask: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The project's own chores: `cargo xtask test | demo | bench`.
+//!
+//! Here is the command line; each chore is a file of its own. Whatever mounts a filesystem does so in namespaces that end
+//! with the run (`namespace`), on images under `target/xtask` (`image`).
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+
+mod bench;
+mod command;
+mod demo;
+mod image;
+mod namespace;
+mod packages;
+mod rundir;
+mod space;
+mod test;
+mod vendor;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The chores of pleach's developers.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run every test, on fresh XFS, Btrfs and ext4 filesystems, and check these afterwards
+    Test(test::Options),
+    /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
+    Demo,
+    /// Measure pleach against other tools, and write docs/benchmarks.md
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<ExitCode> {
+    match chore {
+        Chore::Test(options) => test::run(&options),
+        Chore::Demo => demo::run_demo(),
+        Chore::Bench(options) => bench::run(&options),
+    }
+}

@@ -1,0 +1,106 @@
+//! Namespaces in which a run mounts its filesystems, so that nothing is left mounted, even after `kill -9`.
+//!
+//! The program starts itself again as process 1 of a PID namespace, in a mount namespace of its own. When that process
+//! ends for any reason the kernel kills everything below it; with the last of them go the mounts, and with the mounts
+//! the loop devices, which are made with "autoclear". When the outer process dies, its death signal ends the inner one.
+
+use crate::command::{self, program};
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Set for the inner process: the run's directory.
+const INSIDE: &str = "XTASK_RUN_DIR";
+
+/// Whose rights the inner process gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Ours, which are root's.
+    Root,
+    /// Root's, by sudo.
+    Sudo,
+}
+
+impl Rights {
+    /// Root's rights by the shortest way.
+    pub(crate) fn best() -> Rights {
+        if is_root() || command::find("sudo").is_none() { Rights::Root } else { Rights::Sudo }
+    }
+}
+
+/// The run's directory, if this is the inner process.
+pub(crate) fn inside() -> Option<PathBuf> {
+    env::var_os(INSIDE).map(PathBuf::from)
+}
+
+/// Whether this process has root's rights.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Why filesystems cannot be mounted here, if they cannot.
+pub(crate) fn obstacle(rights: Rights) -> Option<String> {
+    if rights == Rights::Root && !is_root() {
+        return Some("not root".into());
+    }
+    let mut attempt = as_root(rights, "unshare");
+    attempt.args(["--mount", "--pid", "--fork", "--mount-proc", "losetup", "--find"]);
+    match command::output(&mut attempt) {
+        Ok(_) => None,
+        Err(error) => {
+            let last = error.to_string().lines().last().unwrap_or_default().to_string();
+            Some(format!("no loop devices or no namespaces: {last}"))
+        }
+    }
+}
+
+fn as_root(rights: Rights, name: &str) -> std::process::Command {
+    match rights {
+        Rights::Root => program(name),
+        Rights::Sudo => {
+            let mut sudo = program("sudo");
+            sudo.arg(name);
+            sudo
+        }
+    }
+}
+
+/// Runs this same command line inside, with `run_dir` for its images, and gives its exit status.
+pub(crate) fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
+    let mut outer = as_root(rights, "setpriv");
+    outer.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    // sudo passes no variables on, so they are part of the command line.
+    outer.arg("env").arg(assignment(INSIDE, run_dir));
+    for name in ["PATH", "HOME", "CARGO", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR", "CI"] {
+        if let Some(value) = env::var_os(name) {
+            outer.arg(assignment(name, value));
+        }
+    }
+    outer.arg(env::current_exe().context("cannot find myself")?).args(env::args_os().skip(1));
+
+    let mut child = outer.spawn().with_context(|| format!("cannot run {}", command::line(&outer)))?;
+    let pid = Pid::from_child(&child);
+    ctrlc::set_handler(move || {
+        // unshare holds back softer signals, and nothing in there needs to be asked.
+        let _ = kill_process(pid, Signal::KILL);
+    })?;
+    let status = child.wait()?;
+    Ok(match status.code() {
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        None => ExitCode::from(130),
+    })
+}
+
+/// In the inner process: ends it, and with it everything, at the first signal. Process 1 has no default for signals.
+pub(crate) fn end_on_signal() -> Result<()> {
+    ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")
+}
+
+fn assignment(name: &str, value: impl AsRef<std::ffi::OsStr>) -> std::ffi::OsString {
+    let mut assignment = std::ffi::OsString::from(name);
+    assignment.push("=");
+    assignment.push(value);
+    assignment
+}

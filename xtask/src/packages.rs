@@ -1,0 +1,61 @@
+//! The system's tools that chores call, and the Debian packages that bring them.
+
+use crate::command::{find, program, run};
+use crate::namespace::is_root;
+use anyhow::Result;
+
+/// Tools and their packages.
+pub(crate) type Tools = &'static [(&'static str, &'static str)];
+
+/// What it takes to make and mount filesystems.
+pub(crate) const MOUNTING: Tools = &[
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mount", "mount"),
+    ("losetup", "mount"),
+    ("unshare", "util-linux"),
+    ("setpriv", "util-linux"),
+];
+
+/// What tests call beside that.
+pub(crate) const TESTING: Tools = &[
+    ("xfs_io", "xfsprogs"),
+    ("xfs_repair", "xfsprogs"),
+    ("filefrag", "e2fsprogs"),
+    ("getfattr", "attr"),
+    ("setfattr", "attr"),
+    ("getfacl", "acl"),
+    ("setfacl", "acl"),
+    ("setcap", "libcap2-bin"),
+    ("rsync", "rsync"),
+    ("strace", "strace"),
+];
+
+/// What pleach is measured against, and with.
+pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
+
+/// Installs those of `tools` that are missing, where it may; gives the names of those that stay missing.
+pub(crate) fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static str)>) -> Result<Vec<String>> {
+    let tools: Vec<_> = tools.into_iter().collect();
+    let missing = || tools.iter().filter(|(tool, _)| find(tool).is_none());
+    let mut packages: Vec<_> = missing().map(|(_, package)| *package).collect();
+    packages.dedup();
+    if packages.is_empty() {
+        return Ok(Vec::new());
+    }
+    if is_root() && find("apt-get").is_some() {
+        println!("installing {}", packages.join(", "));
+        let apt = || {
+            let mut apt = program("apt-get");
+            apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet=2");
+            apt
+        };
+        let done = run(apt().arg("update"))
+            .and_then(|()| run(apt().args(["install", "--yes", "--no-install-recommends"]).args(&packages)));
+        if let Err(error) = done {
+            eprintln!("xtask: {error:#}");
+        }
+    }
+    Ok(missing().map(|(tool, package)| format!("{tool} (package {package})")).collect())
+}

@@ -1,0 +1,36 @@
+//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, Btrfs
+//! cleans up after its commit.
+
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Bytes in use on the filesystem at `path`, when all is written and all that was deleted is given back.
+pub(crate) fn used(path: &Path) -> Result<u64> {
+    sync(path)?;
+    // Btrfs's cleaner is lazy, and one more sync writes what it has done.
+    sleep(Duration::from_secs(2));
+    let mut last = used_now(path)?;
+    loop {
+        sleep(Duration::from_secs(1));
+        let now = used_now(path)?;
+        if now == last {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+fn used_now(path: &Path) -> Result<u64> {
+    sync(path)?;
+    let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot tell the space of {}", path.display()))?;
+    Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+}
+
+/// Writes everything out on the filesystem at `path`, as `sync -f` does.
+pub(crate) fn sync(path: &Path) -> Result<()> {
+    let dir = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    rustix::fs::syncfs(&dir).with_context(|| format!("cannot sync {}", path.display()))
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask test`: all tests, on fresh XFS, Btrfs and ext4 filesystems, which are checked afterwards.
+//!
+//! Tests learn from environment variables where the filesystems are (`tests/harness.rs` reads them), and tell through a
+//! file which of them could not run.
+
+use crate::command;
+use crate::image::{Kind, Mounted};
+use crate::namespace::{self, Rights};
+use crate::packages;
+use crate::rundir::RunDir;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+/// The options of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Run only tests whose name contains one of these
+    filters: Vec<String>,
+    /// Run the filesystem tests on these only
+    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs,ext4")]
+    kinds: Vec<Kind>,
+}
+
+/// Runs the chore.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(dir) = namespace::inside() {
+        namespace::end_on_signal()?;
+        return on_filesystems(&dir, options);
+    }
+    let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING))?;
+    let obstacle = if missing.is_empty() {
+        namespace::obstacle(Rights::Root)
+    } else {
+        Some(format!("not installed: {}", missing.join(", ")))
+    };
+    let dir = RunDir::create("test")?;
+    match obstacle {
+        None => namespace::enter(dir.path(), Rights::Root),
+        Some(reason) => without_filesystems(dir.path(), options, &reason),
+    }
+}
+
+/// The variable of the filesystem for sources that lie elsewhere, whatever the tests run on.
+const ELSEWHERE: &str = "PLEACH_TEST_XFS_OTHER";
+
+/// A filesystem for the tests: variable, file name, kind, size.
+const FILESYSTEMS: &[(&str, &str, Kind, u64)] = &[
+    ("PLEACH_TEST_XFS", "xfs", Kind::Xfs, 4096),
+    // Another superblock, so that clones to or from the first one fail.
+    (ELSEWHERE, "xfs-other", Kind::Xfs, 1024),
+    // As small as mkfs.xfs makes one: it is there to be filled.
+    ("PLEACH_TEST_XFS_SMALL", "xfs-small", Kind::Xfs, 300),
+    ("PLEACH_TEST_BTRFS", "btrfs", Kind::Btrfs, 4096),
+    ("PLEACH_TEST_EXT4", "ext4", Kind::Ext4, 2048),
+];
+
+fn on_filesystems(dir: &Path, options: &Options) -> Result<ExitCode> {
+    let mut mounted = Vec::new();
+    for &(variable, name, kind, mebibytes) in FILESYSTEMS {
+        if options.kinds.contains(&kind) || variable == ELSEWHERE {
+            mounted.push((variable, name, Mounted::create(kind, dir, name, mebibytes)?));
+        }
+    }
+    let variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().to_path_buf())).collect::<Vec<_>>();
+    let mut outcome = cargo_test(dir, options, &variables)?;
+    for (_, name, fs) in mounted {
+        match fs.check() {
+            Ok(()) => println!("filesystem {name}: clean after the tests"),
+            Err(error) => {
+                println!("filesystem {name}: NOT clean after the tests: {error:#}");
+                outcome.failed += 1;
+            }
+        }
+    }
+    Ok(outcome.close())
+}
+
+fn without_filesystems(dir: &Path, options: &Options, reason: &str) -> Result<ExitCode> {
+    println!("no filesystems can be mounted ({reason}): their tests are skipped");
+    Ok(cargo_test(dir, options, &[("PLEACH_TEST_NONE", PathBuf::from(reason))])?.close())
+}
+
+/// What came of the tests.
+#[derive(Default)]
+struct Outcome {
+    passed: u64,
+    failed: u64,
+    /// Name and reason of each test that could not run, though Rust's runner counts it as passed.
+    skipped: Vec<String>,
+    /// The last line of each of Rust's runners.
+    results: Vec<String>,
+    success: bool,
+    filtered: bool,
+}
+
+fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> Result<Outcome> {
+    let skips = dir.join("skips");
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--workspace", "--no-fail-fast", "--"]).args(&options.filters);
+    for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !options.kinds.contains(kind)) {
+        cargo.args(["--skip", &format!("::{}", kind.name())]);
+    }
+    cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned());
+    // The environment of a run in progress is nothing that a test should find.
+    cargo.env_remove("PLEACH_REPO");
+    let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+    let mut outcome = Outcome { filtered: !options.filters.is_empty(), ..Outcome::default() };
+    for line in BufReader::new(child.stdout.take().expect("stdout is a pipe")).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if line.starts_with("test result:") {
+            outcome.passed += count(&line, "passed");
+            outcome.failed += count(&line, "failed");
+            // Held back: all results stand together at the end, each of them once.
+            outcome.results.push(line.into_owned());
+        } else {
+            println!("{line}");
+        }
+    }
+    outcome.success = child.wait()?.success();
+    if let Ok(text) = fs::read_to_string(&skips) {
+        outcome.skipped = text.lines().map(String::from).collect();
+        outcome.skipped.sort();
+    }
+    Ok(outcome)
+}
+
+/// The number before `word` in a line such as `test result: ok. 3 passed; 0 failed; …`.
+fn count(line: &str, word: &str) -> u64 {
+    let words: Vec<_> = line.split([' ', ';']).filter(|part| !part.is_empty()).collect();
+    let number = words.windows(2).find(|pair| pair[1] == word).map(|pair| pair[0]);
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+impl Outcome {
+    /// Prints the closing lines and gives the exit status.
+    fn close(self) -> ExitCode {
+        for result in &self.results {
+            println!("{result}");
+        }
+        for skipped in &self.skipped {
+            println!("skipped: {skipped}");
+        }
+        let skipped = self.skipped.len() as u64;
+        let passed = self.passed.saturating_sub(skipped);
+        let ci = env::var("CI").is_ok_and(|ci| ci == "true");
+        if ci && skipped > 0 {
+            println!("with CI=true a skipped test is a failure");
+        }
+        let nothing_ran = self.filtered && passed + self.failed + skipped == 0;
+        if nothing_ran {
+            println!("no test has such a name");
+        }
+        println!("{passed} passed, {} failed, {skipped} skipped", self.failed);
+        let good = self.success && self.failed == 0 && !nothing_ran && !(ci && skipped > 0);
+        if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_the_result_line() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.01s";
+        assert_eq!(count(line, "passed"), 12);
+        assert_eq!(count(line, "failed"), 3);
+        assert_eq!(count("nothing of the kind", "passed"), 0);
+    }
+}

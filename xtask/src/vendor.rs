@@ -1,0 +1,120 @@
+//! Trees of real files, made of the sources of published crates by `cargo vendor`, kept under `target/xtask/trees`.
+
+use crate::command::{self, cargo, run};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a tree holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Census {
+    pub(crate) files: u64,
+    pub(crate) dirs: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Census {
+    /// Counts what is below `dir`, and `dir` itself.
+    pub(crate) fn of(dir: &Path) -> Result<Census> {
+        let mut census = Census { dirs: 1, ..Census::default() };
+        let mut waiting = vec![dir.to_path_buf()];
+        while let Some(dir) = waiting.pop() {
+            for entry in fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+                let entry = entry?;
+                let meta = entry.metadata()?;
+                if meta.is_dir() {
+                    census.dirs += 1;
+                    waiting.push(entry.path());
+                } else {
+                    census.files += 1;
+                    census.bytes += meta.len();
+                }
+            }
+        }
+        Ok(census)
+    }
+
+    /// Files and directories.
+    pub(crate) fn entries(&self) -> u64 {
+        self.files + self.dirs
+    }
+}
+
+/// The sources of this project's own dependencies: some thousands of files.
+pub(crate) fn own_dependencies() -> Result<PathBuf> {
+    kept("dependencies", |dir| run(cargo().args(["vendor", "--quiet", "--locked", "--versioned-dirs"]).arg(dir)))
+}
+
+/// The sources of some of the largest crates and all that they depend on: about 100,000 files.
+pub(crate) fn large_crates() -> Result<PathBuf> {
+    const CRATES: &[(&str, &[&str])] = &[
+        ("aws-sdk-ec2", &[]),
+        ("aws-sdk-s3", &[]),
+        ("axum", &[]),
+        ("bevy", &[]),
+        ("datafusion", &[]),
+        ("deno_core", &[]),
+        ("gix", &[]),
+        ("k8s-openapi", &["latest"]),
+        ("librocksdb-sys", &[]),
+        ("openssl-src", &[]),
+        ("polars", &["full"]),
+        ("rusqlite", &["bundled"]),
+        ("sqlx", &["all-databases", "runtime-tokio"]),
+        ("swc_core", &["ecma_parser"]),
+        ("tauri", &[]),
+        ("wasmtime", &[]),
+        ("web-sys", &[]),
+        ("windows", &[]),
+    ];
+    kept("crates", |dir| {
+        let package = dir.with_extension("package");
+        fs::create_dir_all(package.join("src"))?;
+        fs::write(package.join("src/lib.rs"), "")?;
+        let mut manifest = String::from("[package]\nname = \"tree\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n");
+        // Not a member of the workspace whose target directory it lies in.
+        manifest.push_str("[workspace]\n\n[dependencies]\n");
+        for (name, features) in CRATES {
+            manifest.push_str(&format!("{name} = {{ version = \"*\", features = {features:?} }}\n"));
+        }
+        fs::write(package.join("Cargo.toml"), manifest)?;
+        let mut vendor = cargo();
+        run(vendor.current_dir(&package).args(["vendor", "--quiet", "--versioned-dirs"]).arg(dir))
+    })
+}
+
+/// The tree `name`, made by `make` unless an earlier run has.
+fn kept(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let tree = command::target_dir().join("xtask/trees").join(name);
+    if !tree.exists() {
+        println!("gathering real files: cargo vendor into {}", tree.display());
+        // Complete or absent: a run that was killed meanwhile leaves only the partial directory.
+        let partial = tree.with_extension("partial");
+        if partial.exists() {
+            fs::remove_dir_all(&partial)?;
+        }
+        fs::create_dir_all(&partial)?;
+        make(&partial)?;
+        fs::rename(&partial, &tree)?;
+    }
+    Ok(tree)
+}
+
+/// Copies a tree by plain reads and writes, so that the copy has extents of its own. Files, directories, modes, links.
+pub(crate) fn copy_plainly(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_plainly(&source, &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&source)?, &target)?;
+        } else {
+            fs::write(&target, fs::read(&source)?).with_context(|| format!("cannot write {}", target.display()))?;
+            fs::set_permissions(&target, entry.metadata()?.permissions())?;
+        }
+    }
+    Ok(())
+}
