@@ -238,9 +238,19 @@ pub fn xattrs_at(dir: impl AsFd, name: &[u8]) -> Result<Vec<Xattr>> {
 
 /// Removes the extended attributes that `wanted` does not name (inherited ACLs, remains of an earlier file).
 pub fn remove_other_xattrs(fd: impl AsFd, wanted: &[Xattr]) -> Result<()> {
-    for (name, _) in xattrs(&fd)? {
+    remove_others(xattrs(&fd)?, wanted, |name| rustix::fs::fremovexattr(&fd, name))
+}
+
+/// [`remove_other_xattrs`] for an inode that is not to be opened, named in its directory. Links are not followed.
+pub fn remove_other_xattrs_at(dir: impl AsFd, name: &[u8], wanted: &[Xattr]) -> Result<()> {
+    let path = magic_link(&dir, name);
+    remove_others(xattrs_at(&dir, name)?, wanted, |name| rustix::fs::lremovexattr(path.as_slice(), name))
+}
+
+fn remove_others(present: Vec<Xattr>, wanted: &[Xattr], remove: impl Fn(&[u8]) -> Result<()>) -> Result<()> {
+    for (name, _) in present {
         if !wanted.iter().any(|(wanted, _)| *wanted == name) {
-            match rustix::fs::fremovexattr(&fd, name.as_slice()) {
+            match remove(&name) {
                 Ok(()) | Err(Errno::PERM | Errno::ACCESS | Errno::NODATA | Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error),
             }

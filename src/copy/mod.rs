@@ -9,3 +9,10 @@ pub mod segments;
 
 pub use buffered::{Copied, CopyError, copy};
 pub use ladder::{CloneError, Ladder, Reason};
+
+use rustix::io::Errno;
+
+/// Whether an error of a destination is one that every further file would meet: full, over quota, read-only.
+pub fn is_fatal(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}

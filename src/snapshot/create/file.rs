@@ -9,13 +9,13 @@
 //! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
 //! and after, on the open file.
 
-use super::fill::{Source, is_fatal};
+use super::fill::Source;
 use super::links::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
 use super::tree::{Place, Tree};
-use crate::copy::CopyError;
+use crate::copy::{self, CopyError};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::metadata;
@@ -208,7 +208,7 @@ impl Tree<'_> {
                     Ok(brought) => brought,
                     Err(CopyError::Source(Errno::CANCELED)) => return Err(Error::interrupted()),
                     Err(CopyError::Source(errno)) => return self.skip(directory, seen, "read", errno, part),
-                    Err(CopyError::Destination(errno)) if is_fatal(errno) => {
+                    Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => {
                         return Err(self.cannot_make(&directory.join(seen.name), errno));
                     }
                     Err(CopyError::Destination(errno)) => {

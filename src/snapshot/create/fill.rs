@@ -58,7 +58,7 @@ impl Tree<'_> {
         self.withdraw(above, seen.name)?;
         match refused {
             CloneError::Copy(reason) => Ok(Err(reason)),
-            CloneError::Failed(errno) if is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
+            CloneError::Failed(errno) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
             // Only of this file, it seems: the copy that follows meets it too, and names it, or succeeds.
             CloneError::Failed(_) => Ok(Err(Reason::Failed)),
         }
@@ -160,11 +160,6 @@ impl Tree<'_> {
             Err(errno) => Err(self.cannot_make(name, errno)),
         }
     }
-}
-
-/// Errors that every file would meet.
-pub(super) fn is_fatal(errno: Errno) -> bool {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }
 
 fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {

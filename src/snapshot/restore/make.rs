@@ -13,7 +13,7 @@ use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -320,23 +320,9 @@ fn give_by_name(
     let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
     let xattrs = origin.xattrs()?;
     if has_others {
-        remove_other_xattrs_at(target, name, xattrs)?;
+        metadata::remove_other_xattrs_at(target, name, xattrs)?;
     }
     context.creator.apply_at(target, name, &attributes(entry, atime, xattrs))
-}
-
-/// [`metadata::remove_other_xattrs`] for an inode that is not to be opened, named in its directory.
-fn remove_other_xattrs_at(dir: BorrowedFd<'_>, name: &[u8], wanted: &[Xattr]) -> rustix::io::Result<()> {
-    for (present, _) in metadata::xattrs_at(dir, name)? {
-        if !wanted.iter().any(|(wanted, _)| *wanted == present) {
-            let path = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
-            match rustix::fs::lremovexattr(path.as_slice(), present.as_slice()) {
-                Ok(()) | Err(Errno::PERM | Errno::ACCESS | Errno::NODATA | Errno::OPNOTSUPP) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
-    Ok(())
 }
 
 fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
@@ -391,12 +377,7 @@ pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, actio
 /// [`failure`] with the path in the target.
 pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
     let error = Error::io(action, shown, errno);
-    if is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
-}
-
-/// Errors that every entry would meet.
-fn is_fatal(errno: Errno) -> bool {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+    if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
 }
 
 fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
