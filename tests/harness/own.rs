@@ -1,0 +1,121 @@
+//! A filesystem of a test's own: in an image beside the shared ones, for tests that count its free space, fill it, mount
+//! it with options, or read its device.
+
+use super::{Kind, skip};
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A fresh filesystem in an image, unmounted and removed when the test ends, however it ends.
+pub(crate) struct Own {
+    kind: Kind,
+    image: PathBuf,
+    path: PathBuf,
+    options: String,
+    mounted: bool,
+}
+
+impl Own {
+    /// A filesystem of `kind` and this size, made with more arguments for its mkfs, mounted with these options ("" for
+    /// none). `None`, and recorded as skipped, where nothing can be mounted.
+    pub(crate) fn new(kind: Kind, test: &str, mebibytes: u64, mkfs: &[&str], options: &str) -> Option<Own> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let Some(shared) = env::var_os(kind.variable()) else {
+            skip(test, &format!("no {kind:?} filesystem (run `cargo xtask test`)"));
+            return None;
+        };
+        let beside = Path::new(&shared).parent().expect("a mount point is in the run's directory");
+        let name = format!("own-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let (image, path) = (beside.join(format!("{name}.img")), beside.join(name));
+        File::create(&image).and_then(|file| file.set_len(mebibytes << 20)).expect("an image can be made");
+        run(Command::new(format!("mkfs.{}", kind.name())).arg("-q").args(mkfs).arg(&image));
+        fs::create_dir(&path).expect("a mount point can be made");
+        let mut own = Own { kind, image, path, options: options.into(), mounted: false };
+        own.mount();
+        Some(own)
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path in it, where there may be nothing yet.
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The bytes that `df` calls used, after a remount: then nothing is delayed, preallocated or still being freed.
+    pub(crate) fn used(&mut self) -> u64 {
+        self.remount();
+        let space = rustix::fs::statvfs(&self.path).expect("a mounted filesystem tells its space");
+        (space.f_blocks - space.f_bfree) * space.f_frsize
+    }
+
+    /// Unmounts it and mounts it again: the page cache and the inodes are cold, what was delayed is done.
+    pub(crate) fn remount(&mut self) {
+        self.unmount();
+        self.mount();
+    }
+
+    /// The same with other options.
+    pub(crate) fn remount_with(&mut self, options: &str) {
+        self.options = options.into();
+        self.remount();
+    }
+
+    /// Asserts that the filesystem's own checker finds nothing.
+    #[track_caller]
+    pub(crate) fn assert_clean(mut self) {
+        self.unmount();
+        let (checker, flags) = match self.kind {
+            Kind::Btrfs => ("btrfs", ["check", "--readonly"]),
+            Kind::Ext4 => ("e2fsck", ["-f", "-n"]),
+            Kind::Xfs | Kind::XfsOther | Kind::XfsSmall => ("xfs_repair", ["-n", "-f"]),
+        };
+        run(Command::new(checker).args(flags).arg(&self.image));
+    }
+
+    fn mount(&mut self) {
+        let options = if self.options.is_empty() { "loop".into() } else { format!("loop,{}", self.options) };
+        run(Command::new("mount").args(["-t", self.kind.name(), "-o", &options]).arg(&self.image).arg(&self.path));
+        self.mounted = true;
+    }
+
+    fn unmount(&mut self) {
+        if self.mounted {
+            run(Command::new("umount").arg(&self.path));
+            self.mounted = false;
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.mounted {
+            // Lazily, because a failed test may still have a file of it open.
+            let _ = Command::new("umount").arg("--lazy").arg(&self.path).status();
+        }
+        let _ = fs::remove_file(&self.image);
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+impl Kind {
+    /// The kernel's name of it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Xfs | Kind::XfsOther | Kind::XfsSmall => "xfs",
+            Kind::Btrfs => "btrfs",
+            Kind::Ext4 => "ext4",
+        }
+    }
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot run: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
