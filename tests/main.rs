@@ -9,6 +9,7 @@ mod format;
 mod harness;
 mod interruption;
 mod list;
+mod meanwhile;
 mod refusal;
 mod restore;
 mod snapshot;

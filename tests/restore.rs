@@ -276,7 +276,8 @@ on_filesystems! {
         write(scene.source.join("last/extra"), b"x");
         let (stats, _, problems) = scene.recorded(&Options { delete: true, ..scene.options() });
         assert!(problems[0].contains("block"), "{problems:?}");
-        assert!(stats.files > 1000 && stats.files < 3000, "{stats:?}");
+        // A block has some 700 of the 3,000 records; wherever it begins, what lies behind it comes back.
+        assert!(stats.files > 2000 && stats.files < 3000, "{stats:?}");
         // And what the manifest cannot tell is not deleted.
         let (_, _, problems) = scene.recorded(&Options { delete: true, ..scene.in_place() });
         assert!(!problems.is_empty());

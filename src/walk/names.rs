@@ -80,6 +80,13 @@ impl Names {
         let bytes = &self.bytes;
         self.entries.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
         self.directories.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
+        // A name that is made, removed or replaced while its directory is read may be listed twice, even as two types.
+        self.entries.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
+        self.directories.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
+        let directories = &self.directories;
+        self.entries.retain(|entry| {
+            directories.binary_search_by(|directory| of(bytes, *directory).cmp(of(bytes, *entry))).is_err()
+        });
     }
 
     /// How many batches the entries make.
@@ -112,6 +119,20 @@ fn of(bytes: &[u8], span: Span) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_listed_twice_comes_once() {
+        let mut names = Names::default();
+        for (name, is_directory) in [("b", false), ("a", false), ("d", true), ("b", false), ("d", true), ("a", true)] {
+            names.push(name.as_bytes(), is_directory);
+        }
+        names.sort();
+        assert_eq!(names.batch(0).map(|name| name.bytes).collect::<Vec<_>>(), [b"b"]);
+        assert_eq!(
+            (names.directories(), names.directory(0).bytes, names.directory(1).bytes),
+            (2, &b"a"[..], &b"d"[..])
+        );
+    }
 
     #[test]
     fn names_come_sorted_as_bytes_with_directories_apart() {

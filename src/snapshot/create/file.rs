@@ -183,8 +183,14 @@ impl Tree<'_> {
         for attempt in 1.. {
             let source = match open_now(directory, seen.name) {
                 Ok(Some(source)) => source,
-                Ok(None) => return Ok(None),
+                // Deleted meanwhile: it is not there.
                 Err(Errno::NOENT) => return Ok(None),
+                // A link is not followed, a socket cannot be opened.
+                Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
+                    let error = Error::failed("take in").at(self.path(directory, seen));
+                    self.problem(&error.hint("it became something else while its directory was read; run again"), part);
+                    return Ok(None);
+                }
                 Err(errno) => {
                     self.problem(&Error::io("open", self.path(directory, seen), errno), part);
                     return Ok(None);

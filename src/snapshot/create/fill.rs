@@ -4,14 +4,14 @@ use super::links::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use super::tree::{Tree, keep, meta_of};
+use super::tree::{Tree, keep};
 use crate::copy::{self, CloneError, CopyError, Reason, segments};
 use crate::error::Result;
 use crate::extent::ExtentFlags;
 use crate::filesystem::Kind;
 use crate::metadata::{Attributes, Refused, Xattr};
 use crate::monitor::{Amount, Change};
-use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
 use crate::status::Status;
 use crate::sys::fiemap;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -48,7 +48,7 @@ impl Tree<'_> {
             Ok((file, refused)) => {
                 let mut cost = Stats::default();
                 let body = self.cloned_body(&file, fd, seen, status, staged, &mut cost);
-                let mut meta = meta_of(status, !xattrs.is_empty());
+                let mut meta = Meta::of(status, !xattrs.is_empty());
                 keep(&mut meta, refused);
                 let entry = Entry { name: seen.name.to_vec(), meta, body: Body::File(body) };
                 return Ok(Ok(Brought { entry, cost }));
@@ -141,7 +141,7 @@ impl Tree<'_> {
         if copied.data > 0 {
             cost.reasons.insert(reason, copied.data);
         }
-        let mut meta = meta_of(status, !source.xattrs.is_empty());
+        let mut meta = Meta::of(status, !source.xattrs.is_empty());
         keep(&mut meta, refused);
         let body = FileBody {
             size: copied.data + copied.holes,

@@ -4,10 +4,10 @@ use super::links::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use super::tree::{Place, Tree, keep, meta_of};
+use super::tree::{Place, Tree, keep};
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes, Refused};
-use crate::snapshot::manifest::{Body, Entry};
+use crate::snapshot::manifest::{Body, Entry, Meta};
 use crate::walk::Directory;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
@@ -52,7 +52,7 @@ impl Tree<'_> {
                 rustix::fs::mknodat(above, *name, file_type, permissions, dev)
             }
         };
-        let mut meta = meta_of(status, !xattrs.is_empty());
+        let mut meta = Meta::of(status, !xattrs.is_empty());
         match made {
             Ok(()) => {
                 let attributes = Attributes::of(status, &xattrs);

@@ -201,7 +201,7 @@ impl Visitor for Tree<'_> {
             self.problem(&error, &mut part);
             Vec::new()
         });
-        let mut meta = meta_of(&directory.status, !xattrs.is_empty());
+        let mut meta = Meta::of(&directory.status, !xattrs.is_empty());
         let acls = xattrs.extract_if(.., |(name, _)| name.starts_with(b"system.posix_acl_")).collect::<Vec<_>>();
         let mut place = Place { destination: None, previous: None, acls };
         if let Some(staged) = &self.staged {
@@ -288,7 +288,7 @@ impl Visitor for Tree<'_> {
             return Ok(None);
         };
         // Its content is out of reach, but not that it is there.
-        let mut meta = meta_of(&status, false);
+        let mut meta = Meta::of(&status, false);
         if let Some(staged) = &self.staged {
             let above = parent.place.destination(path)?;
             let failed = |errno| self.cannot_make(path, errno);
@@ -317,7 +317,7 @@ impl Tree<'_> {
                 count(seen, part);
                 let entry = Entry {
                     name: seen.name.to_vec(),
-                    meta: meta_of(&seen.status, false),
+                    meta: Meta::of(&seen.status, false),
                     body: planned_body(&seen.status),
                 };
                 output.items.push((Item::Entry(entry), seen.change));
@@ -356,12 +356,6 @@ impl Tree<'_> {
 
 fn is_directory(status: &Status) -> bool {
     status.file_type() == FileType::Directory
-}
-
-/// The record of an inode's metadata.
-pub(super) fn meta_of(status: &Status, has_xattrs: bool) -> Meta {
-    let Status { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, .. } = *status;
-    Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, ..Meta::default() }
 }
 
 /// Adds what the tree refused to a record.

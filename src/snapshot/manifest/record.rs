@@ -3,6 +3,7 @@
 //!
 //! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
 
+use crate::status::Status;
 pub use crate::status::Time;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,14 @@ pub struct Meta {
     pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
+}
+
+impl Meta {
+    /// The record of an inode's metadata, as its status tells it.
+    pub fn of(status: &Status, has_xattrs: bool) -> Meta {
+        let Status { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, .. } = *status;
+        Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, ..Meta::default() }
+    }
 }
 
 /// What an entry is.

@@ -11,8 +11,10 @@ use super::selection::{Part, Selection, is_within, split};
 use super::{Context, Overwrite, Stats, delete};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
-use crate::snapshot::manifest::{Directory, Entry, Item, Reader};
+use crate::snapshot::manifest::{Directory, Entry, Item, Meta, Reader};
+use crate::status::Status;
 use rayon::prelude::*;
+use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,18 +148,33 @@ impl Tree<'_> {
             match self.manifest.directory(&path[..end]) {
                 Ok(Some(cursor)) => self.enter(cursor.directory().clone(), false)?,
                 Ok(None) => {
-                    self.problem(
-                        &Error::failed("find the directory in the manifest").at(self.context.shown(&path[..end])),
-                    );
-                    self.skipped = Some(path[..end].to_vec());
+                    let error = Error::failed("find the directory in the manifest");
+                    self.enter_lost(&path[..end], error.at(self.context.shown(&path[..end])))?;
                 }
-                Err(error) => {
-                    self.problem(&error);
-                    self.skipped = Some(path[..end].to_vec());
-                }
+                Err(error) => self.enter_lost(&path[..end], error)?,
             }
         }
         Ok(())
+    }
+
+    /// Makes a directory the present one whose record is lost to damage, so that what follows it is not lost with it: it
+    /// gets the metadata that the snapshot's own tree has.
+    fn enter_lost(&mut self, path: &[u8], error: Error) -> Result<()> {
+        let above = self.here()?;
+        match Status::at(&above.source, split(path).1) {
+            Ok(status) if status.file_type() == FileType::Directory => {
+                self.problem(&error.hint("its metadata was taken from the snapshot's tree instead"));
+                // The source's device is not known; that of its parent is the best guess.
+                let dev = self.levels.last().and_then(|level| level.dev).unwrap_or(status.dev);
+                let meta = Meta { dev, ..Meta::of(&status, true) };
+                self.enter(Directory { path: path.to_vec(), scaffold: false, meta }, false)
+            }
+            _ => {
+                self.problem(&error);
+                self.skipped = Some(path.to_vec());
+                Ok(())
+            }
+        }
     }
 
     fn is_skipped(&self, path: &[u8]) -> bool {
