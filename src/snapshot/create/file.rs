@@ -9,12 +9,11 @@
 //! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
 //! and after, on the open file.
 
+use super::context::{Place, Target};
 use super::fill::Source;
-use super::links::Brought;
+use super::record::Brought;
 use super::seen::Seen;
-use super::staged::Staged;
 use super::stats::Stats;
-use super::tree::{Place, Tree};
 use crate::copy::{self, CopyError};
 use crate::error::{Error, Result};
 use crate::hash;
@@ -33,28 +32,21 @@ pub(super) const GROUP: usize = 64;
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
 
-impl Tree<'_> {
+impl Target<'_> {
     /// Brings the regular files of a group in. The result has a place for each of the group; other types and files that
     /// failed have none.
-    pub(super) fn files(
-        &self,
-        directory: &Directory<Place>,
-        group: &[Seen<'_>],
-        staged: &Staged,
-        part: &mut Stats,
-    ) -> Result<Vec<Option<Entry>>> {
-        let above = directory.place.destination(&directory.path)?;
+    pub(super) fn files(&self, group: &[Seen<'_>], part: &mut Stats) -> Result<Vec<Option<Entry>>> {
         let mut sources: Vec<Option<Source>> = Vec::with_capacity(group.len());
         for seen in group {
-            let is_fast = self.is_fast(directory, seen, staged);
-            sources.push(if is_fast { open_seen(directory, seen).ok() } else { None });
+            let is_fast = self.is_fast(seen);
+            sources.push(if is_fast { open_seen(self.directory, seen).ok() } else { None });
         }
         let mut cloned: Vec<Option<Brought>> = Vec::with_capacity(group.len());
         let mut failure = None;
         if sources.iter().any(Option::is_some) {
-            staged.write(|| {
+            self.staged.write(|| {
                 for (seen, source) in group.iter().zip(&sources) {
-                    let brought = source.as_ref().map(|source| self.clone_source(above, seen, source, staged));
+                    let brought = source.as_ref().map(|source| self.clone_source(seen, source));
                     cloned.push(match brought.transpose() {
                         // The thorough path tries what a clone refused.
                         Ok(brought) => brought.and_then(std::result::Result::ok),
@@ -73,13 +65,13 @@ impl Tree<'_> {
         let mut entries = Vec::with_capacity(group.len());
         for ((seen, source), brought) in group.iter().zip(sources).zip(cloned) {
             let verified = match (source, brought) {
-                (Some(source), Some(brought)) => self.verify(above, seen, &source, brought)?,
+                (Some(source), Some(brought)) => self.verify(seen, &source, brought)?,
                 _ => None,
             };
             let brought = match verified {
                 Some(brought) => Some(brought),
                 None if seen.status.file_type() == FileType::RegularFile => {
-                    self.under_one_inode(directory, seen, staged, || self.thorough(directory, seen, staged, part))?
+                    self.once(seen, || self.thorough(seen, part))?
                 }
                 None => None,
             };
@@ -92,28 +84,22 @@ impl Tree<'_> {
     }
 
     /// A single-named file that the filesystem is known to clone, or one with nothing in it.
-    fn is_fast(&self, directory: &Directory<Place>, seen: &Seen<'_>, staged: &Staged) -> bool {
+    fn is_fast(&self, seen: &Seen<'_>) -> bool {
         let status = &seen.status;
         status.file_type() == FileType::RegularFile
             && status.nlink == 1
-            && staged.filesystem.reflink
-            && self.is_same_filesystem(status.dev, directory.fd.as_fd(), staged)
+            && self.staged.filesystem.reflink
+            && self.context.is_same_filesystem(status.dev, self.directory.fd.as_fd(), self.staged)
     }
 
     /// Hashes what is new, then asks whether the source is still as it was. `None`: it is not, and the copy is gone.
-    fn verify(
-        &self,
-        above: BorrowedFd<'_>,
-        seen: &Seen<'_>,
-        source: &Source,
-        mut brought: Brought,
-    ) -> Result<Option<Brought>> {
-        if seen.change.is_some() && self.hashes() {
+    fn verify(&self, seen: &Seen<'_>, source: &Source, mut brought: Brought) -> Result<Option<Brought>> {
+        if seen.change.is_some() && self.context.hashes() {
             match self.hash(source, &mut brought) {
                 Ok(()) => {}
                 Err(Errno::CANCELED) => return Err(Error::interrupted()),
                 Err(_) => {
-                    self.withdraw(above, seen.name)?;
+                    self.withdraw(seen.name)?;
                     return Ok(None);
                 }
             }
@@ -121,34 +107,23 @@ impl Tree<'_> {
         match Status::of(&source.fd) {
             Ok(after) if after.is_untouched_since(&source.status) => Ok(Some(brought)),
             _ => {
-                self.withdraw(above, seen.name)?;
+                self.withdraw(seen.name)?;
                 Ok(None)
             }
         }
     }
 
     /// One file by all means: other filesystems, files that cannot be cloned or that change meanwhile.
-    fn thorough(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        staged: &Staged,
-        part: &mut Stats,
-    ) -> Result<Option<Brought>> {
-        match self.clone_previous(directory, seen, staged)? {
+    fn thorough(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
+        match self.clone_previous(seen)? {
             Some(brought) => Ok(Some(brought)),
-            None => self.take_source(directory, seen, staged, part),
+            None => self.take_source(seen, part),
         }
     }
 
     /// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
-    fn clone_previous(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        staged: &Staged,
-    ) -> Result<Option<Brought>> {
-        let (None, Some(old), Some(previous)) = (seen.change, &seen.old, &directory.place.previous) else {
+    fn clone_previous(&self, seen: &Seen<'_>) -> Result<Option<Brought>> {
+        let (None, Some(old), Some(previous)) = (seen.change, &seen.old, &self.directory.place.previous) else {
             return Ok(None);
         };
         let Some(old_file) = old.file() else { return Ok(None) };
@@ -157,7 +132,6 @@ impl Tree<'_> {
         if status.file_type() != FileType::RegularFile || status.size != old_file.size {
             return Ok(None);
         }
-        let above = directory.place.destination(&directory.path)?;
         let mut xattrs = if old.meta.has_xattrs { metadata::xattrs(&fd).unwrap_or_default() } else { Vec::new() };
         for (name, value) in &old.meta.kept_xattrs {
             xattrs.retain(|(present, _)| present != name.as_ref());
@@ -165,34 +139,27 @@ impl Tree<'_> {
         }
         // The content is the last snapshot's, the status the source's: they are equal but for the access time.
         let source = Source { fd, status: Status { dev: status.dev, ..seen.status }, xattrs };
-        let Ok(mut brought) = self.clone_source(above, seen, &source, staged)? else { return Ok(None) };
+        let Ok(mut brought) = self.clone_source(seen, &source)? else { return Ok(None) };
         brought.entry.meta.dev = seen.status.dev;
         brought.entry.meta.has_xattrs = old.meta.has_xattrs;
         Ok(Some(brought))
     }
 
     /// Clones or copies from the source, again if it changes meanwhile.
-    fn take_source(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        staged: &Staged,
-        part: &mut Stats,
-    ) -> Result<Option<Brought>> {
-        let above = directory.place.destination(&directory.path)?;
+    fn take_source(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
         for attempt in 1.. {
-            let source = match open_now(directory, seen.name) {
+            let source = match open_now(self.directory, seen.name) {
                 Ok(Some(source)) => source,
                 // Deleted meanwhile: it is not there.
                 Err(Errno::NOENT) => return Ok(None),
                 // A link is not followed, a socket cannot be opened.
                 Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
-                    let error = Error::failed("take in").at(self.path(directory, seen));
+                    let error = Error::failed("take in").at(self.path(seen));
                     self.problem(&error.hint("it became something else while its directory was read; run again"), part);
                     return Ok(None);
                 }
                 Err(errno) => {
-                    self.problem(&Error::io("open", self.path(directory, seen), errno), part);
+                    self.problem(&Error::io("open", self.path(seen), errno), part);
                     return Ok(None);
                 }
             };
@@ -200,25 +167,25 @@ impl Tree<'_> {
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
             let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let mut brought = match self.clone_source(above, &now, &source, staged)? {
+            let mut brought = match self.clone_source(&now, &source)? {
                 Ok(mut brought) => {
                     if changed.is_some()
-                        && self.hashes()
+                        && self.context.hashes()
                         && let Err(errno) = self.hash(&source, &mut brought)
                     {
-                        return self.skip(directory, seen, "read", errno, part);
+                        return self.skip(seen, "read", errno, part);
                     }
                     brought
                 }
-                Err(reason) => match self.copy_source(above, &now, &source, staged, reason) {
+                Err(reason) => match self.copy_source(&now, &source, reason) {
                     Ok(brought) => brought,
                     Err(CopyError::Source(Errno::CANCELED)) => return Err(Error::interrupted()),
-                    Err(CopyError::Source(errno)) => return self.skip(directory, seen, "read", errno, part),
+                    Err(CopyError::Source(errno)) => return self.skip(seen, "read", errno, part),
                     Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => {
-                        return Err(self.cannot_make(&directory.join(seen.name), errno));
+                        return Err(self.cannot_make(seen.name, errno));
                     }
                     Err(CopyError::Destination(errno)) => {
-                        return self.skip(directory, seen, "make in the snapshot", errno, part);
+                        return self.skip(seen, "make in the snapshot", errno, part);
                     }
                 },
             };
@@ -226,21 +193,21 @@ impl Tree<'_> {
                 return Ok(Some(brought));
             }
             if attempt == ATTEMPTS {
-                let error = Error::failed("take a quiet copy of").at(self.path(directory, seen));
+                let error = Error::failed("take a quiet copy of").at(self.path(seen));
                 self.problem(&error.hint("it changed each time it was read; the last try was kept and marked"), part);
                 if let Body::File(file) = &mut brought.entry.body {
                     file.changed = true;
                 }
                 return Ok(Some(brought));
             }
-            self.withdraw(above, seen.name)?;
+            self.withdraw(seen.name)?;
         }
         Ok(None)
     }
 
     /// Adds the hash of the source to the record.
     fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
-        let hashed = hash::file(&source.fd, source.status.size, self.monitor)?;
+        let hashed = hash::file(&source.fd, source.status.size, self.context.monitor)?;
         brought.cost.read_bytes += hashed.read;
         if let Body::File(file) = &mut brought.entry.body {
             file.hash = Some(hashed.hash);
@@ -249,19 +216,12 @@ impl Tree<'_> {
     }
 
     /// Leaves a file out, and what was begun of it.
-    fn skip<T>(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        action: &str,
-        errno: Errno,
-        part: &mut Stats,
-    ) -> Result<Option<T>> {
+    fn skip<T>(&self, seen: &Seen<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<Option<T>> {
         if errno == Errno::CANCELED {
             return Err(Error::interrupted());
         }
-        self.problem(&Error::io(action, self.path(directory, seen), errno), part);
-        self.withdraw(directory.place.destination(&directory.path)?, seen.name)?;
+        self.problem(&Error::io(action, self.path(seen), errno), part);
+        self.withdraw(seen.name)?;
         Ok(None)
     }
 }

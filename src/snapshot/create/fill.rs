@@ -1,10 +1,10 @@
 //! One file of the snapshot, filled from an open source: cloned, or copied with its holes.
 
-use super::links::Brought;
+use super::context::Target;
+use super::record::{Brought, keep};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use super::tree::{Tree, keep};
 use crate::copy::{self, CloneError, CopyError, Reason, segments};
 use crate::error::Result;
 use crate::extent::ExtentFlags;
@@ -25,7 +25,7 @@ pub(super) struct Source {
     pub(super) xattrs: Vec<Xattr>,
 }
 
-impl Tree<'_> {
+impl Target<'_> {
     /// Creates the file and clones the source into it. Otherwise nothing stays of it, and the reason says why it must be
     /// copied.
     ///
@@ -33,21 +33,19 @@ impl Tree<'_> {
     /// One that every further file would meet.
     pub(super) fn clone_source(
         &self,
-        above: BorrowedFd<'_>,
         seen: &Seen<'_>,
         source: &Source,
-        staged: &Staged,
     ) -> Result<std::result::Result<Brought, Reason>> {
         let Source { fd, status, xattrs } = source;
         if status.size > 0
-            && let Some(reason) = staged.refusal(status.dev)
+            && let Some(reason) = self.staged.refusal(status.dev)
         {
             return Ok(Err(reason));
         }
-        let refused = match self.try_clone(above, seen.name, source, staged) {
+        let refused = match self.try_clone(seen.name, source) {
             Ok((file, refused)) => {
                 let mut cost = Stats::default();
-                let body = self.cloned_body(&file, fd, seen, status, staged, &mut cost);
+                let body = self.cloned_body(&file, fd, seen, status, &mut cost);
                 let mut meta = Meta::of(status, !xattrs.is_empty());
                 keep(&mut meta, refused);
                 let entry = Entry { name: seen.name.to_vec(), meta, body: Body::File(body) };
@@ -55,7 +53,7 @@ impl Tree<'_> {
             }
             Err(refused) => refused,
         };
-        self.withdraw(above, seen.name)?;
+        self.withdraw(seen.name)?;
         match refused {
             CloneError::Copy(reason) => Ok(Err(reason)),
             CloneError::Failed(errno) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
@@ -64,20 +62,14 @@ impl Tree<'_> {
         }
     }
 
-    fn try_clone(
-        &self,
-        above: BorrowedFd<'_>,
-        name: &[u8],
-        source: &Source,
-        staged: &Staged,
-    ) -> std::result::Result<(OwnedFd, Refused), CloneError> {
+    fn try_clone(&self, name: &[u8], source: &Source) -> std::result::Result<(OwnedFd, Refused), CloneError> {
         let Source { fd, status, xattrs } = source;
-        let file = create(above, name, status.mode).map_err(CloneError::Failed)?;
+        let file = create(self.above, name, status.mode).map_err(CloneError::Failed)?;
         if status.size > 0 {
-            staged.ladder.clone(fd, status.dev, &file)?;
+            self.staged.ladder.clone(fd, status.dev, &file)?;
         }
         let attributes = Attributes::of(status, xattrs);
-        let refused = staged.creator.finish(&file, status.mode, &attributes).map_err(CloneError::Failed)?;
+        let refused = self.staged.creator.finish(&file, status.mode, &attributes).map_err(CloneError::Failed)?;
         Ok((file, refused))
     }
 
@@ -88,7 +80,6 @@ impl Tree<'_> {
         source: &OwnedFd,
         seen: &Seen<'_>,
         status: &Status,
-        staged: &Staged,
         cost: &mut Stats,
     ) -> FileBody {
         let old = seen.old.as_ref().and_then(Entry::file).filter(|_| seen.change.is_none());
@@ -100,7 +91,7 @@ impl Tree<'_> {
         };
         let stored = match old.map(|old| old.stored) {
             Some(stored @ (Stored::Inline | Stored::Cloned)) => stored,
-            _ if is_inline(file, size, staged) => Stored::Inline,
+            _ if is_inline(file, size, self.staged) => Stored::Inline,
             _ => Stored::Cloned,
         };
         let data = size.saturating_sub(holes);
@@ -113,24 +104,22 @@ impl Tree<'_> {
         if matches!(seen.change, Some(Change::Content | Change::Metadata)) {
             cost.range_shared_bytes = cost.cloned_bytes;
         }
-        self.monitor.advance(Amount { files: 0, bytes: size });
+        self.context.monitor.advance(Amount { files: 0, bytes: size });
         FileBody { size, holes, hash: old.and_then(|old| old.hash), stored, changed: false }
     }
 
     /// Copies the content, holes kept.
     pub(super) fn copy_source(
         &self,
-        above: BorrowedFd<'_>,
         seen: &Seen<'_>,
         source: &Source,
-        staged: &Staged,
         reason: Reason,
     ) -> std::result::Result<Brought, CopyError> {
         let status = &source.status;
-        let file = create(above, seen.name, status.mode).map_err(CopyError::Destination)?;
-        let copied = copy::copy(&source.fd, &file, status.size, self.hashes(), self.monitor)?;
+        let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
+        let copied = copy::copy(&source.fd, &file, status.size, self.context.hashes(), self.context.monitor)?;
         let attributes = Attributes::of(status, &source.xattrs);
-        let refused = staged.creator.finish(&file, status.mode, &attributes).map_err(CopyError::Destination)?;
+        let refused = self.staged.creator.finish(&file, status.mode, &attributes).map_err(CopyError::Destination)?;
         let mut cost = Stats {
             bytes: copied.data + copied.holes,
             copied_bytes: copied.data,
@@ -154,8 +143,8 @@ impl Tree<'_> {
     }
 
     /// Takes a file back that was made a moment ago.
-    pub(super) fn withdraw(&self, above: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
-        match rustix::fs::unlinkat(above, name, AtFlags::empty()) {
+    pub(super) fn withdraw(&self, name: &[u8]) -> Result<()> {
+        match rustix::fs::unlinkat(self.above, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.cannot_make(name, errno)),
         }

@@ -2,59 +2,14 @@
 //!
 //! The first name that is brought in is also linked into a directory of the staging area, under the inode's number. Others
 //! are linked from there; the kernel decides who was first, and no path has to be kept. What is kept, until the last
-//! name has come, is what their records need.
+//! name has come, is what their records need. `once` brings the entries in.
 
-use super::seen::Seen;
-use super::staged::Staged;
-use super::stats::Stats;
-use super::tree::{Place, Tree};
-use crate::error::Result as EngineResult;
 use crate::snapshot::manifest::Entry;
-use crate::walk::Directory;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
-
-/// An entry that has been brought in, and what that cost.
-pub(super) struct Brought {
-    pub(super) entry: Entry,
-    pub(super) cost: Stats,
-}
-
-impl Tree<'_> {
-    /// Brings an entry in with `make`, unless it is a further name of an inode that has been brought in already.
-    pub(super) fn under_one_inode(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        staged: &Staged,
-        mut make: impl FnMut() -> EngineResult<Option<Brought>>,
-    ) -> EngineResult<Option<Brought>> {
-        if seen.status.nlink < 2 {
-            return make();
-        }
-        let above = directory.place.destination(&directory.path)?;
-        let inode = (seen.status.dev, seen.status.ino);
-        let failed = |errno| self.cannot_make(&directory.join(seen.name), errno);
-        let join = || staged.links.join(inode, above, seen.name).map_err(failed);
-        let joined = |entry| Brought { entry, cost: Stats::default() };
-        if let Some(entry) = join()? {
-            return Ok(Some(joined(entry)));
-        }
-        let Some(brought) = make()? else { return Ok(None) };
-        if staged.links.offer(inode, above, seen.name, &brought.entry).map_err(failed)? {
-            return Ok(Some(brought));
-        }
-        // Another thread brought it in at the same time and was first.
-        rustix::fs::unlinkat(above, seen.name, AtFlags::empty()).map_err(failed)?;
-        match join()? {
-            Some(entry) => Ok(Some(joined(entry))),
-            None => make(),
-        }
-    }
-}
 
 /// The inodes with several names.
 pub(super) struct Links {

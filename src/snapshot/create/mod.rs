@@ -1,13 +1,16 @@
 //! Takes a snapshot: walks the sources beside the last manifest, brings every entry into a staging tree, publishes it.
 //!
-//! `tree` is the visitor of the walk, `file` brings one regular file in, `links` keeps hard links together, `merge`
-//! writes the manifest and sees what is gone, `stats` counts.
+//! `tree` is the visitor of the walk; `file` brings regular files in (each filled by `fill`), `node` everything else,
+//! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
 
+mod context;
 mod file;
 mod fill;
 mod links;
 mod merge;
 mod node;
+mod once;
+mod record;
 mod seen;
 mod staged;
 mod stats;
@@ -22,6 +25,7 @@ use crate::snapshot::manifest::{Header, Reader, Time, Writer};
 use crate::snapshot::store::{Repository, Staging};
 use crate::status::Status;
 use crate::walk::{self, Sources};
+use context::Context;
 use merge::Merge;
 use staged::Staged;
 use std::os::unix::ffi::OsStrExt;
@@ -185,7 +189,7 @@ fn visit(
     let identity = repository.and_then(|repository| Status::of(repository.fd()).ok());
     let plan = options.dry_run.then_some(monitor);
     let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan)?;
-    let tree = Tree::new(previous, staged, identity, options, monitor);
+    let tree = Tree::new(Context::new(previous, staged, identity, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     walk::walk(sources, &tree, threads(options, reads_content), |output| merge.push(output))?;
     let mut stats = tree.into_stats();

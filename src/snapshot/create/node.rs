@@ -1,42 +1,34 @@
 //! Everything but directories and regular files: symbolic links, devices, named pipes, sockets.
 
-use super::links::Brought;
+use super::context::Target;
+use super::record::{Brought, keep};
 use super::seen::Seen;
-use super::staged::Staged;
 use super::stats::Stats;
-use super::tree::{Place, Tree, keep};
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes, Refused};
 use crate::snapshot::manifest::{Body, Entry, Meta};
-use crate::walk::Directory;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-impl Tree<'_> {
+impl Target<'_> {
     /// Makes a link, device, named pipe or socket.
-    pub(super) fn node(
-        &self,
-        directory: &Directory<Place>,
-        seen: &Seen<'_>,
-        staged: &Staged,
-        part: &mut Stats,
-    ) -> Result<Option<Brought>> {
+    pub(super) fn node(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
+        let Target { staged, directory, above, .. } = self;
         let Seen { name, status, .. } = seen;
         let file_type = status.file_type();
         let xattrs = match metadata::xattrs_at(&directory.fd, name) {
             Ok(xattrs) => xattrs,
             Err(errno) => {
-                self.problem(&Error::io("read the extended attributes of", self.path(directory, seen), errno), part);
+                self.problem(&Error::io("read the extended attributes of", self.path(seen), errno), part);
                 Vec::new()
             }
         };
-        let above = directory.place.destination(name)?;
         let body = match file_type {
             FileType::Symlink => match rustix::fs::readlinkat(&directory.fd, *name, Vec::new()) {
                 Ok(target) => Body::Symlink(target.into_bytes()),
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => {
-                    self.problem(&Error::io("read the link", self.path(directory, seen), errno), part);
+                    self.problem(&Error::io("read the link", self.path(seen), errno), part);
                     return Ok(None);
                 }
             },
@@ -57,14 +49,14 @@ impl Tree<'_> {
             Ok(()) => {
                 let attributes = Attributes::of(status, &xattrs);
                 let refused = staged.creator.finish_at(above, name, permissions.bits(), &attributes);
-                keep(&mut meta, refused.map_err(|errno| self.cannot_make(&directory.join(name), errno))?);
+                keep(&mut meta, refused.map_err(|errno| self.cannot_make(name, errno))?);
             }
             // Device nodes are root's to make; the manifest keeps this one.
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
                 let attributes = Attributes::of(status, &xattrs);
                 keep(&mut meta, Refused { ownership: true, xattrs: attributes.xattrs.to_vec() });
             }
-            Err(errno) => return Err(self.cannot_make(&directory.join(name), errno)),
+            Err(errno) => return Err(self.cannot_make(name, errno)),
         }
         Ok(Some(Brought { entry: Entry { name: name.to_vec(), meta, body }, cost: Stats::default() }))
     }

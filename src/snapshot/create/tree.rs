@@ -1,21 +1,19 @@
 //! The visitor of the walk: brings directories and their entries from the source into the staging tree.
 
+use super::context::{Context, Place, Target, cannot_make};
+use super::record::keep;
 use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
 use super::stats::Stats;
-use super::{Hash, Options, Previous};
 use crate::error::{Error, Result};
-use crate::filesystem::Filesystem;
-use crate::metadata::{self, Attributes, Refused, Xattr};
-use crate::monitor::{Amount, Change, Monitor};
+use crate::metadata::{self, Attributes};
+use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
 use crate::status::Status;
 use crate::walk::{Directory, Name, Visitor, absolute};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 /// New directories and files belong to nobody else until they are published.
@@ -27,46 +25,15 @@ pub(super) struct Output {
     pub(super) items: Vec<(Item, Option<Change>)>,
 }
 
-/// The visitor's part of a directory.
-pub(super) struct Place {
-    /// Its copy in the staging tree; none in a dry run.
-    destination: Option<OwnedFd>,
-    /// Its version in the last snapshot, where files may have to be cloned from it.
-    pub(super) previous: Option<OwnedFd>,
-    /// ACLs, which new entries would inherit: given last.
-    acls: Vec<Xattr>,
-}
-
 /// Brings a tree in.
 pub(super) struct Tree<'a> {
-    pub(super) previous: Option<&'a Previous>,
-    pub(super) staged: Option<Staged>,
-    pub(super) options: &'a Options,
-    pub(super) monitor: &'a dyn Monitor,
-    /// The repository's own inode, wherever it may be mounted.
-    repository: Option<Status>,
-    /// Whether a device is the snapshot's filesystem.
-    same_filesystem: Mutex<HashMap<u64, bool>>,
+    context: Context<'a>,
     stats: Mutex<Stats>,
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(
-        previous: Option<&'a Previous>,
-        staged: Option<Staged>,
-        repository: Option<Status>,
-        options: &'a Options,
-        monitor: &'a dyn Monitor,
-    ) -> Self {
-        Tree {
-            previous,
-            staged,
-            options,
-            monitor,
-            repository,
-            same_filesystem: Mutex::default(),
-            stats: Mutex::default(),
-        }
+    pub(super) fn new(context: Context<'a>) -> Self {
+        Tree { context, stats: Mutex::default() }
     }
 
     pub(super) fn into_stats(self) -> Stats {
@@ -75,15 +42,6 @@ impl<'a> Tree<'a> {
 
     fn count(&self, part: &Stats) {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).add(part);
-    }
-
-    pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
-        part.errors += 1;
-        self.monitor.problem(error);
-    }
-
-    pub(super) fn hashes(&self) -> bool {
-        self.options.hash == Hash::New
     }
 
     /// Compares with the last manifest.
@@ -101,18 +59,12 @@ impl<'a> Tree<'a> {
             Ok(status) => status,
             Err(error) => return Ok(Err(error)),
         };
-        let change = match (&old, self.previous) {
+        let change = match (&old, self.context.previous) {
             (Some(old), Some(previous)) => compare(old, &status, previous),
             _ => Some(Change::Added),
         };
         let old = old.filter(|old| change != Some(Change::Type) && old.meta.ino != 0);
         Ok(Ok(Seen { name, status, old, change }))
-    }
-
-    /// Whether the source's files can share extents with the snapshot, as far as the filesystem decides.
-    pub(super) fn is_same_filesystem(&self, dev: u64, fd: BorrowedFd<'_>, staged: &Staged) -> bool {
-        let mut known = self.same_filesystem.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(dev).or_insert_with(|| Filesystem::identify(fd).is_ok_and(|id| id == staged.filesystem.id))
     }
 
     fn make_directory(
@@ -121,7 +73,7 @@ impl<'a> Tree<'a> {
         parent: Option<&Directory<Place>>,
         staged: &Staged,
     ) -> Result<OwnedFd> {
-        let failed = |errno: Errno| self.cannot_make(&directory.path, errno);
+        let failed = |errno: Errno| cannot_make(&directory.path, errno);
         let Some(parent) = parent else {
             return staged.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
         };
@@ -131,17 +83,6 @@ impl<'a> Tree<'a> {
         rustix::fs::openat(above, directory.name(), flags, Mode::empty()).map_err(failed)
     }
 
-    /// The error of a call that makes something in the snapshot.
-    pub(super) fn cannot_make(&self, path: &[u8], errno: Errno) -> Error {
-        let error = Error::io("make in the snapshot", absolute(path), errno);
-        match errno {
-            Errno::NOSPC | Errno::DQUOT => {
-                error.hint("no snapshot was made, and those before it are whole; free some space and run again")
-            }
-            _ => error,
-        }
-    }
-
     /// The last snapshot's version of a directory, if its files are needed as sources of clones.
     fn open_previous(
         &self,
@@ -149,12 +90,12 @@ impl<'a> Tree<'a> {
         parent: Option<&Directory<Place>>,
         staged: &Staged,
     ) -> Option<OwnedFd> {
-        let previous = self.previous?;
+        let previous = self.context.previous?;
         let Some(parent) = parent else { return previous.tree.try_clone().ok() };
         if !staged.filesystem.reflink {
             return None;
         }
-        if !directory.scaffold && self.is_same_filesystem(directory.status.dev, directory.fd.as_fd(), staged) {
+        if !directory.scaffold && self.context.is_same_filesystem(directory.status.dev, directory.fd.as_fd(), staged) {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -162,10 +103,10 @@ impl<'a> Tree<'a> {
     }
 
     fn change_of_directory(&self, directory: &Directory<()>) -> Result<Option<Change>> {
-        if !self.options.dry_run {
+        if !self.context.options.dry_run {
             return Ok(None);
         }
-        let old = match self.previous {
+        let old = match self.context.previous {
             Some(previous) => previous.reader.directory(&directory.path)?.map(|cursor| cursor.directory().meta.clone()),
             None => None,
         };
@@ -177,40 +118,33 @@ impl<'a> Tree<'a> {
     }
 }
 
-impl Place {
-    pub(super) fn destination(&self, path: &[u8]) -> Result<BorrowedFd<'_>> {
-        let error = || Error::failed("write in a dry run").at(absolute(path));
-        self.destination.as_ref().map(AsFd::as_fd).ok_or_else(error)
-    }
-}
-
 impl Visitor for Tree<'_> {
     type Place = Place;
     type Output = Output;
 
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
         let mut part = Stats::default();
-        if self.repository.as_ref().is_some_and(|repository| repository.is_same_inode(&directory.status)) {
+        if self.context.repository.as_ref().is_some_and(|repository| repository.is_same_inode(&directory.status)) {
             let error = Error::failed("take a snapshot of the repository itself").at(absolute(&directory.path));
-            self.problem(&error.hint("it is mounted here a second time; it was left out"), &mut part);
+            self.context.problem(&error.hint("it is mounted here a second time; it was left out"), &mut part);
             self.count(&part);
             return Ok(None);
         }
         let mut xattrs = metadata::xattrs(&directory.fd).unwrap_or_else(|errno| {
             let error = Error::io("read the extended attributes of", absolute(&directory.path), errno);
-            self.problem(&error, &mut part);
+            self.context.problem(&error, &mut part);
             Vec::new()
         });
         let mut meta = Meta::of(&directory.status, !xattrs.is_empty());
         let acls = xattrs.extract_if(.., |(name, _)| name.starts_with(b"system.posix_acl_")).collect::<Vec<_>>();
         let mut place = Place { destination: None, previous: None, acls };
-        if let Some(staged) = &self.staged {
+        if let Some(staged) = &self.context.staged {
             let destination = self.make_directory(directory, parent, staged)?;
             let attributes = Attributes::of(&directory.status, &xattrs);
             let refused = staged
                 .creator
                 .begin_directory(&destination, &attributes)
-                .map_err(|errno| self.cannot_make(&directory.path, errno))?;
+                .map_err(|errno| cannot_make(&directory.path, errno))?;
             keep(&mut meta, refused);
             // A filesystem may refuse ACLs only when they are given, after this record is written.
             meta.kept_xattrs.extend(place.acls.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
@@ -219,7 +153,7 @@ impl Visitor for Tree<'_> {
         }
         part.dirs = u64::from(!directory.scaffold);
         self.count(&part);
-        self.monitor.advance(Amount { files: 1, bytes: 0 });
+        self.context.monitor.advance(Amount { files: 1, bytes: 0 });
         let change = self.change_of_directory(directory)?;
         let record = DirectoryRecord { path: directory.path.clone(), scaffold: directory.scaffold, meta };
         Ok(Some((place, Output { items: vec![(Item::Directory(record), change)] })))
@@ -229,7 +163,7 @@ impl Visitor for Tree<'_> {
         let mut part = Stats::default();
         let mut output = Output::default();
         let mut names = names.peekable();
-        let mut cursor = match (self.previous, names.peek()) {
+        let mut cursor = match (self.context.previous, names.peek()) {
             (Some(previous), Some(first)) => previous.reader.entries_from(&directory.path, first.bytes)?,
             _ => None,
         };
@@ -242,14 +176,14 @@ impl Visitor for Tree<'_> {
                     Err(Errno::NOENT) => {}
                     Err(errno) => {
                         let error = Error::io("read the status of", absolute(&directory.join(name.bytes)), errno);
-                        self.problem(&error, &mut part);
+                        self.context.problem(&error, &mut part);
                     }
                 }
             }
             if group.is_empty() {
                 break;
             }
-            if self.monitor.is_cancelled() {
+            if self.context.monitor.is_cancelled() {
                 return Err(Error::interrupted());
             }
             self.bring(directory, group, &mut output, &mut part)?;
@@ -259,19 +193,21 @@ impl Visitor for Tree<'_> {
     }
 
     fn leave(&self, directory: &Directory<Place>) -> Result<()> {
-        let (Some(staged), Some(destination)) = (&self.staged, &directory.place.destination) else { return Ok(()) };
+        let (Some(staged), Some(destination)) = (&self.context.staged, &directory.place.destination) else {
+            return Ok(());
+        };
         if directory.path.is_empty() && directory.scaffold {
             // The snapshot's own top is no copy of anything: open to whom the repository lets pass.
             let mode = Mode::from_bits_truncate(0o755);
-            return rustix::fs::fchmod(destination, mode).map_err(|errno| self.cannot_make(b"", errno));
+            return rustix::fs::fchmod(destination, mode).map_err(|errno| cannot_make(b"", errno));
         }
         let attributes = Attributes::of(&directory.status, &directory.place.acls);
-        staged.creator.end_directory(destination, &attributes).map_err(|errno| self.cannot_make(&directory.path, errno))
+        staged.creator.end_directory(destination, &attributes).map_err(|errno| cannot_make(&directory.path, errno))
     }
 
     fn incomplete(&self, error: Error) {
         let mut part = Stats::default();
-        self.problem(&error, &mut part);
+        self.context.problem(&error, &mut part);
         self.count(&part);
     }
 
@@ -279,7 +215,7 @@ impl Visitor for Tree<'_> {
         let mut part = Stats::default();
         let vanished = error.raw_os_error() == Some(Errno::NOENT.raw_os_error());
         if !vanished {
-            self.problem(&error, &mut part);
+            self.context.problem(&error, &mut part);
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let status = parent.and_then(|parent| Status::at(&parent.fd, name).ok());
@@ -289,9 +225,9 @@ impl Visitor for Tree<'_> {
         };
         // Its content is out of reach, but not that it is there.
         let mut meta = Meta::of(&status, false);
-        if let Some(staged) = &self.staged {
+        if let Some(staged) = &self.context.staged {
             let above = parent.place.destination(path)?;
-            let failed = |errno| self.cannot_make(path, errno);
+            let failed = |errno| cannot_make(path, errno);
             rustix::fs::mkdirat(above, name, PRIVATE).map_err(failed)?;
             keep(&mut meta, staged.creator.apply_at(above, name, &Attributes::of(&status, &[])).map_err(failed)?);
         }
@@ -312,7 +248,7 @@ impl Tree<'_> {
         part: &mut Stats,
     ) -> Result<()> {
         let first = output.items.len();
-        let Some(staged) = &self.staged else {
+        let Some(staged) = &self.context.staged else {
             for seen in &group {
                 count(seen, part);
                 let entry = Entry {
@@ -324,18 +260,19 @@ impl Tree<'_> {
             }
             return Ok(());
         };
-        let files = self.files(directory, &group, staged, part)?;
+        let target = Target::new(&self.context, staged, directory)?;
+        let files = target.files(&group, part)?;
         for (seen, file) in group.iter().zip(files) {
             let entry = match seen.status.file_type() {
                 FileType::RegularFile => file,
                 FileType::Directory => {
-                    let error = Error::failed("take in").at(self.path(directory, seen));
-                    self.problem(&error.hint("it became a directory while its parent was read; run again"), part);
+                    let error = Error::failed("take in").at(target.path(seen));
+                    self.context
+                        .problem(&error.hint("it became a directory while its parent was read; run again"), part);
                     None
                 }
                 _ => {
-                    let made =
-                        self.under_one_inode(directory, seen, staged, || self.node(directory, seen, staged, part))?;
+                    let made = target.once(seen, || target.node(seen, part))?;
                     made.map(|brought| brought.entry)
                 }
             };
@@ -345,21 +282,11 @@ impl Tree<'_> {
             }
         }
         let files = (output.items.len() - first) as u64;
-        self.monitor.advance(Amount { files, bytes: 0 });
+        self.context.monitor.advance(Amount { files, bytes: 0 });
         Ok(())
-    }
-
-    pub(super) fn path(&self, directory: &Directory<Place>, seen: &Seen<'_>) -> PathBuf {
-        absolute(&directory.join(seen.name))
     }
 }
 
 fn is_directory(status: &Status) -> bool {
     status.file_type() == FileType::Directory
-}
-
-/// Adds what the tree refused to a record.
-pub(super) fn keep(meta: &mut Meta, refused: Refused) {
-    meta.kept_here |= refused.ownership;
-    meta.kept_xattrs.extend(refused.xattrs.into_iter().map(|(name, value)| (name.into(), value.into())));
 }

@@ -1,0 +1,118 @@
+//! What every step of a run knows: the run itself ([`Context`]), a directory ([`Place`]), and where the entries of one
+//! directory are brought to ([`Target`]). What is done with entries is in `file`, `node` and `tree`.
+
+use super::seen::Seen;
+use super::staged::Staged;
+use super::stats::Stats;
+use super::{Hash, Options, Previous};
+use crate::error::{Error, Result};
+use crate::filesystem::Filesystem;
+use crate::metadata::Xattr;
+use crate::monitor::Monitor;
+use crate::status::Status;
+use crate::walk::{Directory, absolute};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A run.
+pub(super) struct Context<'a> {
+    pub(super) previous: Option<&'a Previous>,
+    /// Where the snapshot is made; nowhere in a dry run.
+    pub(super) staged: Option<Staged>,
+    pub(super) options: &'a Options,
+    pub(super) monitor: &'a dyn Monitor,
+    /// The repository's own inode, wherever it may be mounted.
+    pub(super) repository: Option<Status>,
+    /// Whether a device is the snapshot's filesystem.
+    same_filesystem: Mutex<HashMap<u64, bool>>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(
+        previous: Option<&'a Previous>,
+        staged: Option<Staged>,
+        repository: Option<Status>,
+        options: &'a Options,
+        monitor: &'a dyn Monitor,
+    ) -> Self {
+        Context { previous, staged, options, monitor, repository, same_filesystem: Mutex::default() }
+    }
+
+    pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
+        part.errors += 1;
+        self.monitor.problem(error);
+    }
+
+    pub(super) fn hashes(&self) -> bool {
+        self.options.hash == Hash::New
+    }
+
+    /// Whether the source's files can share extents with the snapshot, as far as the filesystem decides.
+    pub(super) fn is_same_filesystem(&self, dev: u64, fd: BorrowedFd<'_>, staged: &Staged) -> bool {
+        let mut known = self.same_filesystem.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(dev).or_insert_with(|| Filesystem::identify(fd).is_ok_and(|id| id == staged.filesystem.id))
+    }
+}
+
+/// The snapshot's part of a directory of the walk.
+pub(super) struct Place {
+    /// Its copy in the staging tree; none in a dry run.
+    pub(super) destination: Option<OwnedFd>,
+    /// Its version in the last snapshot, where files may have to be cloned from it.
+    pub(super) previous: Option<OwnedFd>,
+    /// ACLs, which new entries would inherit: given last.
+    pub(super) acls: Vec<Xattr>,
+}
+
+impl Place {
+    pub(super) fn destination(&self, path: &[u8]) -> Result<BorrowedFd<'_>> {
+        let error = || Error::failed("write in a dry run").at(absolute(path));
+        self.destination.as_ref().map(AsFd::as_fd).ok_or_else(error)
+    }
+}
+
+/// Where the entries of one directory are brought to.
+pub(super) struct Target<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) staged: &'a Staged,
+    /// The directory in the source.
+    pub(super) directory: &'a Directory<Place>,
+    /// The directory in the staging tree.
+    pub(super) above: BorrowedFd<'a>,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(context: &'a Context<'a>, staged: &'a Staged, directory: &'a Directory<Place>) -> Result<Self> {
+        let above = directory.place.destination(&directory.path)?;
+        Ok(Target { context, staged, directory, above })
+    }
+
+    /// The path of an entry in the source.
+    pub(super) fn path(&self, seen: &Seen<'_>) -> PathBuf {
+        absolute(&self.directory.join(seen.name))
+    }
+
+    /// Tells that an entry was left out, and why.
+    pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
+        self.context.problem(error, part);
+    }
+
+    /// The error of a call that makes an entry in the snapshot.
+    pub(super) fn cannot_make(&self, name: &[u8], errno: Errno) -> Error {
+        cannot_make(&self.directory.join(name), errno)
+    }
+}
+
+/// The error of a call that makes something in the snapshot.
+pub(super) fn cannot_make(path: &[u8], errno: Errno) -> Error {
+    let error = Error::io("make in the snapshot", absolute(path), errno);
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => {
+            error.hint("no snapshot was made, and those before it are whole; free some space and run again")
+        }
+        _ => error,
+    }
+}
