@@ -15,6 +15,9 @@ mod delete;
 mod directory;
 mod links;
 mod make;
+mod origin;
+mod outcome;
+mod place;
 mod selection;
 mod tree;
 

@@ -14,6 +14,7 @@ use super::fill::Source;
 use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
+use crate::beneath;
 use crate::copy::{self, CopyError};
 use crate::error::{Error, Result};
 use crate::hash;
@@ -22,9 +23,9 @@ use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
 use crate::status::Status;
 use crate::walk::Directory;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// How many files go through the steps together: this many sources are open a thread.
 pub(super) const GROUP: usize = 64;
@@ -127,7 +128,7 @@ impl Target<'_> {
             return Ok(None);
         };
         let Some(old_file) = old.file() else { return Ok(None) };
-        let Ok(fd) = open_regular(previous.as_fd(), seen.name) else { return Ok(None) };
+        let Ok(fd) = beneath::open_file(previous.as_fd(), seen.name) else { return Ok(None) };
         let Ok(status) = Status::of(&fd) else { return Ok(None) };
         if status.file_type() != FileType::RegularFile || status.size != old_file.size {
             return Ok(None);
@@ -228,7 +229,7 @@ impl Target<'_> {
 
 /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
 fn open_seen(directory: &Directory<Place>, seen: &Seen<'_>) -> rustix::io::Result<Source> {
-    let fd = open_regular(directory.fd.as_fd(), seen.name)?;
+    let fd = beneath::open_file(directory.fd.as_fd(), seen.name)?;
     let has_none = seen.change.is_none() && seen.old.as_ref().is_some_and(|old| !old.meta.has_xattrs);
     let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
     Ok(Source { fd, status: seen.status, xattrs })
@@ -236,21 +237,11 @@ fn open_seen(directory: &Directory<Place>, seen: &Seen<'_>) -> rustix::io::Resul
 
 /// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
 fn open_now(directory: &Directory<Place>, name: &[u8]) -> rustix::io::Result<Option<Source>> {
-    let fd = open_regular(directory.fd.as_fd(), name)?;
+    let fd = beneath::open_file(directory.fd.as_fd(), name)?;
     let status = Status::of(&fd)?;
     if status.file_type() != FileType::RegularFile {
         return Ok(None);
     }
     let xattrs = metadata::xattrs(&fd)?;
     Ok(Some(Source { fd, status, xattrs }))
-}
-
-/// Opens what was a regular file a moment ago: a pipe in its place would not block, a link is not followed.
-fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
-        // Only the owner may leave the access time alone.
-        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
-        result => result,
-    }
 }

@@ -1,8 +1,9 @@
 //! What is to be done with one entry, from what stands in its place. Changes nothing.
 
-use super::directory::Place;
-use super::make::{Origin, open_file};
+use super::origin::Origin;
+use super::place::Place;
 use super::{Context, Overwrite};
+use crate::beneath;
 use crate::extent::ExtentFlags;
 use crate::metadata;
 use crate::monitor::Change;
@@ -94,7 +95,7 @@ fn has_same_content(
         Body::File(_) if overwrite == Overwrite::IfChanged => Ok(status.mtime == entry.meta.mtime),
         Body::File(file) if file.size == 0 => Ok(true),
         Body::File(_) => {
-            let Ok(present) = open_file(target.as_fd(), &entry.name) else { return Ok(false) };
+            let Ok(present) = beneath::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
             has_same_extents(origin.file()?, present.as_fd())
         }
         Body::Symlink(to) => {

@@ -1,7 +1,7 @@
 //! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mounted
 //! filesystem entered, and neither the repository nor a directory above it is ever removed.
 
-use super::directory::Place;
+use super::place::Place;
 use super::selection::join;
 use super::{Context, Stats};
 use crate::error::{Error, Result};

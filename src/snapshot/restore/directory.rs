@@ -1,12 +1,10 @@
 //! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
 
-use super::decide;
-use super::make::{self, Attempt, Failure};
-use super::selection::{join, split};
-use super::{Context, Overwrite, delete};
-use crate::beneath;
-use crate::copy::Ladder;
-use crate::error::{Error, Result};
+use super::outcome::{self, Attempt, Failure};
+use super::place::{Devices, Place};
+use super::selection::split;
+use super::{Context, Overwrite, decide, delete, origin};
+use crate::error::Error;
 use crate::metadata::{self, Attributes};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
@@ -14,89 +12,10 @@ use crate::snapshot::remove::allow_all;
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// A directory of the snapshot and where it is restored.
-pub(super) struct Place {
-    /// Its path in the snapshot.
-    pub(super) path: Vec<u8>,
-    /// It in the snapshot's tree.
-    pub(super) source: OwnedFd,
-    /// It in the target; none in a dry run where there is nothing yet.
-    pub(super) target: Option<OwnedFd>,
-    /// The filesystem of the target.
-    pub(super) device: Arc<Device>,
-    /// Whether the target hands an access control list down to what is made in it.
-    pub(super) inherits: bool,
-}
-
-impl Place {
-    /// Opens a directory from the tops of the snapshot's tree and of the target.
-    pub(super) fn from_top(
-        context: &Context<'_>,
-        devices: &mut Devices,
-        (source, target): (&OwnedFd, Option<&OwnedFd>),
-        path: &[u8],
-    ) -> Result<Place> {
-        let failed = |errno| Error::io("open the directory", context.shown(path), errno);
-        let source = beneath::open_dir(source.as_fd(), path).map_err(failed)?;
-        let target = match target.map(|target| beneath::open_dir(target.as_fd(), path)) {
-            Some(Ok(target)) => Some(target),
-            // A dry run made no directory where there is none.
-            Some(Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if context.options.dry_run => None,
-            Some(Err(errno)) => return Err(failed(errno)),
-            None => None,
-        };
-        Place::new(devices, path, source, target).map_err(failed)
-    }
-
-    fn new(devices: &mut Devices, path: &[u8], source: OwnedFd, target: Option<OwnedFd>) -> rustix::io::Result<Place> {
-        let device = devices.of(target.as_ref())?;
-        let inherits = target.as_ref().is_some_and(has_default_acl);
-        Ok(Place { path: path.to_vec(), source, target, device, inherits })
-    }
-
-    /// The path of an entry.
-    pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
-        join(&self.path, name)
-    }
-}
-
-/// A filesystem of the target: what clones onto it came to, and a descriptor to sync it by.
-pub(super) struct Device {
-    pub(super) ladder: Ladder,
-    any: Option<OwnedFd>,
-}
-
-/// The filesystems of the target, by `st_dev`.
-#[derive(Default)]
-pub(super) struct Devices(HashMap<u64, Arc<Device>>);
-
-impl Devices {
-    fn of(&mut self, target: Option<&OwnedFd>) -> rustix::io::Result<Arc<Device>> {
-        let dev = target.map(|fd| rustix::fs::fstat(fd).map(|stat| stat.st_dev)).transpose()?.unwrap_or(0);
-        if let Some(device) = self.0.get(&dev) {
-            return Ok(Arc::clone(device));
-        }
-        let any = target.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0)).transpose()?;
-        let device = Arc::new(Device { ladder: Ladder::new(), any });
-        self.0.insert(dev, Arc::clone(&device));
-        Ok(device)
-    }
-
-    /// Writes all that was restored to the disks.
-    pub(super) fn sync(&self, target: &Path) -> Result<()> {
-        for fd in self.0.values().filter_map(|device| device.any.as_ref()) {
-            rustix::fs::syncfs(fd).map_err(|errno| Error::io("sync the target", target, errno))?;
-        }
-        Ok(())
-    }
-}
 
 /// What a directory gets when all in it is done.
 pub(super) struct End {
@@ -135,7 +54,7 @@ pub(super) fn open(
     let options = context.options;
     let name = split(&record.path).1;
     let shown = context.shown(&record.path);
-    let fail = |action: &str, errno: Errno| make::failure_at(&shown, action, errno);
+    let fail = |action: &str, errno: Errno| outcome::failure_at(&shown, action, errno);
     let source = rustix::fs::openat(&above.source, name, FLAGS, Mode::empty())
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
     let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
@@ -206,7 +125,7 @@ pub(super) fn finish(context: &Context<'_>, place: &Place, meta: &Meta) -> Attem
         return Ok(None);
     }
     let give = || {
-        let xattrs = make::with_kept(meta, || metadata::xattrs(&place.source))?;
+        let xattrs = origin::with_kept(meta, || metadata::xattrs(&place.source))?;
         let atime = Status::of(&place.source)?.atime;
         let Meta { uid, gid, mode, mtime, .. } = *meta;
         metadata::remove_other_xattrs(target, &xattrs)?;
@@ -214,8 +133,8 @@ pub(super) fn finish(context: &Context<'_>, place: &Place, meta: &Meta) -> Attem
     };
     let shown = context.shown(&place.path);
     match give() {
-        Ok(refused) => Ok(make::refused_error(&refused).map(|error| error.at(shown))),
-        Err(errno) => Err(make::failure_at(&shown, "set the metadata of", errno)),
+        Ok(refused) => Ok(outcome::refused_error(&refused).map(|error| error.at(shown))),
+        Err(errno) => Err(outcome::failure_at(&shown, "set the metadata of", errno)),
     }
 }
 
@@ -226,12 +145,6 @@ fn differs(status: &Status, place: &Place, meta: &Meta) -> bool {
         return true;
     }
     let Some(target) = &place.target else { return true };
-    let wanted = make::with_kept(meta, || metadata::xattrs(&place.source));
+    let wanted = origin::with_kept(meta, || metadata::xattrs(&place.source));
     metadata::xattrs(target).ok() != wanted.ok()
-}
-
-fn has_default_acl(dir: &OwnedFd) -> bool {
-    // One byte is never enough for one, so there is none only where the kernel says so.
-    let found = rustix::fs::fgetxattr(dir, "system.posix_acl_default", &mut [0_u8; 1]);
-    matches!(found, Ok(_) | Err(Errno::RANGE))
 }

@@ -2,11 +2,10 @@
 //!
 //! Memory: a path for each inode with several names, until its last name has come.
 
-use super::Context;
 use super::decide::{self, Decision};
-use super::directory::Place;
-use super::make::{self, Attempt, Outcome};
-use super::{Overwrite, Stats};
+use super::outcome::{self, Attempt, Outcome};
+use super::place::Place;
+use super::{Context, Overwrite, Stats, make};
 use crate::beneath;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
@@ -62,7 +61,7 @@ impl Links {
 
 /// Makes the entry a further name of an inode.
 fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Entry, first: &First) -> Attempt<Outcome> {
-    let fail = |errno| make::failure(context, place, entry, "link", errno);
+    let fail = |errno| outcome::failure(context, place, entry, "link", errno);
     let existing = decide::existing(place, &entry.name).map_err(fail)?;
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
     let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == rustix::fs::FileType::Directory);
@@ -74,7 +73,7 @@ fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Ent
         Some(_) => Decision::Replace(Change::Content),
     };
     // The content was counted with the first name.
-    let mut stats = Stats { bytes: 0, ..make::count(entry) };
+    let mut stats = Stats { bytes: 0, ..outcome::count(entry) };
     if decision == Decision::Leave && stats.files == 1 {
         stats.unchanged_files = 1;
     }

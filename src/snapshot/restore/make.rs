@@ -2,105 +2,23 @@
 //! the old or the new and a killed run leaves no half of a file under its name.
 
 use super::decide::{self, Decision};
-use super::directory::Place;
+use super::origin::Origin;
+use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure, report};
+use super::place::Place;
 use super::{Context, Stats, delete};
+use crate::beneath;
 use crate::copy::{self, CloneError, CopyError};
 use crate::error::Error;
 use crate::metadata::{self, Attributes, Xattr};
-use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The beginning of temporary names. `--delete` takes those away that a killed run left.
 const TEMPORARY: &str = ".pleach-restore.";
-
-/// What an entry's restore came to.
-pub(super) struct Outcome {
-    /// Its share in the counts.
-    pub(super) stats: Stats,
-    /// The line of the plan.
-    pub(super) change: Option<Change>,
-    /// The inode that has its name now, if it may have others; in a dry run, if it stays.
-    pub(super) inode: Option<(u64, u64)>,
-}
-
-/// Why an entry was not restored.
-pub(super) enum Failure {
-    /// The run ends.
-    Fatal(Error),
-    /// The entry is left out.
-    Entry(Error),
-}
-
-/// The result of restoring an entry.
-pub(super) type Attempt<T> = Result<T, Failure>;
-
-/// The entry in the snapshot, opened as far as it is needed.
-pub(super) struct Origin<'a> {
-    place: &'a Place,
-    entry: &'a Entry,
-    file: Option<OwnedFd>,
-    xattrs: Option<Vec<Xattr>>,
-}
-
-impl<'a> Origin<'a> {
-    pub(super) fn new(place: &'a Place, entry: &'a Entry) -> Self {
-        Origin { place, entry, file: None, xattrs: None }
-    }
-
-    /// The content of a regular file.
-    pub(super) fn file(&mut self) -> rustix::io::Result<BorrowedFd<'_>> {
-        if self.file.is_none() {
-            self.file = Some(open_file(self.place.source.as_fd(), &self.entry.name)?);
-        }
-        self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
-    }
-
-    /// All extended attributes, those that only the manifest has among them, sorted by name.
-    pub(super) fn xattrs(&mut self) -> rustix::io::Result<&[Xattr]> {
-        if self.xattrs.is_none() {
-            let present = || metadata::xattrs_at(&self.place.source, &self.entry.name);
-            self.xattrs = Some(with_kept(&self.entry.meta, present)?);
-        }
-        Ok(self.xattrs.as_deref().unwrap_or_default())
-    }
-}
-
-/// The extended attributes of the tree and those that only the manifest has.
-pub(super) fn with_kept(
-    meta: &Meta,
-    present: impl FnOnce() -> rustix::io::Result<Vec<Xattr>>,
-) -> rustix::io::Result<Vec<Xattr>> {
-    let mut xattrs = match meta.has_xattrs.then(present) {
-        Some(Ok(xattrs)) => xattrs,
-        // A node that the tree could not take is only in the manifest.
-        Some(Err(Errno::NOENT)) if meta.kept_here => Vec::new(),
-        Some(Err(errno)) => return Err(errno),
-        None => Vec::new(),
-    };
-    for (name, value) in &meta.kept_xattrs {
-        xattrs.retain(|(present, _)| present != name.as_ref());
-        xattrs.push((name.to_vec(), value.to_vec()));
-    }
-    xattrs.sort_unstable();
-    Ok(xattrs)
-}
-
-/// Opens what must be a regular file: nothing else blocks, no link is followed, and the access time stays where it may.
-pub(super) fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
-        result => result,
-    }
-}
 
 /// Restores one entry that is no further name of an inode restored before.
 pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
@@ -296,7 +214,7 @@ fn set_metadata(
 ) -> rustix::io::Result<metadata::Refused> {
     let place = origin.place;
     if entry.file().is_some()
-        && let Ok(file) = open_file(target.as_fd(), &entry.name)
+        && let Ok(file) = beneath::open_file(target.as_fd(), &entry.name)
         && Status::of(&file)?.file_type() == FileType::RegularFile
     {
         let atime = Status::of(origin.file()?)?.atime;
@@ -328,64 +246,4 @@ fn give_by_name(
 fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
     let Meta { uid, gid, mode, mtime, .. } = entry.meta;
     Attributes { uid, gid, mode, atime, mtime, xattrs }
-}
-
-/// An entry's share in the counts, whatever is done with it.
-pub(super) fn count(entry: &Entry) -> Stats {
-    let mut stats = Stats::default();
-    match &entry.body {
-        Body::File(file) => {
-            stats.files = 1;
-            stats.bytes = file.size;
-        }
-        Body::Symlink(_) => stats.symlinks = 1,
-        _ => stats.others = 1,
-    }
-    stats
-}
-
-/// Tells what the target could not take, and counts it.
-fn report(context: &Context<'_>, place: &Place, entry: &Entry, refused: metadata::Refused) -> u64 {
-    refused_error(&refused).map_or(0, |error| {
-        context.monitor.problem(&error.at(context.shown(&place.join(&entry.name))));
-        1
-    })
-}
-
-/// What was not restored of an inode's metadata.
-pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
-    let names = || {
-        let names: Vec<_> =
-            refused.xattrs.iter().map(|(name, _)| crate::text::escape(OsStr::from_bytes(name))).collect();
-        names.join(", ")
-    };
-    let what = match (refused.ownership, refused.xattrs.is_empty()) {
-        (false, true) => return None,
-        (true, true) => "owner or mode".to_string(),
-        (false, false) => names(),
-        (true, false) => format!("owner or mode, {}", names()),
-    };
-    let error = Error::failed(format!("restore all metadata ({what}) of"));
-    Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
-}
-
-/// Why an entry was not restored; the end of the run if every other would meet the same.
-pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
-    failure_at(&context.shown(&place.join(&entry.name)), action, errno)
-}
-
-/// [`failure`] with the path in the target.
-pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
-    let error = Error::io(action, shown, errno);
-    if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
-}
-
-fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
-    let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
-    Failure::Entry(error.hint("a directory stands in its place; --delete would remove it"))
-}
-
-/// Progress of one entry.
-pub(super) fn advance(context: &Context<'_>, stats: &Stats) {
-    context.monitor.advance(Amount { files: 1, bytes: stats.bytes });
 }

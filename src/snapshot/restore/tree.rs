@@ -4,11 +4,12 @@
 //! Memory and descriptors are bounded: a batch of entries from a bounded number of directories, and of the directories
 //! that lead to the present one, however deep, the nearest are open.
 
-use super::directory::{self, Devices, End, Opened, Place};
+use super::directory::{self, End, Opened};
 use super::links::Links;
-use super::make::{self, Attempt, Failure, Outcome};
+use super::outcome::{self, Attempt, Failure, Outcome};
+use super::place::{Devices, Place};
 use super::selection::{Part, Selection, is_within, split};
-use super::{Context, Overwrite, Stats, delete};
+use super::{Context, Overwrite, Stats, delete, make};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Directory, Entry, Item, Meta, Reader};
@@ -311,7 +312,9 @@ impl Tree<'_> {
                     if context.monitor.is_cancelled() {
                         return Some(Err(Failure::Fatal(Error::interrupted())));
                     }
-                    Some(make::entry(context, place, entry).inspect(|outcome| make::advance(context, &outcome.stats)))
+                    Some(
+                        make::entry(context, place, entry).inspect(|outcome| outcome::advance(context, &outcome.stats)),
+                    )
                 }
                 _ => None,
             })
@@ -330,7 +333,7 @@ impl Tree<'_> {
                 None => self
                     .links
                     .restore(context, self.target.as_ref(), &place, &entry)
-                    .inspect(|outcome| make::advance(context, &outcome.stats)),
+                    .inspect(|outcome| outcome::advance(context, &outcome.stats)),
             };
             match outcome {
                 Ok(outcome) => {

@@ -1,0 +1,94 @@
+//! What the restore of one entry came to: its counts, or why it failed, and how that is told.
+
+use super::place::Place;
+use super::{Context, Stats};
+use crate::copy;
+use crate::error::Error;
+use crate::metadata;
+use crate::monitor::{Amount, Change};
+use crate::snapshot::manifest::{Body, Entry};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What an entry's restore came to.
+pub(super) struct Outcome {
+    /// Its share in the counts.
+    pub(super) stats: Stats,
+    /// The line of the plan.
+    pub(super) change: Option<Change>,
+    /// The inode that has its name now, if it may have others; in a dry run, if it stays.
+    pub(super) inode: Option<(u64, u64)>,
+}
+
+/// Why an entry was not restored.
+pub(super) enum Failure {
+    /// The run ends.
+    Fatal(Error),
+    /// The entry is left out.
+    Entry(Error),
+}
+
+/// The result of restoring an entry.
+pub(super) type Attempt<T> = Result<T, Failure>;
+
+/// An entry's share in the counts, whatever is done with it.
+pub(super) fn count(entry: &Entry) -> Stats {
+    let mut stats = Stats::default();
+    match &entry.body {
+        Body::File(file) => {
+            stats.files = 1;
+            stats.bytes = file.size;
+        }
+        Body::Symlink(_) => stats.symlinks = 1,
+        _ => stats.others = 1,
+    }
+    stats
+}
+
+/// Tells what the target could not take, and counts it.
+pub(super) fn report(context: &Context<'_>, place: &Place, entry: &Entry, refused: metadata::Refused) -> u64 {
+    refused_error(&refused).map_or(0, |error| {
+        context.monitor.problem(&error.at(context.shown(&place.join(&entry.name))));
+        1
+    })
+}
+
+/// What was not restored of an inode's metadata.
+pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
+    let names = || {
+        let names: Vec<_> =
+            refused.xattrs.iter().map(|(name, _)| crate::text::escape(OsStr::from_bytes(name))).collect();
+        names.join(", ")
+    };
+    let what = match (refused.ownership, refused.xattrs.is_empty()) {
+        (false, true) => return None,
+        (true, true) => "owner or mode".to_string(),
+        (false, false) => names(),
+        (true, false) => format!("owner or mode, {}", names()),
+    };
+    let error = Error::failed(format!("restore all metadata ({what}) of"));
+    Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
+}
+
+/// Why an entry was not restored; the end of the run if every other would meet the same.
+pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
+    failure_at(&context.shown(&place.join(&entry.name)), action, errno)
+}
+
+/// [`failure`] with the path in the target.
+pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
+    let error = Error::io(action, shown, errno);
+    if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
+}
+
+pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
+    let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
+    Failure::Entry(error.hint("a directory stands in its place; --delete would remove it"))
+}
+
+/// Progress of one entry.
+pub(super) fn advance(context: &Context<'_>, stats: &Stats) {
+    context.monitor.advance(Amount { files: 1, bytes: stats.bytes });
+}
