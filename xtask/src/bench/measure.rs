@@ -46,7 +46,7 @@ pub(crate) fn sample(command: &mut Command, destination: &Path) -> Result<Sample
 }
 
 /// What a run finds in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Cache {
     /// Nothing of the filesystem.
     Cold,

@@ -52,6 +52,9 @@ struct Common {
     /// On these filesystems
     #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
     kinds: Vec<Kind>,
+    /// With these caches
+    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
+    caches: Vec<measure::Cache>,
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
     install: bool,

@@ -29,7 +29,7 @@ pub(super) fn run(dir: &Path, common: &Common) -> Result<()> {
     }
     for &kind in &common.kinds {
         let fs = Mounted::create(kind, dir, kind.name(), 12 << 10)?;
-        let section = on(kind, fs.path(), &source, common.runs)?;
+        let section = on(kind, fs.path(), &source, common)?;
         fs.check()?;
         println!("\n{section}");
         if common.tree.is_none() {
@@ -49,7 +49,7 @@ struct Row {
     calls: Option<Calls>,
 }
 
-fn on(kind: Kind, root: &Path, source: &Path, runs: u32) -> Result<String> {
+fn on(kind: Kind, root: &Path, source: &Path, common: &Common) -> Result<String> {
     let places = Places::on(root);
     println!("{}: filling the filesystem", kind.name());
     vendor::copy_plainly(source, &places.tree)?;
@@ -68,8 +68,8 @@ fn on(kind: Kind, root: &Path, source: &Path, runs: u32) -> Result<String> {
     output(program(super::pleach()).args(["snapshot", "--quiet"]).arg(&places.tree).arg(&places.repo))?;
     let cleaner = Cleaner::new(&places)?;
 
-    for cache in [Cache::Cold, Cache::Warm] {
-        for round in 0..runs {
+    for &cache in &common.caches {
+        for round in 0..common.runs {
             // Every other round backwards, so that nobody always follows the same one.
             let mut order: Vec<_> = (0..rows.len()).collect();
             if round % 2 == 1 {
@@ -105,7 +105,7 @@ fn on(kind: Kind, root: &Path, source: &Path, runs: u32) -> Result<String> {
     }
     let threads = threads(&places)?;
     cleaner.clean(&places)?;
-    Ok(section(kind, Census::of(&places.tree)?, runs, threads, &rows))
+    Ok(section(kind, Census::of(&places.tree)?, common.runs, threads, &rows))
 }
 
 /// The most threads that pleach has at once, as its process status tells it.
@@ -147,6 +147,9 @@ fn section(kind: Kind, census: Census, runs: u32, threads: usize, rows: &[Row]) 
     for (cache, samples) in
         [(Cache::Cold, (|row| &row.cold) as fn(&Row) -> &Vec<Sample>), (Cache::Warm, |row| &row.warm)]
     {
+        if rows.iter().all(|row| samples(row).is_empty()) {
+            continue;
+        }
         text.push_str(&format!("### Time, {} cache\n\n", cache.name()));
         text.push_str(&times(census, threads, rows, samples));
         text.push_str(&format!(
