@@ -4,6 +4,7 @@
 pub(crate) mod fiemap;
 mod json;
 pub(crate) mod list;
+mod margin;
 pub(crate) mod progress;
 pub(crate) mod restore;
 pub(crate) mod snapshot;

@@ -3,8 +3,9 @@
 //! Engines call it from many threads, once a small file: counting is two atomic additions, and one thread of its own
 //! draws what they add up to. On a terminal that is a line which is redrawn; elsewhere, if asked for, a line now and then.
 
+use super::margin::{self, Margin};
+use super::summary;
 use super::{Output, When, json::ChangeLine};
-use super::{summary, terminal};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pleach::error::Error;
 use pleach::monitor::{Amount, Change, Monitor};
@@ -130,7 +131,7 @@ impl<'a> Progress<'a> {
             }
             match &self.display {
                 // Once finished, a bar draws no more, whatever its message.
-                Display::Bar(bar) => bar.set_message(status(&phase, self.done(), &meter, terminal::width())),
+                Display::Bar(bar) => bar.set_message(status(&phase, self.done(), &meter, margin::width())),
                 Display::Lines => self.output.notice(&status(&phase, self.done(), &meter, usize::MAX)),
                 Display::None => {}
             }
@@ -205,7 +206,7 @@ impl Monitor for Progress<'_> {
 }
 
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::new(Margin)));
     // A template that does not parse would be a bug; the default style is then as good as any.
     bar.with_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
