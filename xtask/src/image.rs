@@ -79,13 +79,32 @@ impl Mounted {
         Ok(mounted)
     }
 
+    /// Mounts an image that is there already at `path`.
+    pub(crate) fn open(kind: Kind, image: &Path, path: &Path) -> Result<Mounted> {
+        fs::create_dir_all(path)?;
+        let mut mounted = Mounted { kind, image: image.into(), path: path.into(), mounted: false };
+        mounted.mount()?;
+        Ok(mounted)
+    }
+
+    /// The block device that it is mounted from, as `/dev/loop0`.
+    pub(crate) fn device(&self) -> Result<String> {
+        Ok(output(program("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.path))?.trim().to_string())
+    }
+
+    /// Unmounts it and mounts it again: its caches are empty, and what was delayed is done.
+    pub(crate) fn remount(&mut self) -> Result<()> {
+        self.unmount()?;
+        self.mount()
+    }
+
     fn mount(&mut self) -> Result<()> {
         output(program("mount").args(["-t", self.kind.name(), "-o", "loop"]).arg(&self.image).arg(&self.path))?;
         self.mounted = true;
         // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and a
         // cold cache is cold. `mount` has no option for it.
-        if let Ok(device) = output(program("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.path)) {
-            let _ = output(program("losetup").args(["--direct-io=on", device.trim()]));
+        if let Ok(device) = self.device() {
+            let _ = output(program("losetup").args(["--direct-io=on", &device]));
         }
         Ok(())
     }

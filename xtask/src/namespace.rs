@@ -73,7 +73,17 @@ pub(crate) fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     outer.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     // sudo passes no variables on, so they are part of the command line.
     outer.arg("env").arg(assignment(INSIDE, run_dir));
-    for name in ["PATH", "HOME", "CARGO", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR", "CI"] {
+    for name in [
+        "PATH",
+        "HOME",
+        "CARGO",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "CARGO_TARGET_DIR",
+        "CI",
+        "PLEACH_BENCH_DUPEREMOVE",
+    ] {
         if let Some(value) = env::var_os(name) {
             outer.arg(assignment(name, value));
         }

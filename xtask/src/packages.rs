@@ -1,6 +1,6 @@
 //! The system's tools that chores call, and the Debian packages that bring them.
 
-use crate::command::{find, program, run};
+use crate::command::{self, find, program, run};
 use crate::namespace::is_root;
 use anyhow::Result;
 
@@ -34,6 +34,24 @@ pub(crate) const TESTING: Tools = &[
 
 /// What pleach is measured against, and with.
 pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
+
+/// What finds and shares duplicates, beside pleach.
+pub(crate) const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
+
+/// Where tools that come from crates.io are installed.
+pub(crate) fn tools_dir() -> std::path::PathBuf {
+    command::target_dir().join("xtask/tools")
+}
+
+/// Installs a program from crates.io, below the target directory, unless it is there.
+pub(crate) fn install_crate(name: &str, version: &str) -> Result<()> {
+    if tools_dir().join("bin").join(name).is_file() {
+        return Ok(());
+    }
+    let mut install = command::cargo();
+    install.args(["install", "--quiet", "--locked", "--version", version, "--root"]).arg(tools_dir()).arg(name);
+    run(&mut install)
+}
 
 /// Installs those of `tools` that are missing, where it may; gives the names of those that stay missing.
 pub(crate) fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static str)>) -> Result<Vec<String>> {

@@ -23,7 +23,8 @@ pub(crate) fn used(path: &Path) -> Result<u64> {
     }
 }
 
-fn used_now(path: &Path) -> Result<u64> {
+/// Bytes in use now, after a sync.
+pub(crate) fn used_now(path: &Path) -> Result<u64> {
     sync(path)?;
     let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot tell the space of {}", path.display()))?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)

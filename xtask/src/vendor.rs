@@ -68,18 +68,80 @@ pub(crate) fn large_crates() -> Result<PathBuf> {
         ("windows", &[]),
     ];
     kept("crates", |dir| {
-        let package = dir.with_extension("package");
-        fs::create_dir_all(package.join("src"))?;
-        fs::write(package.join("src/lib.rs"), "")?;
-        let mut manifest = String::from("[package]\nname = \"tree\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n");
-        // Not a member of the workspace whose target directory it lies in.
-        manifest.push_str("[workspace]\n\n[dependencies]\n");
-        for (name, features) in CRATES {
-            manifest.push_str(&format!("{name} = {{ version = \"*\", features = {features:?} }}\n"));
+        vendor(
+            dir,
+            CRATES.iter().map(|(name, features)| format!("{name} = {{ version = \"*\", features = {features:?} }}\n")),
+        )
+    })
+}
+
+/// Fills `dir` with the sources of what a package with these dependencies needs.
+fn vendor(dir: &Path, dependencies: impl Iterator<Item = String>) -> Result<()> {
+    let package = dir.with_extension("package");
+    fs::create_dir_all(package.join("src"))?;
+    fs::write(package.join("src/lib.rs"), "")?;
+    let mut manifest = String::from("[package]\nname = \"tree\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n");
+    // Not a member of the workspace whose target directory it lies in.
+    manifest.push_str("[workspace]\n\n[dependencies]\n");
+    manifest.extend(dependencies);
+    fs::write(package.join("Cargo.toml"), manifest)?;
+    let mut vendor = cargo();
+    run(vendor.current_dir(&package).args(["vendor", "--quiet", "--versioned-dirs"]).arg(dir))?;
+    fs::remove_dir_all(&package)?;
+    Ok(())
+}
+
+/// Three releases of some large packages, each with all that it depends on: what someone has who keeps several versions.
+pub(crate) fn releases() -> Result<PathBuf> {
+    const RELEASES: &[(&str, &[(&str, &str)])] = &[
+        (
+            "a",
+            &[
+                ("windows", "0.56"),
+                ("librocksdb-sys", "0.16.0"),
+                ("wasmtime", "27"),
+                ("openssl-src", "300.3.1"),
+                ("k8s-openapi", "0.22"),
+                ("aws-sdk-ec2", "=1.60.0"),
+                ("libsqlite3-sys", "0.28"),
+            ],
+        ),
+        (
+            "b",
+            &[
+                ("windows", "0.57"),
+                ("librocksdb-sys", "0.17.0"),
+                ("wasmtime", "28"),
+                ("openssl-src", "300.4.0"),
+                ("k8s-openapi", "0.23"),
+                ("aws-sdk-ec2", "=1.70.0"),
+                ("libsqlite3-sys", "0.30"),
+            ],
+        ),
+        (
+            "c",
+            &[
+                ("windows", "0.58"),
+                ("librocksdb-sys", "0.17.1"),
+                ("wasmtime", "29"),
+                ("openssl-src", "300.4.1"),
+                ("k8s-openapi", "0.24"),
+                ("aws-sdk-ec2", "=1.80.0"),
+                ("libsqlite3-sys", "0.31"),
+            ],
+        ),
+    ];
+    kept("releases", |dir| {
+        for (name, crates) in RELEASES {
+            vendor(
+                &dir.join(name),
+                crates.iter().map(|(name, version)| {
+                    let features = if *name == "k8s-openapi" { ", features = [\"latest\"]" } else { "" };
+                    format!("{name} = {{ version = \"{version}\"{features} }}\n")
+                }),
+            )?;
         }
-        fs::write(package.join("Cargo.toml"), manifest)?;
-        let mut vendor = cargo();
-        run(vendor.current_dir(&package).args(["vendor", "--quiet", "--versioned-dirs"]).arg(dir))
+        Ok(())
     })
 }
 

@@ -1,10 +1,11 @@
 //! One command, timed: alone, and with the sync of its destination; with what it used of processor and memory.
 
+use super::watch;
 use crate::command::line;
 use crate::space;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,28 +22,46 @@ pub(crate) struct Sample {
     pub(crate) system: Duration,
     /// The most memory it had, in bytes.
     pub(crate) memory: u64,
+    /// Bytes it had the devices read.
+    pub(crate) read: u64,
 }
 
 /// Runs a command and syncs the filesystem at `destination`.
 pub(crate) fn sample(command: &mut Command, destination: &Path) -> Result<Sample> {
+    sample_into(command, destination, Stdio::null())
+}
+
+/// The same, with what it prints going to `stdout`.
+pub(crate) fn sample_into(command: &mut Command, destination: &Path, stdout: Stdio) -> Result<Sample> {
+    let mut errors = temporary_file()?;
     let begin = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stdout(stdout)
+        // A file and no pipe: nobody has to empty it while the command runs.
+        .stderr(errors.try_clone()?)
         .spawn()
         .with_context(|| format!("cannot run {}", line(command)))?;
-    let mut said = String::new();
-    child.stderr.take().expect("stderr is a pipe").read_to_string(&mut said)?;
+    let seen = watch::to_the_end(&child);
     let used = child.wait4()?;
     let wall = begin.elapsed();
     if !used.status.success() {
-        bail!("{} failed ({}):\n{said}", line(command), used.status);
+        let mut said = Vec::new();
+        errors.seek(SeekFrom::Start(0))?;
+        errors.read_to_end(&mut said)?;
+        bail!("{} failed ({}):\n{}", line(command), used.status, String::from_utf8_lossy(&said));
     }
     space::sync(destination)?;
     let synced = begin.elapsed();
     let rusage = used.rusage;
-    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory: rusage.maxrss })
+    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory: seen.memory, read: seen.read })
+}
+
+/// A file without a name.
+pub(crate) fn temporary_file() -> Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    let fd = memfd_create("xtask", MemfdFlags::CLOEXEC).context("cannot make a file in memory")?;
+    Ok(File::from(fd))
 }
 
 /// What a run finds in memory.

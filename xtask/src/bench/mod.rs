@@ -1,15 +1,18 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file of its own (`snapshot`, `million`; `floor` is what they are held against); they share how a command is timed (`measure`), who the others are
-//! (`peers`), how system calls are counted (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`; `floor` is what they are held against). They
+//! share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
+//! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
 mod calls;
+mod dedupe;
 mod floor;
 mod measure;
 mod million;
 mod peers;
 mod report;
 mod snapshot;
+mod watch;
 
 use crate::command::{self, cargo};
 use crate::image::Kind;
@@ -33,6 +36,8 @@ pub(crate) struct Options {
 enum Bench {
     /// Snapshots of a large real tree, against cp and rsync
     Snapshot(Common),
+    /// Space given back, against jdupes, fclones, rmlint and duperemove
+    Dedupe(dedupe::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
     #[command(hide = true)]
     Floor {
@@ -75,6 +80,7 @@ fn pleach() -> PathBuf {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let common = match &options.bench {
         Bench::Snapshot(common) => common,
+        Bench::Dedupe(options) => return dedupe::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);

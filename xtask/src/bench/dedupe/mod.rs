@@ -1,0 +1,237 @@
+//! `cargo xtask bench dedupe`: equal content shared by pleach and by its peers, on real and on made trees.
+//!
+//! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the disk.
+//! What was given back is read off the filesystem's own free space, before and after, each time freshly mounted.
+
+mod contenders;
+mod trees;
+
+use super::measure::{Cache, Sample, median, sample_into, temporary_file};
+use super::report;
+use crate::command::{self, cargo, output, program};
+use crate::image::{Kind, Mounted};
+use crate::namespace::{self, Rights};
+use crate::packages;
+use crate::rundir::RunDir;
+use crate::space;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use contenders::{ALL, Contender};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::ExitCode;
+use trees::Tree;
+
+/// The options of this bench.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How often each command runs; medians are given
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// On these filesystems
+    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
+    kinds: Vec<Kind>,
+    /// On these trees
+    #[arg(long = "tree", value_delimiter = ',', default_value = "releases,images,snapshots,small")]
+    trees: Vec<Tree>,
+    /// With these caches
+    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
+    caches: Vec<Cache>,
+    /// Install the tools to compare with, where they are missing
+    #[arg(long)]
+    install: bool,
+}
+
+/// Runs the chore.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(dir) = namespace::inside() {
+        namespace::end_on_signal()?;
+        on_all(&dir, options)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let missing = packages::install(packages::MOUNTING)?;
+    if !missing.is_empty() {
+        bail!("not installed: {}", missing.join(", "));
+    }
+    if options.install {
+        packages::install(packages::DEDUPERS)?;
+        packages::install_crate("fclones", contenders::FCLONES)?;
+    }
+    command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
+    for tree in &options.trees {
+        tree.gather()?;
+    }
+    report::begin()?;
+    let rights = Rights::best();
+    if let Some(reason) = namespace::obstacle(rights) {
+        bail!("filesystems cannot be mounted here: {reason}");
+    }
+    let dir = RunDir::create("bench")?;
+    namespace::enter(dir.path(), rights)
+}
+
+fn on_all(dir: &Path, options: &Options) -> Result<()> {
+    let present: Vec<_> = ALL.into_iter().filter(|who| who.is_present()).collect();
+    for who in ALL.iter().filter(|who| !present.contains(who)) {
+        println!("skipped: {}: not installed", who.name());
+    }
+    for &kind in &options.kinds {
+        for &tree in &options.trees {
+            let pristine = dir.join("pristine.img");
+            let about = make(kind, tree, dir, &pristine)?;
+            for &cache in &options.caches {
+                let rows = measure(kind, tree, cache, dir, &pristine, &present, options.runs)?;
+                let section = section(kind, tree, cache, &about, options.runs, &rows);
+                println!("\n{section}");
+                report::write(&format!("dedupe {} {} {}", tree.name(), kind.name(), cache.name()), &section)?;
+            }
+            fs::remove_file(pristine)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the image that every run gets a copy of, and describes its tree.
+fn make(kind: Kind, tree: Tree, dir: &Path, pristine: &Path) -> Result<String> {
+    println!("{}: making the tree \"{}\"", kind.name(), tree.name());
+    let made = Mounted::create(kind, dir, "pristine", 8 << 10)?;
+    let about = tree.fill(&made.path().join("tree"))?;
+    space::sync(made.path())?;
+    made.check().with_context(|| format!("{} is not clean", pristine.display()))?;
+    Ok(about)
+}
+
+/// What was measured of one contender.
+struct Row {
+    who: Contender,
+    first: Vec<Run>,
+    second: Vec<Run>,
+}
+
+/// One run.
+struct Run {
+    sample: Sample,
+    /// Bytes that the device gave out.
+    device: u64,
+    /// Bytes that df shows more free than before.
+    freed: i64,
+    /// Bytes that it said it had freed, where it says so.
+    told: Option<u64>,
+}
+
+fn measure(
+    kind: Kind,
+    tree: Tree,
+    cache: Cache,
+    dir: &Path,
+    pristine: &Path,
+    present: &[Contender],
+    runs: u32,
+) -> Result<Vec<Row>> {
+    let mut rows: Vec<_> = present.iter().map(|&who| Row { who, first: Vec::new(), second: Vec::new() }).collect();
+    for round in 0..runs {
+        let mut order: Vec<_> = (0..rows.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let who = rows[index].who;
+            let (image, own) = (dir.join("run.img"), dir.join("own"));
+            output(program("cp").args(["--sparse=always", "--reflink=auto"]).arg(pristine).arg(&image))?;
+            fs::create_dir_all(&own)?;
+            let mut mounted = Mounted::open(kind, &image, &dir.join("run"))?;
+            let first = once(who, &mut mounted, &own, cache)?;
+            let second = once(who, &mut mounted, &own, cache)?;
+            for (which, run) in [("first", &first), ("second", &second)] {
+                println!(
+                    "{} {} {} {}: {which} {:.2} s, freed {} MiB",
+                    kind.name(),
+                    tree.name(),
+                    cache.name(),
+                    who.name(),
+                    run.sample.wall.as_secs_f64(),
+                    report::mebibytes(run.freed as f64)
+                );
+            }
+            rows[index].first.push(first);
+            rows[index].second.push(second);
+            mounted.check()?;
+            fs::remove_file(&image)?;
+            fs::remove_dir_all(&own)?;
+        }
+    }
+    Ok(rows)
+}
+
+fn once(who: Contender, fs: &mut Mounted, own: &Path, cache: Cache) -> Result<Run> {
+    fs.remount()?;
+    let before = space::used_now(fs.path())?;
+    let tree = fs.path().join("tree");
+    cache.prepare(fs.path(), &tree, &[])?;
+    let mut said = temporary_file()?;
+    let read = device_bytes(fs)?;
+    let sample = sample_into(&mut who.command(&tree, own), fs.path(), said.try_clone()?.into())?;
+    let device = device_bytes(fs)? - read;
+    fs.remount()?;
+    let freed = before as i64 - space::used_now(fs.path())? as i64;
+    let mut text = String::new();
+    said.seek(SeekFrom::Start(0))?;
+    said.read_to_string(&mut text)?;
+    Ok(Run { sample, device, freed, told: who.told(&text) })
+}
+
+/// Bytes that a device has given out since it was made: the third field of its `stat`, in sectors.
+fn device_bytes(fs: &Mounted) -> Result<u64> {
+    let device = fs.device()?;
+    let path = format!("/sys/class/block/{}/stat", device.trim_start_matches("/dev/"));
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let sectors = text.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
+    Ok(sectors.with_context(|| format!("{path} is not as expected"))? * 512)
+}
+
+fn section(kind: Kind, tree: Tree, cache: Cache, about: &str, runs: u32, rows: &[Row]) -> String {
+    let mut text = format!("## Dedupe of {} on {}, {} cache\n\n", tree.title(), kind.title(), cache.name());
+    text.push_str(&format!("{about} {}. Medians of {runs} runs in turns, ", report::machine()));
+    text.push_str(
+        "each on a fresh copy of the same image. \"Freed\" is the difference of df, freshly mounted before and after;\n\
+         \"told\" is what the program says itself. \"Read\" is what the program had devices read, and what the device gave out.\n\n",
+    );
+    let figure = |runs: &[Run], what: &dyn Fn(&Run) -> f64| median(runs.iter().map(what).collect());
+    let seconds = |runs: &[Run]| figure(runs, &|run| run.sample.wall.as_secs_f64());
+    let ours = rows.iter().find(|row| row.who == Contender::Pleach).map_or(f64::NAN, |row| seconds(&row.first));
+    let mebibytes = |runs: &[Run], what: &dyn Fn(&Run) -> f64| report::mebibytes(figure(runs, what));
+    let row = |row: &Row| {
+        let told = row.first.iter().map(|run| run.told).collect::<Option<Vec<_>>>();
+        vec![
+            row.who.name().to_string(),
+            format!("{:.2}", seconds(&row.first)),
+            format!("{:.2}", ours / seconds(&row.first)),
+            format!("{:.2}", seconds(&row.second)),
+            mebibytes(&row.first, &|run| run.freed as f64),
+            told.map_or("–".into(), |told| report::mebibytes(median(told.iter().map(|&told| told as f64).collect()))),
+            mebibytes(&row.first, &|run| run.sample.read as f64),
+            mebibytes(&row.first, &|run| run.device as f64),
+            mebibytes(&row.second, &|run| run.sample.read as f64),
+            mebibytes(&row.first, &|run| run.sample.memory as f64),
+        ]
+    };
+    let heading = [
+        "",
+        "first s",
+        "pleach / it",
+        "second s",
+        "freed MiB",
+        "told MiB",
+        "read MiB",
+        "device MiB",
+        "second read MiB",
+        "memory MiB",
+    ];
+    text.push_str(&report::table(&heading, &rows.iter().map(row).collect::<Vec<_>>()));
+    text.push_str("\nVersions and threads:\n\n");
+    for row in rows {
+        text.push_str(&format!("- {}: {}\n", row.who.name(), row.who.version()));
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! A running command as `/proc` tells it: the most memory it had at once, and the bytes it had the devices read.
+//!
+//! Not from `getrusage`: its maximum resident set of a child begins with that of the parent it was forked from.
+
+use rustix::process::{Pid, WaitId, WaitIdOptions};
+use std::fs;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often it is looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// What was seen of a command and of those it started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// The most memory that one of its processes had, in bytes: `VmHWM` of proc_pid_status(5).
+    pub(crate) memory: u64,
+    /// Bytes that its processes had devices read: `read_bytes` of proc_pid_io(5). Of those it started, what was seen last.
+    pub(crate) read: u64,
+}
+
+/// Waits for the end of a command, which is still to be collected by `wait`.
+pub(crate) fn to_the_end(child: &Child) -> Seen {
+    let pid = child.id();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut seen = Seen::default();
+            let mut read = std::collections::BTreeMap::new();
+            while !ended.load(Ordering::Relaxed) {
+                look(pid, &mut seen, &mut read);
+                thread::sleep(INTERVAL);
+            }
+            (seen, read)
+        });
+        // Its counters outlive it until it is collected.
+        let wait = WaitId::Pid(Pid::from_child(child));
+        while let Err(rustix::io::Errno::INTR) =
+            rustix::process::waitid(wait.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {}
+        ended.store(true, Ordering::Relaxed);
+        let (mut seen, mut read) = watcher.join().expect("the watcher does not panic");
+        if let Some(bytes) = field(&format!("/proc/{pid}/io"), "read_bytes:") {
+            // What its children read is in its own counter once it has collected them.
+            read.insert(pid, bytes);
+        }
+        seen.read = read.get(&pid).copied().unwrap_or(0).max(read.values().copied().max().unwrap_or(0));
+        seen
+    })
+}
+
+fn look(pid: u32, seen: &mut Seen, read: &mut std::collections::BTreeMap<u32, u64>) {
+    if let Some(kibibytes) = field(&format!("/proc/{pid}/status"), "VmHWM:") {
+        seen.memory = seen.memory.max(kibibytes << 10);
+    }
+    if let Some(bytes) = field(&format!("/proc/{pid}/io"), "read_bytes:") {
+        read.insert(pid, bytes);
+    }
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+        look(child, seen, read);
+    }
+}
+
+fn field(file: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_small_command_takes_less_memory_than_its_large_parent() {
+        let ballast = vec![1_u8; 64 << 20];
+        let mut child = Command::new("sleep").arg("0.1").spawn().unwrap();
+        let seen = to_the_end(&child);
+        child.wait().unwrap();
+        assert!(seen.memory > 0 && seen.memory < 32 << 20, "{seen:?}");
+        assert_eq!(ballast.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
+    }
+}
