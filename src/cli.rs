@@ -149,9 +149,24 @@ pub(crate) struct Fiemap {
     /// Regular files, or directories whose files are meant; symbolic links are followed only if named here
     #[arg(value_name = "FILE", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
+    /// How the extents are told
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: Format,
     /// Do not have the files written to disk first; what is not yet there shows as delalloc
     #[arg(long)]
     pub(crate) no_sync: bool,
+}
+
+/// How extents are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, with holes, in bytes and larger units
+    Table,
+    /// As xfs_io's "fiemap -v" prints them; with -q as its "fiemap" does
+    #[value(name = "xfs_io")]
+    XfsIo,
+    /// As "filefrag -v" prints them
+    Filefrag,
 }
 
 #[derive(Args, Debug)]
@@ -187,11 +202,17 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
     match &mut cli.command {
         Command::Snapshot(snapshot) => {
             let paths = std::mem::take(&mut snapshot.paths);
-            snapshot.paths = with_repo_last(paths, environment).map_err(|message| usage("snapshot", &message))?;
+            snapshot.paths = with_repo_last(paths, environment)
+                .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Restore(restore) => {
             let words = std::mem::take(&mut restore.words);
-            restore.words = with_repo_first(words, environment).map_err(|message| usage("restore", &message))?;
+            restore.words = with_repo_first(words, environment)
+                .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Fiemap(fiemap) if cli.globals.json && fiemap.format != Format::Table => {
+            let message = "the argument '--json' cannot be used with a '--format' for other readers";
+            return Err(usage("fiemap", ErrorKind::ArgumentConflict, message));
         }
         Command::List(_) | Command::Fiemap(_) | Command::Completions(_) => {}
     }
@@ -270,12 +291,12 @@ fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Resu
 }
 
 /// A usage error of one command: exit status 2.
-fn usage(command: &str, message: &str) -> clap::Error {
+fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
     match cli.find_subcommand_mut(command) {
-        Some(command) => command.error(ErrorKind::MissingRequiredArgument, message),
-        None => cli.error(ErrorKind::MissingRequiredArgument, message),
+        Some(command) => command.error(kind, message),
+        None => cli.error(kind, message),
     }
 }
 

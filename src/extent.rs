@@ -92,6 +92,32 @@ pub struct Extent {
     pub flags: ExtentFlags,
 }
 
+/// An extent in the kernel's own words. `physical` is an address only where the flags allow one; elsewhere it is whatever
+/// number the filesystem put there, and tools print it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The offset in the file.
+    pub logical: u64,
+    /// The number that stands where an address would.
+    pub physical: u64,
+    /// The length in the file.
+    pub length: u64,
+    /// What the kernel says of it.
+    pub flags: ExtentFlags,
+}
+
+impl Told {
+    /// What it means.
+    pub fn extent(&self) -> Extent {
+        Extent::from_kernel(self.logical, self.physical, self.length, self.flags.0)
+    }
+
+    /// The offset in the file just behind it.
+    pub fn logical_end(&self) -> u64 {
+        self.logical.saturating_add(self.length)
+    }
+}
+
 impl Extent {
     /// An extent as the kernel reports it. Inline, delayed and unknown extents carry a number that is no address.
     pub fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {

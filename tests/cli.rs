@@ -41,6 +41,8 @@ fn wrong_usage_exits_with_2_and_does_nothing() {
         &["restore", "/repo", "latest"],
         &["restore", "/repo", "latest", "--target", "/t", "--overwrite", "perhaps"],
         &["fiemap"],
+        &["fiemap", "--format", "tea-leaves", "/a"],
+        &["fiemap", "--json", "--format", "xfs_io", "/a"],
         &["completions", "nonsense"],
         &["-j", "0", "list", "/a"],
         &["-j", "x", "list", "/a"],

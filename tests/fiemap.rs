@@ -100,9 +100,9 @@ on_filesystems! {
         assert_eq!(lines[0], format!("{}: 3,145,728 bytes (3.0 MiB)", file.display()));
         let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
         assert_eq!(words(lines[1]), ["logical", "physical", "length", "flags"]);
-        assert_eq!(words(lines[2]), ["0", "hole", "1,048,576"]);
+        assert_eq!(words(lines[2]), ["0", "hole", "1.0", "MiB"]);
         assert_eq!(words(lines[3])[0], "1,048,576");
-        assert_eq!(words(lines[4]), ["1,056,768", "hole", "2,088,960"]);
+        assert_eq!(words(lines[4]), ["1,056,768", "hole", "2.0", "MiB"]);
         assert_eq!(lines[5], "1 extent, 0 B shared");
         let ends: Vec<_> = lines[2..5].iter().map(|line| line.find(&words(line)[1]).map(|at| at + words(line)[1].len())).collect();
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "the numbers end in one column:\n{}", run.stdout);

@@ -1,12 +1,14 @@
 //! What every test needs: a filesystem with a scratch directory of its own, the pleach binary, and data to work on.
 //!
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
-//! says by environment variables where these filesystems are. A test that counts free space makes one of its own (`own`). Trees with every kind of entry are in `tree`, outside
+//! says by environment variables where these filesystems are. A test that counts free space makes one of its own (`own`).
+//! Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside
 //! witnesses (rsync, xfs_io, …) in `tools`.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
 pub(crate) mod own;
+pub(crate) mod shapes;
 pub(crate) mod tools;
 pub(crate) mod tree;
 

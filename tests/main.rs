@@ -6,6 +6,7 @@ mod cli;
 mod elsewhere;
 mod fiemap;
 mod format;
+mod formats;
 mod harness;
 mod interruption;
 mod list;

@@ -41,10 +41,12 @@ pub(super) const FIEMAP_EXAMPLES: &str = "\
 Examples:
   pleach fiemap disk.img
   pleach fiemap /backup/*/home/ann/disk.img      the same addresses: the same blocks
+  pleach fiemap --format filefrag /srv/db        every file below, for a script that reads filefrag -v
   pleach fiemap --json disk.img | jq 'select(.type == \"file\").shared_bytes'
 
-Offsets and lengths are in bytes. A physical address is one of the device; on Btrfs, of the
-filesystem's logical address space. What has no address of its own (inline, delayed) shows \"-\".";
+Offsets and addresses are in bytes. A physical address is one of the device; on Btrfs, of the
+filesystem's logical address space. What has no address of its own (inline, not yet on disk) shows
+\"-\". xfs_io tells units of 512 bytes, filefrag blocks of the filesystem.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:

@@ -1,43 +1,59 @@
 //! `pleach fiemap FILE...`.
 
 use crate::cli;
-use crate::output::fiemap::{Listing, summarize};
+use crate::output::fiemap::{Format, Listing, Total, listing};
 use crate::output::{Output, progress};
 use pleach::error::{ErrorKind, ExitStatus, Result};
-use pleach::fiemap::{self, Options, Stats};
+use pleach::fiemap::{self, File, Found, Options, Stats};
 use pleach::monitor::Monitor;
-use std::path::Path;
 
 pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync };
-    let mut total = Stats::default();
-    let (mut files, mut errors) = (0, 0);
+    let mut listing = listing(format(args.format), output);
+    let mut total = Total::default();
     // The listing itself shows how far it is; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
-        for path in args.files.iter().flat_map(|path| fiemap::files(path)) {
-            match path.and_then(|path| list(&path, &options, output, monitor)) {
-                Ok(stats) => {
-                    files += 1;
-                    total.extents += stats.extents;
-                    total.shared_bytes += stats.shared_bytes;
+        for found in args.files.iter().flat_map(|path| fiemap::files(path)) {
+            let shown = found.and_then(|found| show(&found, &options, listing.as_mut(), monitor));
+            let problem = match shown {
+                Ok((file, stats)) => {
+                    total.add(&stats);
+                    file.assert_unchanged().err()
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                Err(error) => {
-                    errors += 1;
-                    monitor.problem(&error);
-                }
+                Err(error) => Some(error),
+            };
+            if let Some(error) = problem {
+                total.errors += 1;
+                monitor.problem(&error);
             }
         }
         Ok(())
     })?;
-    summarize(output, files, &total, errors);
-    Ok(if files == 0 { ExitStatus::Failed } else { super::status(errors) })
+    listing.summarize(&total);
+    Ok(if total.files == 0 { ExitStatus::Failed } else { super::status(total.errors) })
 }
 
-fn list(path: &Path, options: &Options, output: &Output, monitor: &dyn Monitor) -> Result<Stats> {
-    let file = fiemap::open(path)?;
-    let mut listing = Listing::new(output, &file);
-    let stats = fiemap::map(&file, |extent| listing.extent(extent), options, monitor)?;
-    listing.end(&stats);
-    Ok(stats)
+fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &dyn Monitor) -> Result<(File, Stats)> {
+    let file = found.open()?;
+    let shown = listing.begin(&file).and_then(|()| {
+        let stats = fiemap::tell(&file, |extent| listing.extent(extent), options, monitor)?;
+        listing.end(&file, &stats)?;
+        Ok(stats)
+    });
+    match shown {
+        Ok(stats) => Ok((file, stats)),
+        Err(error) => {
+            listing.break_off();
+            Err(error)
+        }
+    }
+}
+
+fn format(format: cli::Format) -> Format {
+    match format {
+        cli::Format::Table => Format::Table,
+        cli::Format::XfsIo => Format::XfsIo,
+        cli::Format::Filefrag => Format::Filefrag,
+    }
 }

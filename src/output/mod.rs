@@ -3,6 +3,7 @@
 
 pub(crate) mod fiemap;
 mod json;
+mod lines;
 pub(crate) mod list;
 mod margin;
 pub(crate) mod progress;
@@ -96,6 +97,11 @@ impl Output {
     /// Whether more is to be told than usual.
     pub(crate) fn is_verbose(&self) -> bool {
         self.settings.verbose
+    }
+
+    /// Whether stdout is a terminal, which may act upon what it is sent.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.stdout_is_terminal
     }
 
     /// Whether text for stdout is to be coloured.

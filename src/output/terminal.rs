@@ -21,16 +21,22 @@ pub(crate) enum Style {
 impl Style {
     /// The text in this style, or as it is where colours are off.
     pub(crate) fn paint<'a>(self, text: &'a str, colours: bool) -> Cow<'a, str> {
-        let code = match self {
-            _ if !colours => return Cow::Borrowed(text),
-            Style::Plain => return Cow::Borrowed(text),
-            Style::Bold => "1",
-            Style::Dim => "2",
-            Style::Red => "1;31",
-            Style::Green => "32",
-            Style::Yellow => "1;33",
-        };
-        Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
+        match self.code().filter(|_| colours) {
+            Some(code) => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// What an escape sequence for it has between `\x1b[` and `m`; nothing where it needs none.
+    pub(crate) fn code(self) -> Option<&'static str> {
+        match self {
+            Style::Plain => None,
+            Style::Bold => Some("1"),
+            Style::Dim => Some("2"),
+            Style::Red => Some("1;31"),
+            Style::Green => Some("32"),
+            Style::Yellow => Some("1;33"),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Sources: `Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`.
 
-use crate::extent::{Extent, ExtentFlags};
+use crate::extent::{Extent, ExtentFlags, Told};
 use rustix::io::Result;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::c_void;
@@ -101,7 +101,7 @@ pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
 /// The first extent alone, for questions about small files. Does not sync.
 pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
     let mut request = Request::<1>::new();
-    Ok(request.fetch(fd, 0, false)?.first().map(from_raw))
+    Ok(request.fetch(fd, 0, false)?.first().map(|raw| told(raw).extent()))
 }
 
 /// Iterator of [`extents`].
@@ -115,10 +115,9 @@ pub struct Extents<Fd> {
     done: bool,
 }
 
-impl<Fd: AsFd> Iterator for Extents<Fd> {
-    type Item = Result<Extent>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl<Fd: AsFd> Extents<Fd> {
+    /// The next one in the kernel's own words; otherwise the same as [`Iterator::next`].
+    pub fn next_told(&mut self) -> Option<Result<Told>> {
         if self.next == self.available {
             if self.done {
                 return None;
@@ -139,16 +138,24 @@ impl<Fd: AsFd> Iterator for Extents<Fd> {
             return None;
         };
         self.next += 1;
-        let extent = from_raw(raw);
+        let told = told(raw);
         // The kernel's word that it is over, or a length that would make no progress.
-        if extent.flags.contains(ExtentFlags::LAST) || extent.logical_end() <= self.start {
+        if told.flags.contains(ExtentFlags::LAST) || told.logical_end() <= self.start {
             self.done = true;
         }
-        self.start = self.start.max(extent.logical_end());
-        Some(Ok(extent))
+        self.start = self.start.max(told.logical_end());
+        Some(Ok(told))
     }
 }
 
-fn from_raw(raw: &RawExtent) -> Extent {
-    Extent::from_kernel(raw.logical, raw.physical, raw.length, raw.flags)
+impl<Fd: AsFd> Iterator for Extents<Fd> {
+    type Item = Result<Extent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.next_told()?.map(|told| told.extent()))
+    }
+}
+
+fn told(raw: &RawExtent) -> Told {
+    Told { logical: raw.logical, physical: raw.physical, length: raw.length, flags: ExtentFlags(raw.flags) }
 }

@@ -3,6 +3,7 @@
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
 
+pub mod block;
 pub mod btrfs;
 pub mod fiemap;
 pub mod reflink;

@@ -1,0 +1,86 @@
+//! The files that the paths of a command line mean: themselves, or all below a directory.
+//!
+//! A directory is listed by its path, but nothing below it is opened by one: each file is opened from the descriptor of
+//! the directory that was named, through no link, so that a tree which changes meanwhile leads nowhere else.
+
+use super::file::{self, File};
+use crate::error::{Error, Result};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use walkdir::WalkDir;
+
+/// A regular file that was named, or found below a directory that was.
+#[derive(Clone, Debug)]
+pub struct Found {
+    path: PathBuf,
+    below: Option<Below>,
+}
+
+#[derive(Clone, Debug)]
+struct Below {
+    top: Arc<OwnedFd>,
+    /// From the top.
+    way: PathBuf,
+}
+
+impl Found {
+    /// Its path as a person would write it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it for mapping.
+    ///
+    /// # Errors
+    /// As [`super::open`]; below a directory also if a link stands on the way by now.
+    pub fn open(&self) -> Result<File> {
+        let Some(Below { top, way }) = &self.below else { return super::open(&self.path) };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let place = loop {
+            match openat2(top.as_ref(), way, flags, Mode::empty(), resolve) {
+                // A rename elsewhere on the system meanwhile: the manual says to try again.
+                Err(Errno::AGAIN) => {}
+                result => break result,
+            }
+        };
+        file::open_place(&place.map_err(|errno| Error::io("open", &self.path, errno))?, &self.path)
+    }
+}
+
+/// The regular files that a path names: itself, or all below a directory in the order of their names. Links below it
+/// are not followed, and what is neither file nor directory there is passed over. Memory: the names in the directories on
+/// the way.
+pub fn files(path: &Path) -> Box<dyn Iterator<Item = Result<Found>>> {
+    // The command's user named the path, so it is followed as every command follows it.
+    if !path.is_dir() {
+        return Box::new(std::iter::once(Ok(Found { path: path.to_path_buf(), below: None })));
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(top) => Arc::new(top),
+        Err(errno) => return Box::new(std::iter::once(Err(Error::io("open", path, errno)))),
+    };
+    let root = path.to_path_buf();
+    let entries = WalkDir::new(path).sort_by_file_name().into_iter();
+    let mut below = entries
+        .filter_map(move |entry| match entry {
+            Ok(entry) => entry.file_type().is_file().then(|| {
+                let path = entry.into_path();
+                let way = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
+                Ok(Found { path, below: Some(Below { top: Arc::clone(&top), way }) })
+            }),
+            Err(error) => {
+                let path = error.path().map(Path::to_path_buf).unwrap_or_default();
+                Some(Err(Error::io("read", path, error)))
+            }
+        })
+        .peekable();
+    if below.peek().is_none() {
+        return Box::new(std::iter::once(Err(Error::failed("find a regular file below").at(path))));
+    }
+    Box::new(below)
+}

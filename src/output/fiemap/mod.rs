@@ -1,0 +1,100 @@
+//! The extents of files, as the user wants them told: one file here for each format, written as the extents come.
+//!
+//! A listing keeps nothing of an extent that it has written, so that a file of a million takes no more memory than a file
+//! of one. Where a format must know what comes before it can begin, it holds back a fixed number of extents.
+
+mod filefrag;
+mod json;
+mod table;
+mod xfs_io;
+
+use super::Output;
+use super::lines::Lines;
+use pleach::error::Result;
+use pleach::extent::{ExtentFlags, Told};
+use pleach::fiemap::{File, Stats};
+use pleach::text;
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// How extents are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// As `xfs_io -c 'fiemap -v'` tells them, or `xfs_io -c fiemap` where the user wants it quiet.
+    XfsIo,
+    /// As `filefrag -v` tells them.
+    Filefrag,
+}
+
+/// What all files add up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Total {
+    pub(crate) files: u64,
+    pub(crate) extents: u64,
+    pub(crate) shared_bytes: u64,
+    pub(crate) errors: u64,
+}
+
+impl Total {
+    /// Adds a file.
+    pub(crate) fn add(&mut self, stats: &Stats) {
+        self.files += 1;
+        self.extents += stats.extents;
+        self.shared_bytes += stats.shared_bytes;
+    }
+}
+
+/// The listing of files, one after the other. For each: [`begin`](Listing::begin), its extents, and [`end`](Listing::end),
+/// or [`break_off`](Listing::break_off) where that cannot be.
+pub(crate) trait Listing {
+    /// A file follows.
+    ///
+    /// # Errors
+    /// If something that the format tells of it cannot be found out; then it is to be broken off.
+    fn begin(&mut self, file: &File) -> Result<()>;
+
+    /// Its next extent.
+    fn extent(&mut self, extent: &Told);
+
+    /// That was all of it.
+    ///
+    /// # Errors
+    /// As with [`Listing::begin`].
+    fn end(&mut self, file: &File, stats: &Stats) -> Result<()>;
+
+    /// No more of it can be told: what was held back is written.
+    fn break_off(&mut self);
+
+    /// No more files follow.
+    fn summarize(&mut self, total: &Total);
+}
+
+/// The listing that the user wants.
+pub(crate) fn listing<'a>(format: Format, output: &'a Output) -> Box<dyn Listing + 'a> {
+    let lines = Lines::new(output);
+    match format {
+        _ if output.is_json() => Box::new(json::Objects::new(lines)),
+        Format::Table => Box::new(table::Tables::new(lines)),
+        Format::XfsIo => Box::new(xfs_io::Listing::new(lines, !output.is_quiet())),
+        Format::Filefrag => Box::new(filefrag::Listing::new(lines)),
+    }
+}
+
+/// A file's name as tools print it: byte by byte, except to a terminal, which could act upon some of them.
+fn raw_name<'a>(path: &'a Path, output: &Output) -> Cow<'a, [u8]> {
+    let bytes = path.as_os_str().as_bytes();
+    let is_plain = || std::str::from_utf8(bytes).is_ok_and(|name| !name.contains(text::is_unprintable));
+    if !output.is_terminal() || is_plain() {
+        Cow::Borrowed(bytes)
+    } else {
+        Cow::Owned(text::escape(path.as_os_str()).into_bytes())
+    }
+}
+
+/// Whether any of these flags is set.
+fn has(extent: &Told, flags: ExtentFlags) -> bool {
+    extent.flags.intersects(flags)
+}

@@ -1,0 +1,236 @@
+//! Extents as `xfs_io -r -c 'fiemap -v'` prints them, character for character, and without `-v`: offsets, places and
+//! lengths in units of 512 bytes, holes shown.
+//!
+//! Source: `io/fiemap.c` of xfsprogs 6.1.
+
+use super::{Total, raw_name};
+use crate::output::lines::Lines;
+use pleach::error::Result;
+use pleach::extent::{ExtentFlags, Told};
+use pleach::fiemap::{File, Stats};
+
+/// The extents that xfs_io asks the kernel for at once; the first so many decide the widths of the columns.
+const BATCH: usize = 32;
+
+/// The listing of all files.
+pub(super) struct Listing<'a> {
+    lines: Lines<'a>,
+    /// A table with flags; otherwise plain lines.
+    verbose: bool,
+    /// The first extents, while the widths are not known.
+    held: Vec<Told>,
+    widths: Option<Widths>,
+    /// The number of the next line.
+    number: u64,
+    /// Up to here, in bytes, the file has been listed.
+    listed: u64,
+}
+
+/// The columns of the table: offsets, blocks, length, flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Widths {
+    offsets: usize,
+    blocks: usize,
+    length: usize,
+    flags: usize,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn new(lines: Lines<'a>, verbose: bool) -> Self {
+        Listing { lines, verbose, held: Vec::with_capacity(BATCH), widths: None, number: 0, listed: 0 }
+    }
+
+    /// Settles the widths and prints what was held back for them.
+    fn settle(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let widths = Widths::of(&self.held);
+        self.widths = Some(widths);
+        let lines = &mut self.lines;
+        lines.text(" EXT: ");
+        left(lines, "FILE-OFFSET", widths.offsets);
+        lines.text(" ");
+        left(lines, "BLOCK-RANGE", widths.blocks);
+        lines.text(" ");
+        lines.right("TOTAL", widths.length);
+        lines.text(" ");
+        lines.right("FLAGS", widths.flags);
+        lines.end();
+        let mut held = std::mem::take(&mut self.held);
+        held.iter().for_each(|extent| self.row(extent));
+        held.clear();
+        self.held = held;
+    }
+
+    fn row(&mut self, extent: &Told) {
+        let start = sectors(extent.logical);
+        let (length, block) = (sectors(extent.length), sectors(extent.physical));
+        if start > sectors(self.listed) {
+            self.hole(start);
+        }
+        self.listed = extent.logical.wrapping_add(extent.length);
+        let number = self.number;
+        self.number += 1;
+        let lines = &mut self.lines;
+        match self.widths {
+            Some(widths) => {
+                begin_table_row(lines, number, (start, length), widths);
+                let from = lines.length();
+                blocks(lines, block, length);
+                lines.pad_since(from, widths.blocks);
+                lines.text(" ");
+                lines.number_right(length, widths.length);
+                lines.text(" ");
+                let digits = hex_digits(extent.flags);
+                lines.spaces(widths.flags.saturating_sub(digits + 2));
+                lines.text("0x");
+                hex(lines, extent.flags.0, digits);
+            }
+            None => {
+                begin_plain_row(lines, number, (start, length));
+                blocks(lines, block, length);
+            }
+        }
+        lines.end();
+    }
+
+    /// The hole from what has been listed up to a sector.
+    fn hole(&mut self, end: u64) {
+        let start = sectors(self.listed);
+        let length = end.wrapping_sub(start);
+        let number = self.number;
+        self.number += 1;
+        let lines = &mut self.lines;
+        match self.widths {
+            Some(widths) => {
+                begin_table_row(lines, number, (start, length), widths);
+                left(lines, "hole", widths.blocks);
+                lines.text(" ");
+                lines.number_right(length, widths.length);
+            }
+            None => {
+                begin_plain_row(lines, number, (start, length));
+                lines.text("hole");
+            }
+        }
+        lines.end();
+    }
+}
+
+impl super::Listing for Listing<'_> {
+    fn begin(&mut self, file: &File) -> Result<()> {
+        self.widths = None;
+        self.held.clear();
+        (self.number, self.listed) = (0, 0);
+        self.lines.text(raw_name(file.path(), self.lines.output()));
+        self.lines.text(":");
+        self.lines.end();
+        Ok(())
+    }
+
+    fn extent(&mut self, extent: &Told) {
+        if !self.verbose || self.widths.is_some() {
+            return self.row(extent);
+        }
+        self.held.push(*extent);
+        if self.held.len() == BATCH {
+            self.settle();
+        }
+    }
+
+    fn end(&mut self, file: &File, _: &Stats) -> Result<()> {
+        self.settle();
+        // Like xfs_io: the size as it is now, and no hole in a file that is nothing else.
+        let size = file.size_now()?;
+        if self.number > 0 && self.listed < size {
+            self.hole(sectors(size));
+        }
+        self.lines.hand_on();
+        Ok(())
+    }
+
+    fn break_off(&mut self) {
+        self.settle();
+        self.lines.hand_on();
+    }
+
+    fn summarize(&mut self, _: &Total) {}
+}
+
+/// xfs_io's units.
+fn sectors(bytes: u64) -> u64 {
+    bytes >> 9
+}
+
+impl Widths {
+    /// What the first extents need, but no less than xfs_io gives.
+    fn of(extents: &[Told]) -> Widths {
+        // It measures in buffers of 32 bytes.
+        let cut = |width: usize| width.min(31);
+        let range =
+            |start: u64, length: u64| digits(start) + "..".len() + digits(start.wrapping_add(length).wrapping_sub(1));
+        let mut widths = Widths { offsets: 16, blocks: 16, length: 5, flags: 5 };
+        for extent in extents {
+            let length = sectors(extent.length);
+            widths.offsets = widths.offsets.max(cut(range(sectors(extent.logical), length) + "[]".len()));
+            widths.blocks = widths.blocks.max(cut(range(sectors(extent.physical), length)));
+            widths.length = widths.length.max(digits(length));
+            widths.flags = widths.flags.max(hex_digits(extent.flags));
+            if extent.flags.contains(ExtentFlags::LAST) {
+                break;
+            }
+        }
+        widths
+    }
+}
+
+fn begin_table_row(lines: &mut Lines<'_>, number: u64, (start, length): (u64, u64), widths: Widths) {
+    lines.number_right(number, 4);
+    lines.text(": ");
+    let from = lines.length();
+    offsets(lines, start, length);
+    lines.pad_since(from, widths.offsets);
+    lines.text(" ");
+}
+
+fn begin_plain_row(lines: &mut Lines<'_>, number: u64, (start, length): (u64, u64)) {
+    lines.text("\t");
+    lines.number(number);
+    lines.text(": ");
+    offsets(lines, start, length);
+    lines.text(" ");
+}
+
+fn offsets(lines: &mut Lines<'_>, start: u64, length: u64) {
+    lines.text("[");
+    blocks(lines, start, length);
+    lines.text("]:");
+}
+
+/// `first..last`. A length of no sector gives a last one before the first, and xfs_io prints just that.
+fn blocks(lines: &mut Lines<'_>, start: u64, length: u64) {
+    lines.number(start);
+    lines.text("..");
+    lines.number(start.wrapping_add(length).wrapping_sub(1));
+}
+
+fn left(lines: &mut Lines<'_>, text: &str, width: usize) {
+    let from = lines.length();
+    lines.text(text);
+    lines.pad_since(from, width);
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+fn hex_digits(flags: ExtentFlags) -> usize {
+    flags.0.checked_ilog2().unwrap_or(0) as usize / 4 + 1
+}
+
+fn hex(lines: &mut Lines<'_>, number: u32, digits: usize) {
+    for digit in (0..digits).rev() {
+        lines.text([b"0123456789abcdef"[(number >> (4 * digit)) as usize & 0xf]]);
+    }
+}
