@@ -35,6 +35,9 @@ pub(crate) const TESTING: Tools = &[
 /// What pleach is measured against, and with.
 pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
 
+/// What lists the extents of a file, beside pleach.
+pub(crate) const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
+
 /// What finds and shares duplicates, beside pleach.
 pub(crate) const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
 

@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`; `floor` is what they are held against). They
-//! share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `fiemap`; `floor` is what they are held
+//! against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
 mod calls;
 mod dedupe;
+mod fiemap;
 mod floor;
 mod measure;
 mod million;
@@ -22,7 +23,7 @@ use crate::rundir::RunDir;
 use crate::vendor;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The options of `cargo xtask bench`.
@@ -38,6 +39,8 @@ enum Bench {
     Snapshot(Common),
     /// Space given back, against jdupes, fclones, rmlint and duperemove
     Dedupe(dedupe::Options),
+    /// The extents of a file that has a million of them, against filefrag and xfs_io
+    Fiemap(fiemap::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
     #[command(hide = true)]
     Floor {
@@ -81,30 +84,44 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let common = match &options.bench {
         Bench::Snapshot(common) => common,
         Bench::Dedupe(options) => return dedupe::run(options),
+        Bench::Fiemap(options) => return fiemap::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);
         }
     };
+    let gather = || {
+        if common.install {
+            packages::install(packages::PEERS)?;
+        }
+        if common.tree.is_none() && !common.million {
+            vendor::large_crates()?;
+        }
+        Ok(())
+    };
+    on_own_filesystems(gather, |dir| match common.million {
+        true => million::run(dir, common),
+        false => snapshot::run(dir, common),
+    })
+}
+
+/// Builds pleach and gets ready what a bench needs, with the rights of whoever began it; then runs the bench inside the
+/// namespaces, with a directory for its images.
+fn on_own_filesystems(
+    gather: impl FnOnce() -> Result<()>,
+    bench: impl FnOnce(&Path) -> Result<()>,
+) -> Result<ExitCode> {
     if let Some(dir) = namespace::inside() {
         namespace::end_on_signal()?;
-        match common.million {
-            true => million::run(&dir, common)?,
-            false => snapshot::run(&dir, common)?,
-        }
+        bench(&dir)?;
         return Ok(ExitCode::SUCCESS);
     }
     let missing = packages::install(packages::MOUNTING)?;
     if !missing.is_empty() {
         bail!("not installed: {}", missing.join(", "));
     }
-    if common.install {
-        packages::install(packages::PEERS)?;
-    }
     command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
-    if common.tree.is_none() && !common.million {
-        vendor::large_crates()?;
-    }
+    gather()?;
     report::begin()?;
     let rights = Rights::best();
     if let Some(reason) = namespace::obstacle(rights) {

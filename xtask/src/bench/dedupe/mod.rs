@@ -8,13 +8,11 @@ mod trees;
 
 use super::measure::{Cache, Sample, median, sample_into, temporary_file};
 use super::report;
-use crate::command::{self, cargo, output, program};
+use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
-use crate::namespace::{self, Rights};
 use crate::packages;
-use crate::rundir::RunDir;
 use crate::space;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use contenders::{ALL, Contender};
 use std::fs;
@@ -45,30 +43,14 @@ pub(crate) struct Options {
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
-        on_all(&dir, options)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let missing = packages::install(packages::MOUNTING)?;
-    if !missing.is_empty() {
-        bail!("not installed: {}", missing.join(", "));
-    }
-    if options.install {
-        packages::install(packages::DEDUPERS)?;
-        packages::install_crate("fclones", contenders::FCLONES)?;
-    }
-    command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
-    for tree in &options.trees {
-        tree.gather()?;
-    }
-    report::begin()?;
-    let rights = Rights::best();
-    if let Some(reason) = namespace::obstacle(rights) {
-        bail!("filesystems cannot be mounted here: {reason}");
-    }
-    let dir = RunDir::create("bench")?;
-    namespace::enter(dir.path(), rights)
+    let gather = || {
+        if options.install {
+            packages::install(packages::DEDUPERS)?;
+            packages::install_crate("fclones", contenders::FCLONES)?;
+        }
+        options.trees.iter().try_for_each(|tree| tree.gather())
+    };
+    super::on_own_filesystems(gather, |dir| on_all(dir, options))
 }
 
 fn on_all(dir: &Path, options: &Options) -> Result<()> {
