@@ -152,6 +152,15 @@ pub(crate) struct Fiemap {
     /// How the extents are told
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: Format,
+    /// Show which of the files share which ranges with each other, instead of their extents
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) shared_with: bool,
+    /// Draw the files in the terminal, each a line: what lies where, and a letter for each group that shares it
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) map: bool,
+    /// Draw them as a picture in FILE, with bands between what is shared; '-' for stdout
+    #[arg(long, value_name = "FILE", conflicts_with = "format", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
     /// Do not have the files written to disk first; what is not yet there shows as delalloc
     #[arg(long)]
     pub(crate) no_sync: bool,
@@ -214,9 +223,28 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
             let message = "the argument '--json' cannot be used with a '--format' for other readers";
             return Err(usage("fiemap", ErrorKind::ArgumentConflict, message));
         }
-        Command::List(_) | Command::Fiemap(_) | Command::Completions(_) => {}
+        Command::Fiemap(fiemap) => {
+            fiemap
+                .assert_one_use_of_stdout(cli.globals.json)
+                .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
+        }
+        Command::List(_) | Command::Completions(_) => {}
     }
     Ok(cli)
+}
+
+impl Fiemap {
+    /// That stdout is not to be a picture or a map, and something else.
+    fn assert_one_use_of_stdout(&self, json: bool) -> Result<(), &'static str> {
+        let picture = self.svg.as_deref() == Some(Path::new("-"));
+        match () {
+            () if json && self.map => Err("the argument '--json' cannot be used with '--map'"),
+            () if json && picture => Err("the argument '--json' cannot be used with '--svg -'"),
+            () if self.map && picture => Err("the argument '--map' cannot be used with '--svg -'"),
+            () if self.shared_with && picture => Err("the argument '--shared-with' cannot be used with '--svg -'"),
+            () => Ok(()),
+        }
+    }
 }
 
 impl Snapshot {

@@ -5,6 +5,8 @@
 mod cli;
 mod elsewhere;
 mod fiemap;
+mod fiemap_pictures;
+mod fiemap_sharing;
 mod format;
 mod formats;
 mod harness;

@@ -42,11 +42,17 @@ Examples:
   pleach fiemap disk.img
   pleach fiemap /backup/*/home/ann/disk.img      the same addresses: the same blocks
   pleach fiemap --format filefrag /srv/db        every file below, for a script that reads filefrag -v
+  pleach fiemap --shared-with a.img b.img        which ranges they have in common
+  pleach fiemap --map /backup/*/srv/disk.img     draw them in the terminal, a line each
+  pleach fiemap --svg disks.svg *.img            draw them in a file, with bands between what is shared
   pleach fiemap --json disk.img | jq 'select(.type == \"file\").shared_bytes'
 
 Offsets and addresses are in bytes. A physical address is one of the device; on Btrfs, of the
 filesystem's logical address space. What has no address of its own (inline, not yet on disk) shows
-\"-\". xfs_io tells units of 512 bytes, filefrag blocks of the filesystem.";
+\"-\". xfs_io tells units of 512 bytes, filefrag blocks of the filesystem.
+
+Sharing is told among the files that are named. A group is all that exactly the same files have in
+common. Of compressed extents it is an upper bound. Groups, ranges and JSON: docs/sharing.md.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! `pleach fiemap FILE...`.
 
+use super::views::Views;
 use crate::cli;
 use crate::output::fiemap::{Format, Listing, Total, listing};
 use crate::output::{Output, progress};
@@ -9,12 +10,12 @@ use pleach::monitor::Monitor;
 
 pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync };
-    let mut listing = listing(format(args.format), output);
+    let mut listing = Views::new(args, listing(format(args.format), output), output)?;
     let mut total = Total::default();
     // The listing itself shows how far it is; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
         for found in args.files.iter().flat_map(|path| fiemap::files(path)) {
-            let shown = found.and_then(|found| show(&found, &options, listing.as_mut(), monitor));
+            let shown = found.and_then(|found| show(&found, &options, &mut listing, monitor));
             let problem = match shown {
                 Ok((file, stats)) => {
                     total.add(&stats);
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
                 monitor.problem(&error);
             }
         }
-        Ok(())
+        listing.show(monitor)
     })?;
     listing.summarize(&total);
     Ok(if total.files == 0 { ExitStatus::Failed } else { super::status(total.errors) })

@@ -5,6 +5,7 @@ mod fiemap;
 mod list;
 mod restore;
 mod snapshot;
+mod views;
 
 use crate::cli::{self, Cli, Command, Globals};
 use crate::output::{Output, Settings, When};

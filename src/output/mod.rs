@@ -5,11 +5,14 @@ pub(crate) mod fiemap;
 mod json;
 mod lines;
 pub(crate) mod list;
+pub(crate) mod map;
 mod margin;
 pub(crate) mod progress;
 pub(crate) mod restore;
+pub(crate) mod sharing;
 pub(crate) mod snapshot;
 mod summary;
+pub(crate) mod svg;
 mod table;
 pub(crate) mod terminal;
 

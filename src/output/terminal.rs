@@ -85,6 +85,20 @@ pub(crate) fn width() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
+/// The columns to fill on stdout: as `COLUMNS` says, as the terminal behind it says, or a hundred.
+pub(crate) fn stdout_width() -> usize {
+    let wished = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let has = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    wished.filter(|columns| *columns > 0).or_else(|| has().filter(|columns| *columns > 0)).unwrap_or(100).min(1000)
+}
+
+/// Whether the locale says that characters beyond ASCII arrive.
+pub(crate) fn is_utf8() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// A message with every character escaped that a terminal could act upon. Line feeds too: a message is one line.
 ///
 /// Paths in it are escaped already, where they are put in; this is for what slipped through.

@@ -1,0 +1,90 @@
+//! The picture's file: there as a whole or not at all, and never in the place of something that is no picture. A slip such
+//! as `--svg a.img b.img` must not cost a file.
+
+use pleach::error::{Error, Result};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Refuses a path where no picture can be put, before any work is done.
+///
+/// # Errors
+/// If something is there that is no picture, or there is no such directory.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    if path.file_name().is_none() {
+        return Err(Error::failed("write the picture").at(path).because(Errno::ISDIR).hint("name a file"));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(status) if FileType::from_raw_mode(status.mode()).is_file() => {
+            let begins = beginning(path).map_err(|error| Error::io("look at", path, error))?;
+            if begins.is_empty() || begins.starts_with(b"<svg") || begins.starts_with(b"<?xml") {
+                return Ok(());
+            }
+            let cause = io::Error::other("a file is there that is no picture");
+            Err(Error::io("write the picture", path, cause).hint("it stays as it is; name another file, or remove it"))
+        }
+        Ok(_) => {
+            let cause = io::Error::other("something that is no regular file is there");
+            Err(Error::io("write the picture", path, cause).hint("it stays as it is; name another file"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let dir = directory(path);
+            match fs::metadata(dir) {
+                Ok(status) if status.is_dir() => Ok(()),
+                Ok(_) => Err(Error::io("write the picture", path, Errno::NOTDIR)),
+                Err(error) => Err(Error::io("write the picture", path, error)),
+            }
+        }
+        Err(error) => Err(Error::io("write the picture", path, error)),
+    }
+}
+
+/// Puts the picture there: under another name first, then at once.
+///
+/// # Errors
+/// As [`check`], or if it cannot be written; what was there before stays.
+pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
+    check(path)?;
+    let failed = |error: io::Error| Error::io("write the picture", path, error);
+    let (temporary, mut file) = create_beside(path).map_err(failed)?;
+    let written = file.write_all(picture.as_bytes()).and_then(|()| file.sync_all());
+    // Once more: it may have come meanwhile.
+    let written =
+        written.map_err(failed).and_then(|()| check(path)).and_then(|()| fs::rename(&temporary, path).map_err(failed));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// The first bytes of a file.
+fn beginning(path: &Path) -> io::Result<Vec<u8>> {
+    // It was a regular file when it was looked at; what may have come in its place must neither block nor be followed.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(5).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A new file in the directory of `path`, with a name that nobody has.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut tries = 0;
+    loop {
+        // Not after the picture's own name, which may be as long as a name can be.
+        let name: OsString = format!(".pleach-{}-{tries}.svg.part", std::process::id()).into();
+        let temporary = directory(path).join(name);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Cells: equal parts of a row, with the bytes of each class that fall into them.
+
+use super::spans::Span;
+use std::cmp::Reverse;
+
+/// How many groups have a look of their own; those with the most bytes in common. All others look alike.
+pub const GROUPS: usize = 24;
+
+/// What a range of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Nothing is there: reads as zeros.
+    Hole,
+    /// Data that none of the other files holds.
+    Data,
+    /// Allocated, never written: reads as zeros.
+    Unwritten,
+    /// Beside the metadata.
+    Inline,
+    /// Data whose address cannot be told, as a rule because it is not yet written out.
+    Unplaced,
+    /// Shared by the group with this number, less than [`GROUPS`].
+    Group(u8),
+    /// Shared by a group without a look of its own.
+    OtherGroup,
+}
+
+impl Class {
+    const COUNT: usize = 6 + GROUPS;
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Class> {
+        let groups = (0..GROUPS as u8).map(Class::Group);
+        let others = [Class::Data, Class::Unwritten, Class::Inline, Class::Unplaced, Class::Hole];
+        groups.chain([Class::OtherGroup]).chain(others)
+    }
+
+    /// That of the group at this place among the groups.
+    pub fn of_group(rank: usize) -> Class {
+        if rank < GROUPS { Class::Group(rank as u8) } else { Class::OtherGroup }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Class::Hole => 0,
+            Class::Data => 1,
+            Class::Unwritten => 2,
+            Class::Inline => 3,
+            Class::Unplaced => 4,
+            Class::OtherGroup => 5,
+            Class::Group(group) => 6 + usize::from(group).min(GROUPS - 1),
+        }
+    }
+}
+
+/// A part of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Where it begins in the file.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    bytes: [u64; Class::COUNT],
+}
+
+impl Cell {
+    /// How many of its bytes are of this class.
+    pub fn bytes(&self, class: Class) -> u64 {
+        self.bytes[class.index()]
+    }
+
+    /// The class that stands for it, and whether it is all of it. That is the class with the most bytes; a hole only from
+    /// three quarters of the cell on, so that data with gaps between looks like data. None of an empty cell.
+    pub fn main(&self) -> Option<(Class, bool)> {
+        let total: u64 = self.bytes.iter().sum();
+        let is_hole = self.bytes(Class::Hole) >= total - total / 4;
+        let content = Class::all().filter(|class| *class != Class::Hole);
+        let main = if is_hole { Class::Hole } else { content.min_by_key(|class| Reverse(self.bytes(*class)))? };
+        (total > 0).then(|| (main, self.bytes(main) == total))
+    }
+}
+
+/// The cells of a row while they are filled.
+#[derive(Debug)]
+pub(super) struct Grid {
+    cells: Vec<Cell>,
+    longest: u64,
+    count: usize,
+}
+
+impl Grid {
+    /// The cells of a file that ends there, at a scale of so many cells for the longest.
+    pub(super) fn new(end: u64, longest: u64, count: usize) -> Self {
+        let bound = |cell: usize| bound(cell, longest, count);
+        let mut cells = Vec::new();
+        // A small file has a cell too, if anything of it is there.
+        while cells.len() < count && bound(cells.len()) < end {
+            let start = bound(cells.len());
+            let cell_end = bound(cells.len() + 1).min(end);
+            let mut bytes = [0; Class::COUNT];
+            bytes[Class::Hole.index()] = cell_end - start;
+            cells.push(Cell { start, end: cell_end, bytes });
+        }
+        Grid { cells, longest, count }
+    }
+
+    /// A range that was a hole is of this class.
+    pub(super) fn add(&mut self, span: &Span) {
+        self.replace(span, Class::Hole);
+    }
+
+    /// A range that was of class `before` is of another.
+    pub(super) fn replace(&mut self, span: &Span, before: Class) {
+        let first = cell_of(span.start, self.longest, self.count);
+        for cell in self.cells.iter_mut().skip(first) {
+            if cell.start >= span.end {
+                break;
+            }
+            // What is not there to be replaced changed while it was read; the cell keeps its size.
+            let covered = span.end.min(cell.end).saturating_sub(span.start.max(cell.start));
+            let covered = covered.min(cell.bytes[before.index()]);
+            cell.bytes[before.index()] -= covered;
+            cell.bytes[span.class.index()] += covered;
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<Cell> {
+        self.cells
+    }
+}
+
+/// Where a cell begins.
+fn bound(cell: usize, longest: u64, count: usize) -> u64 {
+    (longest as u128 * cell as u128 / count as u128) as u64
+}
+
+/// A cell that ends behind this offset, the one that holds it or at most one before.
+fn cell_of(offset: u64, longest: u64, count: usize) -> usize {
+    let cell = (offset as u128 * count as u128 / longest as u128) as usize;
+    cell.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_cover_a_row_without_gaps_at_any_scale() {
+        for (end, longest, count) in [(10, 10, 3), (7, 1000, 80), (u64::MAX, u64::MAX, 7), (1, 1, 100), (999, 1000, 64)]
+        {
+            let cells = Grid::new(end, longest, count).finish();
+            assert_eq!(cells[0].start, 0);
+            assert_eq!(cells.last().unwrap().end, end);
+            assert!(cells.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert!(cells.len() <= count);
+        }
+    }
+
+    #[test]
+    fn each_byte_is_counted_once() {
+        let mut grid = Grid::new(1000, 1000, 7);
+        for start in (0..1000).step_by(30) {
+            grid.add(&Span { start, end: start + 13, class: Class::Data });
+        }
+        grid.replace(&Span { start: 30, end: 43, class: Class::Group(0) }, Class::Data);
+        let cells = grid.finish();
+        let sum = |class| cells.iter().map(|cell| cell.bytes(class)).sum::<u64>();
+        assert_eq!((sum(Class::Data), sum(Class::Group(0))), (33 * 13 + 10 - 13, 13));
+        assert_eq!(Class::all().map(sum).sum::<u64>(), 1000);
+    }
+}

@@ -1,0 +1,170 @@
+//! Who shares with whom: among files whose extents are known, the sets of files that hold the same physical ranges.
+//!
+//! [`Holdings`] collects extents, [`find`] sorts them by their physical place and sweeps over them once or twice; no file
+//! is ever compared with another. What is told are [`Group`]s: all that exactly the same set of files has in common is
+//! one group, however many ranges it lies in. No I/O here, and nothing is printed.
+//!
+//! What cannot be known: the pieces of a compressed extent all carry the address of its beginning, so two files with
+//! pieces of the same one share its blocks on the disk, but which bytes, and how many, the kernel does not tell. Such
+//! pieces are compared by that address alone and counted apart, as [`Amount::encoded_bytes`], an upper bound.
+//!
+//! **Memory**: 32 bytes an extent (extents that continue each other in the file and on the disk count as one), and about
+//! 100 bytes for each set of files that has something in common. **Time**: sorting, and a step for each extent, whatever
+//! the number of holders; lists of holders are made only within the limits of [`Options`].
+
+mod holdings;
+mod pairs;
+mod ranges;
+mod sets;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use holdings::{FileId, Holdings};
+pub use ranges::Range;
+pub use sweep::Holder;
+
+use crate::error::Result;
+use crate::monitor::Monitor;
+use pairs::Pairing;
+use ranges::Listing;
+use sets::Sets;
+
+/// How much is worked out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Files that are linked by sharing, directly or over others, are told pair by pair if they are at most so many.
+    /// Beyond that their groups tell the same, and pairs would grow with the square of the files.
+    pub paired_files: u32,
+    /// Ranges are listed holder by holder, the largest groups first, until the lines would be more than this and more
+    /// than four times the extents. Then groups are only summed up.
+    pub listed_holders: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { paired_files: 64, listed_holders: 1 << 20 }
+    }
+}
+
+/// Bytes in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Physical bytes, exactly.
+    pub bytes: u64,
+    /// In compressed extents, which all have pieces of: the bytes in the files, the least of any, as an upper bound.
+    pub encoded_bytes: u64,
+}
+
+impl Amount {
+    /// Both together: exact where nothing is compressed, else an upper bound.
+    pub fn total(self) -> u64 {
+        self.bytes.saturating_add(self.encoded_bytes)
+    }
+}
+
+/// What one file has in common with the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileSharing {
+    /// Bytes of the file whose blocks are held at another place too, by one of the files or by itself.
+    pub shared: Amount,
+    /// Bytes that the kernel marks as shared and that none of the files holds at another place: somebody else does, or on
+    /// Btrfs, which marks whole extents, perhaps another part of the same extent is meant.
+    pub marked_only_bytes: u64,
+}
+
+/// A set of files that hold the same physical ranges, which no other of the files holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The files, in the order in which they were added; empty where the group is not [`Group::is_listed`].
+    pub files: Vec<FileId>,
+    /// How many they are; one, if a file holds ranges at several of its own places.
+    pub file_count: u32,
+    /// What they have in common.
+    pub amount: Amount,
+    /// In how many ranges that lies; 0 where the group is not [`Group::is_listed`].
+    pub ranges: u64,
+}
+
+impl Group {
+    /// Whether its files and ranges are listed: see [`Options::listed_holders`].
+    pub fn is_listed(&self) -> bool {
+        !self.files.is_empty()
+    }
+}
+
+/// What two files have in common, or a file with itself (twice the same number): physical bytes that lie in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The files, the one that was added first before the other.
+    pub files: [FileId; 2],
+    /// What they have in common.
+    pub amount: Amount,
+}
+
+/// Who shares with whom.
+#[derive(Debug)]
+pub struct Sharing {
+    holdings: Holdings,
+    sets: Sets,
+    /// By file.
+    pub files: Vec<FileSharing>,
+    /// The largest first.
+    pub groups: Vec<Group>,
+    /// The largest first.
+    pub pairs: Vec<Pair>,
+    /// Files whose pairs are not told, because too many files are linked with them: see [`Options::paired_files`].
+    pub unpaired_files: u32,
+}
+
+/// Finds out who shares with whom.
+///
+/// # Errors
+/// Only if the monitor asks to stop.
+pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) -> Result<Sharing> {
+    holdings.sort();
+    let mut sets = Sets::new(holdings.file_count());
+    sweep::sweep(&holdings, &mut sets, u32::MAX, monitor)?;
+    let extents = holdings.piece_count() as u64;
+    let mut groups = sets.rank(options.listed_holders.max(extents.saturating_mul(4)));
+    let mut pairing = Pairing::new(&mut sets, holdings.file_count(), options.paired_files);
+    sweep::sweep(&holdings, &mut pairing, 0, monitor)?;
+    let unpaired_files = pairing.unpaired_files();
+    let pairs = pairing.finish();
+    let mut listing = Listing::new(&sets, |range: &Range<'_>| {
+        let group = &mut groups[range.group];
+        group.ranges += 1;
+        if group.files.is_empty() {
+            group.files = range.holders.iter().map(|holder| holder.file).collect();
+            group.files.dedup();
+        }
+    });
+    sweep::sweep(&holdings, &mut listing, u32::MAX, monitor)?;
+    listing.finish();
+    let files = sets.files();
+    Ok(Sharing { holdings, sets, files, groups, pairs, unpaired_files })
+}
+
+impl Sharing {
+    /// Hands the ranges of the listed groups to `each`, in the order of their physical places (of each filesystem, what is
+    /// compressed after what is not). Ranges that continue each other in all holders are one.
+    ///
+    /// # Errors
+    /// Only if the monitor asks to stop.
+    pub fn ranges(&self, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
+        let mut listing = Listing::new(&self.sets, each);
+        sweep::sweep(&self.holdings, &mut listing, u32::MAX, monitor)?;
+        listing.finish();
+        Ok(())
+    }
+
+    /// Hands all ranges to `each`, of unlisted groups too, with those holders that are among the first `files` files,
+    /// sorted by file and place. Ranges are not joined.
+    ///
+    /// # Errors
+    /// Only if the monitor asks to stop.
+    pub fn ranges_of_first(&self, files: u32, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
+        let mut watch = ranges::Watch::new(&self.sets, each);
+        sweep::sweep(&self.holdings, &mut watch, files, monitor)
+    }
+}

@@ -1,0 +1,107 @@
+//! Ranges with their holders, handed on as the sweep comes to them; nothing is collected.
+
+use super::sets::Sets;
+use super::sweep::{Holder, Segment, Visitor};
+
+/// A range that a group shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range<'a> {
+    /// The place of the group among the groups.
+    pub group: usize,
+    /// The address, on the filesystem of its holders.
+    pub physical: u64,
+    /// The length in bytes; of a compressed extent the least that any of the files holds of it.
+    pub length: u64,
+    /// A compressed extent: the address is all that is known.
+    pub is_encoded: bool,
+    /// Who holds it, and where, sorted.
+    pub holders: &'a [Holder],
+}
+
+/// The sweep that lists the ranges of listed groups, and joins what continues itself in all holders.
+pub(super) struct Listing<'a, F> {
+    sets: &'a Sets,
+    each: F,
+    /// The range that the next segment may continue.
+    group: usize,
+    physical: u64,
+    length: u64,
+    is_encoded: bool,
+    holders: Vec<Holder>,
+    next: Vec<Holder>,
+}
+
+impl<'a, F: FnMut(&Range<'_>)> Listing<'a, F> {
+    pub(super) fn new(sets: &'a Sets, each: F) -> Self {
+        let (holders, next) = (Vec::new(), Vec::new());
+        Listing { sets, each, group: 0, physical: 0, length: 0, is_encoded: false, holders, next }
+    }
+
+    /// Hands on what is still held back.
+    pub(super) fn finish(mut self) {
+        self.hand_on();
+    }
+
+    fn hand_on(&mut self) {
+        if !self.holders.is_empty() {
+            let Listing { group, physical, length, is_encoded, ref holders, .. } = *self;
+            (self.each)(&Range { group, physical, length, is_encoded, holders });
+        }
+        self.holders.clear();
+    }
+
+    fn continues(&self, group: usize, segment: &Segment<'_>) -> bool {
+        let follows = |(before, next): (&Holder, &Holder)| {
+            (before.file, before.logical.checked_add(self.length)) == (next.file, Some(next.logical))
+                && before.is_unwritten == next.is_unwritten
+        };
+        group == self.group
+            && !self.is_encoded
+            && !segment.is_encoded
+            && self.physical.checked_add(self.length) == Some(segment.physical)
+            && self.holders.len() == self.next.len()
+            && self.holders.iter().zip(&self.next).all(follows)
+    }
+}
+
+impl<F: FnMut(&Range<'_>)> Visitor for Listing<'_, F> {
+    fn segment(&mut self, segment: &Segment<'_>) {
+        let Some(group) = self.sets.rank_of(segment.key).filter(|group| self.sets.is_listed(*group)) else { return };
+        self.next.clear();
+        segment.each_holder(|holder| self.next.push(holder));
+        self.next.sort_unstable();
+        if self.continues(group, segment) {
+            self.length += segment.length;
+            self.holders.iter_mut().for_each(|holder| holder.length += segment.length);
+            return;
+        }
+        self.hand_on();
+        std::mem::swap(&mut self.holders, &mut self.next);
+        (self.group, self.physical, self.length) = (group, segment.physical, segment.length);
+        self.is_encoded = segment.is_encoded;
+    }
+}
+
+/// The sweep that hands on all that the watched files hold.
+pub(super) struct Watch<'a, F> {
+    sets: &'a Sets,
+    each: F,
+    holders: Vec<Holder>,
+}
+
+impl<'a, F: FnMut(&Range<'_>)> Watch<'a, F> {
+    pub(super) fn new(sets: &'a Sets, each: F) -> Self {
+        Watch { sets, each, holders: Vec::new() }
+    }
+}
+
+impl<F: FnMut(&Range<'_>)> Visitor for Watch<'_, F> {
+    fn segment(&mut self, segment: &Segment<'_>) {
+        self.holders.clear();
+        segment.each_holder(|holder| self.holders.push(holder));
+        let (Some(group), false) = (self.sets.rank_of(segment.key), self.holders.is_empty()) else { return };
+        self.holders.sort_unstable();
+        let Segment { physical, length, is_encoded, .. } = *segment;
+        (self.each)(&Range { group, physical, length, is_encoded, holders: &self.holders });
+    }
+}

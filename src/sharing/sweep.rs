@@ -1,0 +1,274 @@
+//! The sweep: once over the sorted pieces from the lowest address to the highest, with those that cover the present
+//! address at hand. What is done at each place is the visitor's; here is only who is there.
+
+use super::holdings::{FileId, Holdings, Piece};
+use super::sets::{Keys, SetKey};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Pieces between two looks at the monitor.
+const BREATH: usize = 4096;
+
+/// A place in a file that lies in a shared range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// The file.
+    pub file: FileId,
+    /// The offset in it.
+    pub logical: u64,
+    /// The length in it: that of the range, but for a compressed extent that of the file's piece.
+    pub length: u64,
+    /// Allocated there and not written: reads as zeros.
+    pub is_unwritten: bool,
+}
+
+/// A stretch of addresses with the same holders from its beginning to its end, two at least; or a compressed extent.
+pub(super) struct Segment<'a> {
+    pub(super) physical: u64,
+    /// Of a compressed extent: the least that any file holds.
+    pub(super) length: u64,
+    pub(super) is_encoded: bool,
+    /// The set of its files, and how many these are.
+    pub(super) key: SetKey,
+    pub(super) files: u32,
+    /// How many places hold it.
+    pub(super) places: usize,
+    held: Held<'a>,
+}
+
+enum Held<'a> {
+    Active(&'a [Active]),
+    Token(&'a [Piece], u32),
+}
+
+impl Segment<'_> {
+    /// The holders that are watched, in no order.
+    pub(super) fn each_holder(&self, mut each: impl FnMut(Holder)) {
+        let holder = |piece: &Piece, skipped: u64, length: u64| Holder {
+            file: FileId(piece.file),
+            logical: piece.logical.saturating_add(skipped),
+            length,
+            is_unwritten: piece.is_unwritten,
+        };
+        match self.held {
+            Held::Active(active) => active.iter().for_each(|active| {
+                each(holder(&active.piece, self.physical - active.piece.physical, self.length));
+            }),
+            Held::Token(pieces, watched) => {
+                pieces
+                    .iter()
+                    .filter(|piece| piece.file < watched)
+                    .for_each(|piece| each(holder(piece, 0, piece.length)));
+            }
+        }
+    }
+}
+
+/// What is done on the way. `present` are the files that are there beside, each once.
+pub(super) trait Visitor {
+    /// A stretch with two holders at least ends.
+    fn segment(&mut self, _segment: &Segment<'_>) {}
+    /// A file that was not there begins to be.
+    fn entered(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
+    /// A file is no longer there.
+    fn left(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
+    /// A piece ends, of which so many bytes were not alone.
+    fn ended(&mut self, _piece: &Piece, _shared: u64) {}
+    /// A file was there at several places at once for so many bytes.
+    fn doubled(&mut self, _file: u32, _bytes: u64) {}
+    /// Files hold pieces of a compressed extent: each file with its bytes, two files at least.
+    fn token(&mut self, _holders: &[(u32, u64)]) {}
+}
+
+/// Sweeps over all. Only holders among the first `watched` files are handed on with the segments.
+pub(super) fn sweep(
+    holdings: &Holdings,
+    visitor: &mut impl Visitor,
+    watched: u32,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    let mut present = Present::new(&holdings.keys, holdings.file_count(), watched);
+    for space in &holdings.spaces {
+        for pieces in space.plain.chunks(BREATH) {
+            if monitor.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            pieces.iter().for_each(|piece| present.begin(piece, visitor));
+        }
+        present.advance(u64::MAX, visitor);
+        // Back to the lowest address, for the next space.
+        (present.at, present.shared) = (0, 0);
+        for (n, pieces) in space.encoded.chunk_by(|a, b| a.physical == b.physical).enumerate() {
+            if n % BREATH == 0 && monitor.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            token(pieces, &holdings.keys, watched, visitor);
+        }
+    }
+    Ok(())
+}
+
+/// The pieces of one compressed extent, sorted by file.
+fn token(pieces: &[Piece], keys: &Keys, watched: u32, visitor: &mut impl Visitor) {
+    let of_files = pieces.chunk_by(|a, b| a.file == b.file);
+    let bytes = |pieces: &[Piece]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length));
+    let holders: Vec<_> = of_files.map(|pieces| (pieces[0].file, bytes(pieces))).collect();
+    // The pieces that a single file has of an extent are as a rule what an overwrite has left of it, not a sharing.
+    if holders.len() < 2 {
+        return pieces.iter().for_each(|piece| visitor.ended(piece, 0));
+    }
+    visitor.token(&holders);
+    visitor.segment(&Segment {
+        physical: pieces[0].physical,
+        length: holders.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0),
+        is_encoded: true,
+        key: holders.iter().fold(SetKey::default(), |key, (file, _)| key.with(keys.of(*file))),
+        files: holders.len() as u32,
+        places: pieces.len(),
+        held: Held::Token(pieces, watched),
+    });
+}
+
+/// A piece that covers the present address.
+#[derive(Clone, Copy)]
+struct Active {
+    piece: Piece,
+    slot: usize,
+}
+
+/// Where an active piece is to be found, and what had been shared when it began.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    index: usize,
+    is_watched: bool,
+    shared_before: u64,
+}
+
+/// Who covers the present address.
+struct Present<'a> {
+    keys: &'a Keys,
+    watched_files: u32,
+    at: u64,
+    key: SetKey,
+    places: usize,
+    /// Watched pieces and others, each list in no order.
+    watched: Vec<Active>,
+    others: Vec<Active>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The files that are there, in no order; and for each file where it stands in that list and how many of its places
+    /// are there.
+    files: Vec<u32>,
+    standing: Vec<(u32, u32)>,
+    /// Since when a file is there more than once.
+    doubled_since: Vec<u64>,
+    /// Addresses passed that had two holders at least.
+    shared: u64,
+}
+
+impl<'a> Present<'a> {
+    fn new(keys: &'a Keys, files: usize, watched_files: u32) -> Self {
+        Present {
+            keys,
+            watched_files,
+            at: 0,
+            key: SetKey::default(),
+            places: 0,
+            watched: Vec::new(),
+            others: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            ends: BinaryHeap::new(),
+            files: Vec::new(),
+            standing: vec![(0, 0); files],
+            doubled_since: vec![0; files],
+            shared: 0,
+        }
+    }
+
+    fn begin(&mut self, piece: &Piece, visitor: &mut impl Visitor) {
+        self.advance(piece.physical, visitor);
+        self.reach(piece.physical, visitor);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        let is_watched = piece.file < self.watched_files;
+        let list = if is_watched { &mut self.watched } else { &mut self.others };
+        self.slots[slot] = Slot { index: list.len(), is_watched, shared_before: self.shared };
+        list.push(Active { piece: *piece, slot });
+        self.ends.push(Reverse((piece.physical_end(), slot)));
+        self.places += 1;
+        let standing = &mut self.standing[piece.file as usize];
+        standing.1 += 1;
+        match standing.1 {
+            1 => {
+                visitor.entered(piece.file, self.at, &self.files);
+                standing.0 = self.files.len() as u32;
+                self.files.push(piece.file);
+                self.key = self.key.with(self.keys.of(piece.file));
+            }
+            2 => self.doubled_since[piece.file as usize] = self.at,
+            _ => {}
+        }
+    }
+
+    /// Ends all that ends up to there.
+    fn advance(&mut self, to: u64, visitor: &mut impl Visitor) {
+        while let Some(&Reverse((end, slot))) = self.ends.peek()
+            && end <= to
+        {
+            self.ends.pop();
+            self.reach(end, visitor);
+            self.end(slot, visitor);
+        }
+    }
+
+    /// Passes over the addresses up to there, on which nothing begins or ends.
+    fn reach(&mut self, to: u64, visitor: &mut impl Visitor) {
+        let length = to.saturating_sub(self.at);
+        if self.places >= 2 && length > 0 {
+            self.shared = self.shared.saturating_add(length);
+            visitor.segment(&Segment {
+                physical: self.at,
+                length,
+                is_encoded: false,
+                key: self.key,
+                files: self.files.len() as u32,
+                places: self.places,
+                held: Held::Active(&self.watched),
+            });
+        }
+        self.at = self.at.max(to);
+    }
+
+    fn end(&mut self, slot: usize, visitor: &mut impl Visitor) {
+        let Slot { index, is_watched, shared_before } = self.slots[slot];
+        let list = if is_watched { &mut self.watched } else { &mut self.others };
+        let piece = list.swap_remove(index).piece;
+        if let Some(moved) = list.get(index) {
+            self.slots[moved.slot].index = index;
+        }
+        self.free.push(slot);
+        self.places -= 1;
+        visitor.ended(&piece, self.shared - shared_before);
+        let standing = &mut self.standing[piece.file as usize];
+        standing.1 -= 1;
+        match standing.1 {
+            0 => {
+                let index = standing.0 as usize;
+                self.files.swap_remove(index);
+                if let Some(moved) = self.files.get(index) {
+                    self.standing[*moved as usize].0 = index as u32;
+                }
+                self.key = self.key.without(self.keys.of(piece.file));
+                visitor.left(piece.file, self.at, &self.files);
+            }
+            1 => visitor.doubled(piece.file, self.at - self.doubled_since[piece.file as usize]),
+            _ => {}
+        }
+    }
+}
