@@ -1,4 +1,4 @@
-//! System calls that no safe crate offers: reflinks, extent maps, Btrfs's own calls. The only unsafe code of pleach.
+//! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the own calls of Btrfs and XFS. The only unsafe code of pleach.
 //!
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
@@ -6,4 +6,7 @@
 pub mod block;
 pub mod btrfs;
 pub mod fiemap;
+pub mod getfsmap;
+mod handle;
 pub mod reflink;
+pub mod xfs;

@@ -1,6 +1,9 @@
-//! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there.
+//! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
+//! address to its files.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
+
+pub mod logical;
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};
