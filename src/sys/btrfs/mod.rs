@@ -1,9 +1,10 @@
 //! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
-//! address to its files.
+//! address to its files, `tree` reads the trees themselves.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
 pub mod logical;
+pub mod tree;
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};

@@ -1,0 +1,270 @@
+//! `BTRFS_IOC_TREE_SEARCH_V2`: the items of Btrfs's trees in the order of their keys. For root only.
+//!
+//! What an item means is for those who ask; here are keys, bytes, and how to skip what is not wanted.
+//!
+//! Sources: `include/uapi/linux/btrfs.h`, `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/ioctl.c`.
+
+use rustix::io::{Errno, Result};
+use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
+use std::ffi::c_void;
+use std::os::fd::AsFd;
+
+const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<Request>(0x94, 17);
+const _: () = assert!(BTRFS_IOC_TREE_SEARCH_V2 == 0xc070_9411);
+
+/// The tree of the trees' roots.
+pub const ROOT_TREE: u64 = 1;
+/// The tree of the allocated extents and who refers to them.
+pub const EXTENT_TREE: u64 = 2;
+/// The tree of the data's checksums.
+pub const CSUM_TREE: u64 = 7;
+
+/// The key of an item: trees are sorted by it, field by field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// What the item belongs to: an inode number, an extent's address.
+    pub objectid: u64,
+    /// The type of the item (`BTRFS_…_KEY`).
+    pub kind: u8,
+    /// Depends on the type: an offset in a file, an extent's length.
+    pub offset: u64,
+}
+
+impl Key {
+    /// The last key of all.
+    pub const MAX: Key = Key { objectid: u64::MAX, kind: u8::MAX, offset: u64::MAX };
+
+    /// A key of these parts.
+    pub const fn new(objectid: u64, kind: u8, offset: u64) -> Key {
+        Key { objectid, kind, offset }
+    }
+
+    /// The first key that an object can have.
+    pub const fn first_of(objectid: u64) -> Key {
+        Key::new(objectid, 0, 0)
+    }
+
+    /// The last key that an object can have.
+    pub const fn last_of(objectid: u64) -> Key {
+        Key::new(objectid, u8::MAX, u64::MAX)
+    }
+
+    /// The key just behind; `None` behind the last.
+    fn next(self) -> Option<Key> {
+        if let Some(offset) = self.offset.checked_add(1) {
+            return Some(Key { offset, ..self });
+        }
+        if let Some(kind) = self.kind.checked_add(1) {
+            return Some(Key { kind, offset: 0, ..self });
+        }
+        self.objectid.checked_add(1).map(Key::first_of)
+    }
+}
+
+/// An item of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// Its key.
+    pub key: Key,
+    /// The generation of the leaf that it lies in.
+    pub generation: u64,
+    /// Its content, little-endian and unaligned.
+    pub data: &'a [u8],
+}
+
+impl Item<'_> {
+    /// The 64-bit number at `at`; `None` where the item is too short.
+    pub fn u64(&self, at: usize) -> Option<u64> {
+        self.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The 32-bit number at `at`; `None` where the item is too short.
+    pub fn u32(&self, at: usize) -> Option<u32> {
+        self.data.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// The byte at `at`; `None` where the item is too short.
+    pub fn u8(&self, at: usize) -> Option<u8> {
+        self.data.get(at).copied()
+    }
+}
+
+/// What follows an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next item.
+    Next,
+    /// The first item at or behind this key; one that has been passed counts as the next.
+    Seek(Key),
+    /// No more.
+    Stop,
+}
+
+/// `struct btrfs_ioctl_search_args_v2` without its trailing buffer.
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    tree_id: u64,
+    min_objectid: u64,
+    max_objectid: u64,
+    min_offset: u64,
+    max_offset: u64,
+    min_transid: u64,
+    max_transid: u64,
+    min_type: u32,
+    max_type: u32,
+    nr_items: u32,
+    unused: [u32; 9],
+    buf_size: u64,
+}
+
+const _: () = assert!(size_of::<Request>() == 112);
+
+/// `struct btrfs_ioctl_search_header`, which stands before each item in the buffer: transid, objectid, offset, type, len.
+const ITEM_HEADER: usize = 32;
+/// The largest item that a tree can have is smaller than its largest node.
+const LARGEST_ITEM: usize = 64 << 10;
+/// What one call may fill: some thousands of items.
+const BUFFER: usize = 256 << 10;
+const _: () = assert!(BUFFER > LARGEST_ITEM + ITEM_HEADER);
+
+/// Calls that follow a jump fetch few items, for the next jump may be near.
+const FEWEST: u32 = 32;
+/// Calls that follow calls whose items were all wanted fetch more and more, up to this.
+const MOST: u32 = 1 << 16;
+
+#[repr(C)]
+struct Buffer {
+    request: Request,
+    items: [u8; BUFFER],
+}
+
+const _: () = assert!(std::mem::offset_of!(Buffer, items) == size_of::<Request>());
+
+struct Call<'a>(&'a mut Buffer);
+
+// SAFETY: the number is BTRFS_IOC_TREE_SEARCH_V2's, and the pointer leads to its arguments with the buffer of `buf_size`
+// bytes behind them.
+unsafe impl Ioctl for Call<'_> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        BTRFS_IOC_TREE_SEARCH_V2
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut c_void) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Hands the items of `tree` from `from` up to and with `to` to `each`, in the order of their keys, until it has enough.
+/// `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` where there is no such tree.
+#[doc(alias = "BTRFS_IOC_TREE_SEARCH_V2")]
+pub fn search(fd: impl AsFd, tree: u64, from: Key, to: Key, mut each: impl FnMut(Item<'_>) -> Step) -> Result<()> {
+    let mut buffer = Box::new(Buffer { request: Request::default(), items: [0; BUFFER] });
+    let (mut from, mut most) = (from, FEWEST);
+    loop {
+        let found = fetch(&fd, &mut buffer, tree, from, to, most)?;
+        let mut items = Items { rest: &buffer.items, left: found };
+        let (mut last, mut jumped) = (None, false);
+        for item in &mut items {
+            last = Some(item.key);
+            if item.key < from {
+                continue;
+            }
+            match each(item) {
+                Step::Next => jumped = false,
+                Step::Seek(key) => {
+                    jumped = key > item.key;
+                    from = from.max(key);
+                }
+                Step::Stop => return Ok(()),
+            }
+        }
+        // A call that found nothing, or that the kernel garbled, is the last one.
+        let Some(next) = last.and_then(Key::next).filter(|next| *next <= to) else { return Ok(()) };
+        most = if jumped && from > next { FEWEST } else { (most * 4).min(MOST) };
+        from = from.max(next);
+        if from > to {
+            return Ok(());
+        }
+    }
+}
+
+/// One call: how many items came.
+fn fetch(fd: impl AsFd, buffer: &mut Buffer, tree: u64, from: Key, to: Key, most: u32) -> Result<u32> {
+    buffer.request = Request {
+        tree_id: tree,
+        min_objectid: from.objectid,
+        max_objectid: to.objectid,
+        min_offset: from.offset,
+        max_offset: to.offset,
+        min_transid: 0,
+        max_transid: u64::MAX,
+        min_type: from.kind.into(),
+        max_type: to.kind.into(),
+        nr_items: most,
+        unused: [0; 9],
+        buf_size: BUFFER as u64,
+    };
+    loop {
+        // SAFETY: the buffer has the `buf_size` bytes that the request announces.
+        match unsafe { ioctl::ioctl(&fd, Call(buffer)) } {
+            Ok(()) => return Ok(buffer.request.nr_items),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// The items in a buffer.
+struct Items<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (header, rest) = self.rest.split_at_checked(ITEM_HEADER)?;
+        let u64 = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let u32 = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let (data, rest) = rest.split_at_checked(u32(28) as usize)?;
+        self.rest = rest;
+        let key = Key::new(u64(8), u8::try_from(u32(24)).ok()?, u64(16));
+        Some(Item { key, generation: u64(0), data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_counted_through_their_three_parts() {
+        assert_eq!(Key::new(1, 2, 3).next(), Some(Key::new(1, 2, 4)));
+        assert_eq!(Key::new(1, 2, u64::MAX).next(), Some(Key::new(1, 3, 0)));
+        assert_eq!(Key::last_of(1).next(), Some(Key::first_of(2)));
+        assert_eq!(Key::MAX.next(), None);
+    }
+
+    #[test]
+    fn a_garbled_buffer_yields_no_item_beyond_its_end() {
+        let mut bytes = vec![0; ITEM_HEADER + 4];
+        bytes[28..32].copy_from_slice(&4u32.to_ne_bytes());
+        assert_eq!(Items { rest: &bytes, left: 1 }.count(), 1);
+        assert_eq!(Items { rest: &bytes, left: 9 }.count(), 1);
+        bytes[28..32].copy_from_slice(&5u32.to_ne_bytes());
+        assert_eq!(Items { rest: &bytes, left: 1 }.count(), 0);
+    }
+}
