@@ -164,6 +164,9 @@ pub(crate) struct Fiemap {
     /// Do not have the files written to disk first; what is not yet there shows as delalloc
     #[arg(long)]
     pub(crate) no_sync: bool,
+    /// Also name every file of the filesystem that holds these extents (root; XFS, Btrfs)
+    #[arg(long)]
+    pub(crate) owners: bool,
 }
 
 /// How extents are told.
@@ -219,10 +222,6 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
             restore.words = with_repo_first(words, environment)
                 .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
         }
-        Command::Fiemap(fiemap) if cli.globals.json && fiemap.format != Format::Table => {
-            let message = "the argument '--json' cannot be used with a '--format' for other readers";
-            return Err(usage("fiemap", ErrorKind::ArgumentConflict, message));
-        }
         Command::Fiemap(fiemap) => {
             fiemap
                 .assert_one_use_of_stdout(cli.globals.json)
@@ -234,10 +233,16 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
 }
 
 impl Fiemap {
-    /// That stdout is not to be a picture or a map, and something else.
+    /// That stdout is not to be one thing and another.
     fn assert_one_use_of_stdout(&self, json: bool) -> Result<(), &'static str> {
         let picture = self.svg.as_deref() == Some(Path::new("-"));
+        let foreign = self.format != Format::Table;
         match () {
+            () if json && foreign => Err("the argument '--json' cannot be used with a '--format' for other readers"),
+            () if self.owners && foreign => {
+                Err("the argument '--owners' cannot be used with a '--format' for other readers")
+            }
+            () if self.owners && picture => Err("the argument '--owners' cannot be used with '--svg -'"),
             () if json && self.map => Err("the argument '--json' cannot be used with '--map'"),
             () if json && picture => Err("the argument '--json' cannot be used with '--svg -'"),
             () if self.map && picture => Err("the argument '--map' cannot be used with '--svg -'"),

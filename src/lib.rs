@@ -12,6 +12,8 @@ pub mod filesystem;
 pub mod hash;
 pub mod metadata;
 pub mod monitor;
+pub mod mounts;
+pub mod owners;
 pub mod picture;
 pub mod sharing;
 pub mod snapshot;

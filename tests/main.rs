@@ -13,6 +13,7 @@ mod harness;
 mod interruption;
 mod list;
 mod meanwhile;
+mod owners;
 mod refusal;
 mod restore;
 mod snapshot;

@@ -41,6 +41,7 @@ pub(super) const FIEMAP_EXAMPLES: &str = "\
 Examples:
   pleach fiemap disk.img
   pleach fiemap /backup/*/home/ann/disk.img      the same addresses: the same blocks
+  pleach fiemap --owners disk.img                every file that holds its extents
   pleach fiemap --format filefrag /srv/db        every file below, for a script that reads filefrag -v
   pleach fiemap --shared-with a.img b.img        which ranges they have in common
   pleach fiemap --map /backup/*/srv/disk.img     draw them in the terminal, a line each
@@ -52,7 +53,12 @@ filesystem's logical address space. What has no address of its own (inline, not 
 \"-\". xfs_io tells units of 512 bytes, filefrag blocks of the filesystem.
 
 Sharing is told among the files that are named. A group is all that exactly the same files have in
-common. Of compressed extents it is an upper bound. Groups, ranges and JSON: docs/sharing.md.";
+common. Of compressed extents it is an upper bound. Groups, ranges and JSON: docs/sharing.md.
+
+--owners asks the filesystem, so it also names files that were not given. On Btrfs it also names
+those that hold only another part of an extent: the extent stays as long as one of them does. On an
+XFS made without mkfs.xfs -m rmapbt=1 it looks at every file; names that the kernel does not
+remember are found by walking the tree.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! `pleach fiemap FILE...`.
 
+use super::owners::Finder;
 use super::views::Views;
 use crate::cli;
 use crate::output::fiemap::{Format, Listing, Total, listing};
@@ -14,12 +15,17 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     let mut total = Total::default();
     // The listing itself shows how far it is; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
+        let mut owners = args.owners.then(|| Finder::new(&args.files, options.sync, monitor)).transpose()?;
         for found in args.files.iter().flat_map(|path| fiemap::files(path)) {
             let shown = found.and_then(|found| show(&found, &options, &mut listing, monitor));
             let problem = match shown {
                 Ok((file, stats)) => {
                     total.add(&stats);
-                    file.assert_unchanged().err()
+                    let listed = owners.as_mut().map_or(Ok(()), |owners| owners.list(&file, output, monitor));
+                    match listed.and_then(|()| file.assert_unchanged()) {
+                        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                        checked => checked.err(),
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
                 Err(error) => Some(error),

@@ -3,6 +3,7 @@
 mod completions;
 mod fiemap;
 mod list;
+mod owners;
 mod restore;
 mod snapshot;
 mod views;

@@ -7,6 +7,7 @@ mod lines;
 pub(crate) mod list;
 pub(crate) mod map;
 mod margin;
+pub(crate) mod owners;
 pub(crate) mod progress;
 pub(crate) mod restore;
 pub(crate) mod sharing;

@@ -4,7 +4,7 @@
 //!
 //! Sources: ioctl_getfsmap(2), `include/uapi/linux/fsmap.h`.
 
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -15,6 +15,8 @@ const _: () = assert!(FS_IOC_GETFSMAP == 0xc0c0_583b);
 
 /// Records asked for in one call: 32 KiB of buffer.
 const BATCH: usize = 512;
+/// The most that are asked for, where so many overlap that fewer make no progress: 64 MiB.
+const LARGEST_BATCH: usize = 1 << 20;
 
 const FMR_OF_PREALLOC: u32 = 0x1;
 const FMR_OF_ATTR_FORK: u32 = 0x2;
@@ -36,8 +38,9 @@ struct Raw {
     reserved: [u64; 3],
 }
 
-/// `struct fsmap_head` without its trailing array.
+/// `struct fsmap_head` without its trailing array: only for the call's number and for its layout.
 #[repr(C)]
+#[allow(dead_code, reason = "never made")]
 struct Header {
     iflags: u32,
     oflags: u32,
@@ -52,15 +55,44 @@ const _: () = assert!(size_of::<Header>() == 192);
 
 const EMPTY: Raw = Raw { device: 0, flags: 0, physical: 0, owner: 0, offset: 0, length: 0, reserved: [0; 3] };
 
-#[repr(C)]
-struct Request {
-    header: Header,
-    records: [Raw; BATCH],
+/// The header takes the room of so many records, the last two of which are the keys.
+const HEADER: usize = 3;
+const _: () = assert!(size_of::<Header>() == HEADER * size_of::<Raw>());
+const _: () = assert!(std::mem::offset_of!(Header, keys) == size_of::<Raw>());
+
+/// A whole `struct fsmap_head` with its array, as one list of records.
+struct Request(Vec<Raw>);
+
+impl Request {
+    /// One call: the records from `low` to `high`, as many as fit.
+    fn fetch(&mut self, fd: impl AsFd, low: Raw, high: Raw) -> Result<&[Raw]> {
+        let count = self.capacity() as u32;
+        // `fmh_count` and `fmh_entries` lie where `fmr_physical` lies in a record.
+        self.0[0] = Raw { physical: two(count, 0), ..EMPTY };
+        (self.0[1], self.0[2]) = (low, high);
+        // SAFETY: the list has room for the `count` records it announces, behind the header.
+        unsafe { ioctl::ioctl(fd, Call(&mut self.0)) }?;
+        let [_, _, _, _, entries @ ..] = self.0[0].physical.to_ne_bytes();
+        let entries = (u32::from_ne_bytes(entries) as usize).min(self.capacity());
+        Ok(&self.0[HEADER..HEADER + entries])
+    }
+
+    fn with_capacity(records: usize) -> Self {
+        Request(vec![EMPTY; HEADER + records])
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.len() - HEADER
+    }
 }
 
-const _: () = assert!(size_of::<Request>() == 192 + BATCH * 64);
+/// Two neighbouring 32-bit fields as one.
+fn two(first: u32, second: u32) -> u64 {
+    let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
 
-struct Call<'a>(&'a mut Request);
+struct Call<'a>(&'a mut Vec<Raw>);
 
 // SAFETY: the number is FS_IOC_GETFSMAP's, and the pointer leads to a whole `fsmap_head` with its array.
 unsafe impl Ioctl for Call<'_> {
@@ -72,7 +104,7 @@ unsafe impl Ioctl for Call<'_> {
     }
 
     fn as_ptr(&mut self) -> *mut c_void {
-        std::ptr::from_mut(self.0).cast()
+        self.0.as_mut_ptr().cast()
     }
 
     unsafe fn output_from_ptr(_: IoctlOutput, _: *mut c_void) -> Result<()> {
@@ -138,17 +170,19 @@ pub fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> 
     let last = range.end.saturating_sub(1);
     let high =
         Raw { device, flags: u32::MAX, physical: last, owner: u64::MAX, offset: u64::MAX, length: 0, reserved: [0; 3] };
-    let header = Header { iflags: 0, oflags: 0, count: BATCH as u32, entries: 0, reserved: [0; 6], keys: [low, high] };
-    let request = Box::new(Request { header, records: [EMPTY; BATCH] });
-    Records { fd, request, next: 0, available: 0, done: range.is_empty() }
+    let batch = Vec::new().into_iter();
+    Records { fd, request: Request::with_capacity(BATCH), low, high, batch, last: None, done: range.is_empty() }
 }
 
 /// Iterator of [`records`].
 pub struct Records<Fd> {
     fd: Fd,
-    request: Box<Request>,
-    next: usize,
-    available: usize,
+    request: Request,
+    low: Raw,
+    high: Raw,
+    batch: std::vec::IntoIter<Raw>,
+    /// The last record that was handed on.
+    last: Option<Raw>,
     done: bool,
 }
 
@@ -156,7 +190,11 @@ impl<Fd: AsFd> Iterator for Records<Fd> {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.available {
+        loop {
+            if let Some(raw) = self.batch.next() {
+                self.last = Some(raw);
+                return Some(Ok(Record::from_raw(&raw)));
+            }
             if self.done {
                 return None;
             }
@@ -165,32 +203,55 @@ impl<Fd: AsFd> Iterator for Records<Fd> {
                 return Some(Err(error));
             }
         }
-        let Some(raw) = self.request.records[..self.available].get(self.next).copied() else {
-            self.done = true;
-            return None;
-        };
-        self.next += 1;
-        let special = raw.flags & FMR_OF_SPECIAL_OWNER != 0;
-        let owner = if special { Owner::Special(raw.owner) } else { Owner::Inode(raw.owner) };
-        let Raw { device, flags, physical, offset, length, .. } = raw;
-        Some(Ok(Record { device, physical, length, owner, offset, flags }))
     }
 }
 
 impl<Fd: AsFd> Records<Fd> {
-    /// One call; the low key of the next one is the last record of this.
+    /// One call.
+    ///
+    /// The manual says to go on by the last record as the low key. Where further records map the same blocks as that one,
+    /// XFS (seen on Linux 6.18) then ends the listing. So the key is the first one possible behind that record, with no
+    /// length; records that begin before it and reach into it come again, and are left out.
     fn fetch(&mut self) -> Result<()> {
-        (self.next, self.available) = (0, 0);
-        self.request.header.entries = 0;
-        // SAFETY: the request has room for the `count` records it announces.
-        unsafe { ioctl::ioctl(&self.fd, Call(&mut self.request)) }?;
-        self.available = (self.request.header.entries as usize).min(BATCH);
-        match self.request.records[..self.available].last() {
-            Some(last) if last.flags & FMR_OF_LAST == 0 && self.available == BATCH => {
-                self.request.header.keys[0] = *last;
+        let low = match self.last {
+            None => self.low,
+            Some(last) if Record::from_raw(&last).is_file_data() => {
+                Raw { flags: 0, offset: last.offset.saturating_add(last.length), length: 0, ..last }
             }
-            _ => self.done = true,
+            Some(last) => last,
+        };
+        let capacity = self.request.capacity();
+        let found = self.request.fetch(&self.fd, low, self.high)?;
+        let is_last = found.last().is_none_or(|raw| raw.flags & FMR_OF_LAST != 0);
+        let is_full = found.len() == capacity;
+        let last = self.last.map(|last| last.place());
+        let new: Vec<Raw> = found.iter().filter(|raw| last.is_none_or(|last| last < raw.place())).copied().collect();
+        if is_last || !is_full {
+            self.done = true;
+        } else if new.is_empty() {
+            let larger = capacity * 8;
+            if larger > LARGEST_BATCH {
+                return Err(Errno::OVERFLOW);
+            }
+            self.request = Request::with_capacity(larger);
         }
+        self.batch = new.into_iter();
         Ok(())
+    }
+}
+
+impl Raw {
+    /// What records are sorted by.
+    fn place(&self) -> (u32, u64, u64, u64) {
+        (self.device, self.physical, self.owner, self.offset)
+    }
+}
+
+impl Record {
+    fn from_raw(raw: &Raw) -> Record {
+        let special = raw.flags & FMR_OF_SPECIAL_OWNER != 0;
+        let owner = if special { Owner::Special(raw.owner) } else { Owner::Inode(raw.owner) };
+        let Raw { device, flags, physical, offset, length, .. } = *raw;
+        Record { device, physical, length, owner, offset, flags }
     }
 }

@@ -17,6 +17,9 @@ const _: () = assert!(XFS_IOC_BULKSTAT == 0x8040_587f);
 const XFS_FSOP_GEOM_FLAGS_RMAPBT: u32 = 1 << 19;
 const XFS_FSOP_GEOM_FLAGS_REFLINK: u32 = 1 << 20;
 
+/// `FS_XFLAG_REALTIME` of `linux/fs.h`.
+const FS_XFLAG_REALTIME: u64 = 1;
+
 /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: a `struct xfs_fid64` without a parent.
 const FILEID_INO64_GEN: i32 = 0x81;
 
@@ -168,8 +171,10 @@ pub struct Inode {
     pub names: u32,
     /// Type and mode bits.
     pub mode: u32,
-    /// 512-byte units that it takes on the disk.
+    /// Blocks that it takes on the disk.
     pub blocks: u64,
+    /// Its content lies on the realtime device.
+    pub realtime: bool,
 }
 
 #[repr(C)]
@@ -192,6 +197,7 @@ impl<const N: usize> BulkRequest<N> {
             names: raw.nlink,
             mode: raw.mode.into(),
             blocks: raw.blocks,
+            realtime: raw.xflags & FS_XFLAG_REALTIME != 0,
         });
         Ok((inodes.collect(), request.header.ino))
     }

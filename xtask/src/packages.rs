@@ -23,6 +23,7 @@ pub(crate) const TESTING: Tools = &[
     ("xfs_io", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
     ("filefrag", "e2fsprogs"),
+    ("findmnt", "util-linux"),
     ("getfattr", "attr"),
     ("setfattr", "attr"),
     ("getfacl", "acl"),

@@ -27,8 +27,8 @@ pub const TOP_LEVEL: u64 = 5;
 const IGNORE_OFFSET: u64 = 1;
 /// `FILEID_BTRFS_WITHOUT_PARENT`.
 const FILEID_BTRFS: i32 = 0x4d;
-/// `BTRFS_SUBVOL_RDONLY`.
-const SUBVOL_RDONLY: u64 = 1 << 1;
+/// `BTRFS_ROOT_SUBVOL_RDONLY`: the flag as the tree has it, which is another one than that of the calls that set it.
+const ROOT_SUBVOL_RDONLY: u64 = 1;
 
 /// The first buffer: some 2,700 references.
 const FIRST_BUFFER: usize = 64 << 10;
@@ -228,7 +228,7 @@ pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
         name: until_nul(&raw.name).to_vec(),
         parent: raw.parent_id,
         directory: raw.dirid,
-        read_only: raw.flags & SUBVOL_RDONLY != 0,
+        read_only: raw.flags & ROOT_SUBVOL_RDONLY != 0,
     })
 }
 

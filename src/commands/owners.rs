@@ -1,0 +1,42 @@
+//! The part of `pleach fiemap` that `--owners` asks for: first all files are announced, then each is listed.
+
+use crate::output::Output;
+use crate::output::owners::Listing;
+use pleach::error::{ErrorKind, Result};
+use pleach::fiemap::{self, File};
+use pleach::monitor::Monitor;
+use pleach::owners::{Options, Owners, Subject};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+/// What is known of the owners of the files to list.
+pub(super) struct Finder(Owners);
+
+impl Finder {
+    /// Finds the names of all owners of the files that these paths mean.
+    pub(super) fn new(paths: &[PathBuf], sync: bool, monitor: &dyn Monitor) -> Result<Self> {
+        let mut owners = Owners::new(Options { sync });
+        for found in paths.iter().flat_map(|path| fiemap::files(path)) {
+            let announced = found.and_then(|found| found.open()).and_then(|file| {
+                let subject = Subject { path: file.path(), fd: file.as_fd() };
+                owners.announce(subject, monitor)
+            });
+            match announced {
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                // It is told when the file's turn comes.
+                _ => {}
+            }
+        }
+        owners.resolve(monitor)?;
+        Ok(Finder(owners))
+    }
+
+    /// Lists the owners of a file's extents.
+    pub(super) fn list(&mut self, file: &File, output: &Output, monitor: &dyn Monitor) -> Result<()> {
+        let mut listing = Listing::new(output, file.path());
+        let subject = Subject { path: file.path(), fd: file.as_fd() };
+        let stats = self.0.list(subject, &mut |held| listing.range(held), monitor)?;
+        listing.end(&stats);
+        Ok(())
+    }
+}

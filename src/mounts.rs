@@ -1,0 +1,140 @@
+//! What is mounted where, as `/proc/self/mountinfo` tells it: which mounts show a filesystem, and how they were made.
+//!
+//! Source: proc_pid_mountinfo(5).
+
+use rustix::fs::{AtFlags, StatxFlags};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// One mount of this process's namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Its number, as statx(2) gives it for a file.
+    pub id: u64,
+    /// The filesystem's device, `major:minor`: equal for all mounts of one filesystem.
+    pub device: String,
+    /// The directory of the filesystem that is mounted, from the filesystem's own top.
+    pub root: PathBuf,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The filesystem's type, as the kernel calls it.
+    pub kind: String,
+    /// The options of this mount and those of the filesystem, in the kernel's words.
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    /// Whether an option is set, by its whole word or by what stands before `=`.
+    pub fn has(&self, option: &str) -> bool {
+        self.value(option).is_some()
+    }
+
+    /// What an option is set to; empty where it stands alone.
+    pub fn value(&self, option: &str) -> Option<&str> {
+        self.options.iter().find_map(|word| match word.strip_prefix(option)? {
+            "" => Some(""),
+            rest => rest.strip_prefix('='),
+        })
+    }
+
+    /// Where this mount shows what lies at `path` from the filesystem's top; `None` if it does not.
+    ///
+    /// Another mount on top of it may hide that: who uses the path must look whether it is the same file.
+    pub fn place(&self, path: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(&self.root).ok()?;
+        Some(if below.as_os_str().is_empty() { self.point.clone() } else { self.point.join(below) })
+    }
+}
+
+/// All mounts, in the order in which they were made.
+///
+/// # Errors
+/// If `/proc` is not mounted.
+pub fn all() -> io::Result<Vec<Mount>> {
+    Ok(fs::read("/proc/self/mountinfo")?.split(|byte| *byte == b'\n').filter_map(parse).collect())
+}
+
+/// The mounts that show the filesystem of an open file, the one it was opened through first.
+///
+/// # Errors
+/// If `/proc` is not mounted, or the kernel is too old to say (before Linux 5.8).
+pub fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
+    let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    let unknown = || io::Error::other("the kernel does not tell which mount it is on");
+    if statx.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+        return Err(unknown());
+    }
+    let mut mounts = all()?;
+    let through = mounts.iter().position(|mount| mount.id == statx.stx_mnt_id).ok_or_else(unknown)?;
+    let through = mounts.remove(through);
+    mounts.retain(|mount| mount.device == through.device);
+    mounts.insert(0, through);
+    Ok(mounts)
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let device = String::from_utf8_lossy(words.nth(1)?).into_owned();
+    let (root, point) = (unescape(words.next()?), unescape(words.next()?));
+    let split = |options: &[u8]| String::from_utf8_lossy(options).split(',').map(String::from).collect::<Vec<_>>();
+    let mut options = split(words.next()?);
+    let mut behind = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = String::from_utf8_lossy(behind.next()?).into_owned();
+    for option in behind.nth(1).map(split).unwrap_or_default() {
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    Some(Mount { id, device, root, point, kind, options })
+}
+
+/// Blanks, tabs, line feeds and backslashes stand there as `\040` and the like.
+fn unescape(word: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = (byte == b'\\').then(|| after.get(..3)).flatten();
+        let code = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) => {
+                out.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_read() {
+        let line = br"36 35 0:34 /@home /mnt/with\040blank rw,noatime shared:1 master:2 - btrfs /dev/sda rw,compress=zstd:3,subvolid=256";
+        let mount = parse(line).unwrap();
+        assert_eq!((mount.id, &*mount.device, &*mount.kind), (36, "0:34", "btrfs"));
+        assert_eq!(mount.point, Path::new("/mnt/with blank"));
+        assert_eq!(mount.value("compress"), Some("zstd:3"));
+        assert_eq!(mount.value("comp"), None);
+        assert!(mount.has("noatime") && !mount.has("ro"));
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn a_path_from_the_top_is_placed_below_a_mount_that_shows_it() {
+        let mount = parse(b"1 0 0:34 /@home /home rw - btrfs /dev/sda rw").unwrap();
+        assert_eq!(mount.place(Path::new("/@home/ann")), Some("/home/ann".into()));
+        assert_eq!(mount.place(Path::new("/@home")), Some("/home".into()));
+        assert_eq!(mount.place(Path::new("/@homes/ann")), None);
+    }
+}
