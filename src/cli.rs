@@ -71,6 +71,9 @@ pub(crate) enum Command {
     /// Show where the bytes of files lie, and which of them are shared
     #[command(after_help = help::FIEMAP_EXAMPLES, after_long_help = help::long(help::FIEMAP_EXAMPLES))]
     Fiemap(Fiemap),
+    /// Show what a filesystem can do, and what that means
+    #[command(after_help = help::PROBE_EXAMPLES, after_long_help = help::long(help::PROBE_EXAMPLES))]
+    Probe(Probe),
     /// Print the completions of a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
@@ -169,6 +172,13 @@ pub(crate) struct Fiemap {
     pub(crate) owners: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Probe {
+    /// A directory on it, or a file, whose directory is used; test files without a name are made there
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
+}
+
 /// How extents are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -227,7 +237,7 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
                 .assert_one_use_of_stdout(cli.globals.json)
                 .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
         }
-        Command::List(_) | Command::Completions(_) => {}
+        Command::List(_) | Command::Probe(_) | Command::Completions(_) => {}
     }
     Ok(cli)
 }

@@ -5,7 +5,7 @@ use crate::sys::{btrfs, reflink};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// The filesystems that pleach knows by name.
@@ -110,13 +110,15 @@ impl Filesystem {
     }
 }
 
+/// A new file in a directory that has no name, and is gone when it is closed.
+pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
+}
+
 /// Makes two unnamed files and lets one share the other's block.
 fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
-    let unnamed = || {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
-    };
-    let source = match unnamed() {
+    let source = match unnamed(&dir) {
         Ok(file) => file,
         // A filesystem without unnamed files has no reflinks either, as far as Linux has any.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(false),
@@ -128,5 +130,5 @@ fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
     while written < block.len() {
         written += rustix::io::write(&source, &block[written..])?;
     }
-    Ok(reflink::clone(&source, unnamed()?).is_ok())
+    Ok(reflink::clone(&source, unnamed(&dir)?).is_ok())
 }

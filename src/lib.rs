@@ -15,6 +15,7 @@ pub mod monitor;
 pub mod mounts;
 pub mod owners;
 pub mod picture;
+pub mod probe;
 pub mod sharing;
 pub mod snapshot;
 pub mod status;

@@ -14,6 +14,7 @@ mod interruption;
 mod list;
 mod meanwhile;
 mod owners;
+mod probe;
 mod refusal;
 mod restore;
 mod snapshot;

@@ -20,6 +20,7 @@ Examples:
   pleach list /backup                       show them
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
+  pleach probe /backup                      what the filesystem there can do
   pleach completions bash > /etc/bash_completion.d/pleach
 
 'pleach COMMAND --help' has the examples of each command.";
@@ -59,6 +60,14 @@ common. Of compressed extents it is an upper bound. Groups, ranges and JSON: doc
 those that hold only another part of an extent: the extent stays as long as one of them does. On an
 XFS made without mkfs.xfs -m rmapbt=1 it looks at every file; names that the kernel does not
 remember are found by walking the tree.";
+
+pub(super) const PROBE_EXAMPLES: &str = "\
+Examples:
+  pleach probe /srv
+  pleach probe --json /srv | jq 'select(.item == \"reflink\").value'
+
+Each answer is found by trying it with a file that has no name and is gone at once. What could not
+be tried, on a read-only mount or in a directory of others, shows \"?\" and gives exit status 3.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:

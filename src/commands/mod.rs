@@ -4,6 +4,7 @@ mod completions;
 mod fiemap;
 mod list;
 mod owners;
+mod probe;
 mod restore;
 mod snapshot;
 mod views;
@@ -22,6 +23,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
         Command::Fiemap(args) => fiemap::run(args, &output),
+        Command::Probe(args) => probe::run(args, &output),
         Command::Completions(args) => completions::run(args, &output),
     };
     conclude(result, &output)

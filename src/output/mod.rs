@@ -8,6 +8,7 @@ pub(crate) mod list;
 pub(crate) mod map;
 mod margin;
 pub(crate) mod owners;
+pub(crate) mod probe;
 pub(crate) mod progress;
 pub(crate) mod restore;
 pub(crate) mod sharing;

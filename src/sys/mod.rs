@@ -10,4 +10,5 @@ pub mod fiemap;
 pub mod getfsmap;
 mod handle;
 pub mod reflink;
+pub mod uring;
 pub mod xfs;

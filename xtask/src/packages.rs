@@ -22,7 +22,9 @@ pub(crate) const MOUNTING: Tools = &[
 pub(crate) const TESTING: Tools = &[
     ("xfs_io", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
+    ("xfs_info", "xfsprogs"),
     ("filefrag", "e2fsprogs"),
+    ("chattr", "e2fsprogs"),
     ("findmnt", "util-linux"),
     ("getfattr", "attr"),
     ("setfattr", "attr"),

@@ -1,0 +1,152 @@
+//! What a filesystem can do, found by trying, and what each answer means to a person.
+//!
+//! A question is a small function of a [`Place`]; the list of them is [`QUESTIONS`]. What there is to be tried is tried in
+//! files without a name (see `place`), so nothing stays behind. What may not be tried is said to be open, not guessed.
+
+mod content;
+mod kind;
+mod machine;
+mod metadata;
+mod mounted;
+mod place;
+mod sharing;
+mod subvolume;
+
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::text;
+use place::Place;
+use rustix::io::Errno;
+use std::path::Path;
+
+/// The answer to a question, in a form for scripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Yes or no.
+    Flag(bool),
+    /// A count.
+    Number(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// Words.
+    Text(String),
+    /// It could not be tried.
+    Open,
+}
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The question, as one word.
+    pub name: &'static str,
+    /// The answer.
+    pub value: Value,
+    /// What it means for the user.
+    pub means: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The answers, in the order of the questions; without those that make no sense on this filesystem.
+    pub items: Vec<Item>,
+    /// How many stayed open.
+    pub open: u64,
+}
+
+/// An answer, and what it means.
+struct Answer {
+    value: Value,
+    means: String,
+}
+
+impl Answer {
+    fn new(value: Value, means: impl Into<String>) -> Self {
+        Answer { value, means: means.into() }
+    }
+
+    /// One of two meanings.
+    fn flag(yes: bool, means_yes: &str, means_no: &str) -> Self {
+        Answer::new(Value::Flag(yes), if yes { means_yes } else { means_no })
+    }
+
+    fn text(text: &str, means: &str) -> Self {
+        Answer::new(Value::Text(text.to_string()), means)
+    }
+}
+
+/// `None` where the question makes no sense; an error where the answer stays open.
+type Reply = std::result::Result<Option<Answer>, Errno>;
+
+type Question = fn(&Place) -> Reply;
+
+const QUESTIONS: [(&str, Question); 34] = [
+    ("filesystem", kind::filesystem),
+    ("mount_point", mounted::mount_point),
+    ("read_only", mounted::read_only),
+    ("user", machine::user),
+    ("block_size", kind::block_size),
+    ("space_free", kind::space_free),
+    ("inodes_free", kind::inodes_free),
+    ("quota", mounted::quota),
+    ("reflink", sharing::reflink),
+    ("dedupe", sharing::dedupe),
+    ("fiemap", sharing::fiemap),
+    ("reverse_map", sharing::reverse_map),
+    ("copy_file_range", sharing::copy_file_range),
+    ("copy_keeps_holes", sharing::copy_keeps_holes),
+    ("holes", content::holes),
+    ("punch_hole", content::punch_hole),
+    ("unwritten", content::unwritten),
+    ("unnamed_files", content::unnamed_files),
+    ("direct_io", content::direct_io),
+    ("io_uring", machine::io_uring),
+    ("copy_on_write", mounted::copy_on_write),
+    ("checksums", mounted::checksums),
+    ("compression", mounted::compression),
+    ("access_times", mounted::access_times),
+    ("discard", mounted::discard),
+    ("nanosecond_times", metadata::nanosecond_times),
+    ("user_xattrs", metadata::user_xattrs),
+    ("trusted_xattrs", metadata::trusted_xattrs),
+    ("acls", metadata::acls),
+    ("name_length", kind::name_length),
+    ("subvolume", subvolume::subvolume),
+    ("subvolume_read_only", subvolume::read_only),
+    ("snapshots", subvolume::snapshots),
+    ("snapshot_deletion", subvolume::deletion),
+];
+
+/// Asks all questions about the filesystem that `path` lies on: a directory, or the one that a file lies in.
+///
+/// The monitor is told once why questions stay open.
+///
+/// # Errors
+/// If there is no such path, or the monitor asks to stop.
+pub fn probe(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
+    let place = Place::open(path)?;
+    let mut stats = Stats::default();
+    for (name, question) in QUESTIONS {
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        match question(&place) {
+            Ok(Some(Answer { value, means })) => stats.items.push(Item { name, value, means }),
+            Ok(None) => {}
+            Err(errno) => {
+                stats.open += 1;
+                let means = format!("could not be tried: {}", text::cause(&errno.into()));
+                stats.items.push(Item { name, value: Value::Open, means });
+            }
+        }
+    }
+    if let Some(errno) = place.unwritable() {
+        let hint = match errno {
+            Errno::ROFS => "it is read-only: what needs a test file stays open",
+            Errno::ACCESS | Errno::PERM => "name a directory that you may write to; what needs a test file stays open",
+            _ => "what needs a test file stays open",
+        };
+        monitor.problem(&Error::io("make a test file in", place.path(), errno).hint(hint));
+    }
+    Ok(stats)
+}

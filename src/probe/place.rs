@@ -1,0 +1,136 @@
+//! The directory that is looked at, and files to try things on: without a name, or removed before they are used.
+
+use crate::error::{Error, Result};
+use crate::filesystem::{self, Kind};
+use crate::mounts::{self, Mount};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfs};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What is written to try something: more than lies inline on Btrfs, and a whole number of blocks everywhere.
+pub(super) const LENGTH: u64 = 64 << 10;
+
+/// A directory on the filesystem in question.
+pub(super) struct Place {
+    fd: OwnedFd,
+    path: PathBuf,
+    pub(super) kind: Kind,
+    pub(super) space: StatVfs,
+    /// `None` where the system does not tell.
+    pub(super) mount: Option<Mount>,
+    unwritable: Cell<Option<Errno>>,
+}
+
+impl Place {
+    /// Opens the directory, or the one that a file lies in.
+    pub(super) fn open(path: &Path) -> Result<Place> {
+        let open = |path: &Path, flags: OFlags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+        let failed = |errno: Errno| Error::io("open", path, errno);
+        let directory = match open(path, OFlags::PATH | OFlags::DIRECTORY) {
+            Ok(_) => path.to_path_buf(),
+            Err(Errno::NOTDIR) => {
+                // Without opening the file itself, which may be a pipe; a path through a file is no path.
+                open(path, OFlags::PATH).map_err(failed)?;
+                directory_of(path).map_err(|error| Error::io("find the directory of", path, error))?
+            }
+            Err(errno) => return Err(failed(errno)),
+        };
+        let failed = |errno: Errno| Error::io("look at the filesystem of", &directory, errno);
+        let fd = open(&directory, OFlags::RDONLY | OFlags::DIRECTORY)
+            .or_else(|_| open(&directory, OFlags::PATH | OFlags::DIRECTORY))
+            .map_err(failed)?;
+        let kind = Kind::from_magic(rustix::fs::fstatfs(&fd).map_err(failed)?.f_type as u64);
+        let space = rustix::fs::fstatvfs(&fd).map_err(failed)?;
+        let mount = mounts::of(&fd).ok().and_then(|mounts| mounts.into_iter().next());
+        Ok(Place { fd, path: directory, kind, space, mount, unwritable: Cell::new(None) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why no test file could be made, if one was wanted.
+    pub(super) fn unwritable(&self) -> Option<Errno> {
+        self.unwritable.get()
+    }
+
+    /// A new, empty file that has no name and is gone when it is closed.
+    pub(super) fn file(&self) -> rustix::io::Result<OwnedFd> {
+        let made = match filesystem::unnamed(&self.fd) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => self.removed_file(),
+            made => made,
+        };
+        made.inspect_err(|errno| self.unwritable.set(Some(*errno)))
+    }
+
+    /// A file with content: [`LENGTH`] bytes of it.
+    pub(super) fn filled(&self) -> rustix::io::Result<OwnedFd> {
+        let file = self.file()?;
+        fill(&file, 0).inspect_err(|errno| self.unwritable.set(Some(*errno)))?;
+        Ok(file)
+    }
+
+    /// Where no file can be made without a name: one whose name is gone before anything is done with it.
+    fn removed_file(&self) -> rustix::io::Result<OwnedFd> {
+        let name = format!(".pleach-probe-{}", rustix::process::getpid().as_raw_nonzero());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.fd, &*name, flags, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::unlinkat(&self.fd, &*name, AtFlags::empty())?;
+        Ok(file)
+    }
+}
+
+impl AsFd for Place {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The directory in which a file lies, also one that a link leads to.
+fn directory_of(path: &Path) -> std::io::Result<PathBuf> {
+    let path = if path.is_symlink() { path.canonicalize()? } else { path.to_path_buf() };
+    Ok(match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    })
+}
+
+/// Writes [`LENGTH`] bytes at `offset`, which neither compress nor repeat.
+pub(super) fn fill(file: &OwnedFd, offset: u64) -> rustix::io::Result<()> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut content = Vec::with_capacity(LENGTH as usize);
+    while content.len() < LENGTH as usize {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        content.extend_from_slice(&state.to_le_bytes());
+    }
+    let mut written = 0;
+    while written < content.len() {
+        written += rustix::io::pwrite(file, &content[written..], offset + written as u64)?;
+    }
+    Ok(())
+}
+
+/// The same file once more, open for reading only.
+pub(super) fn read_only(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(&*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_files_need_names_they_lose_them_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::open(dir.path()).unwrap();
+        let files = [place.removed_file().unwrap(), place.removed_file().unwrap()];
+        files.iter().for_each(|file| fill(file, 0).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(rustix::fs::fstat(&files[0]).unwrap().st_nlink, 0);
+    }
+}
