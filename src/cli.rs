@@ -1,6 +1,9 @@
 //! The command line: its words, its help, and what stands for a `REPO` that is left out. Nothing here does any work.
 
+mod du;
 mod help;
+
+pub(crate) use du::Du;
 
 use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
@@ -74,6 +77,9 @@ pub(crate) enum Command {
     /// Show what a filesystem can do, and what that means
     #[command(after_help = help::PROBE_EXAMPLES, after_long_help = help::long(help::PROBE_EXAMPLES))]
     Probe(Probe),
+    /// Show what paths take on the disk, what they share, and what deleting them would free
+    #[command(after_help = help::DU_EXAMPLES, after_long_help = help::long(help::DU_EXAMPLES))]
+    Du(Du),
     /// Print the completions of a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
@@ -237,7 +243,7 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
                 .assert_one_use_of_stdout(cli.globals.json)
                 .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
         }
-        Command::List(_) | Command::Probe(_) | Command::Completions(_) => {}
+        Command::List(_) | Command::Probe(_) | Command::Du(_) | Command::Completions(_) => {}
     }
     Ok(cli)
 }

@@ -21,4 +21,5 @@ pub mod snapshot;
 pub mod status;
 pub mod sys;
 pub mod text;
+pub mod usage;
 pub mod walk;

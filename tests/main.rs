@@ -3,6 +3,7 @@
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
 mod cli;
+mod du;
 mod elsewhere;
 mod fiemap;
 mod fiemap_pictures;

@@ -21,6 +21,7 @@ Examples:
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
   pleach probe /backup                      what the filesystem there can do
+  pleach du /backup/2026-11-*               what they share, and what deleting them would free
   pleach completions bash > /etc/bash_completion.d/pleach
 
 'pleach COMMAND --help' has the examples of each command.";
@@ -68,6 +69,21 @@ Examples:
 
 Each answer is found by trying it with a file that has no name and is gone at once. What could not
 be tried, on a read-only mount or in a directory of others, shows \"?\" and gives exit status 3.";
+
+pub(super) const DU_EXAMPLES: &str = "\
+Examples:
+  pleach du /backup/2026-11-*            each snapshot, and what deleting all of these would free
+  pleach du --json /srv | jq 'select(.type == \"summary\").set_freed_bytes'
+
+  apparent   what readers of the files see
+  on disk    what lies there for them, as often as files refer to it
+  exclusive  what of that nothing else refers to
+  shared     what is referred to several times, each block once
+Files with several names count once. As root on Btrfs the figures come from its trees: compressed
+files have their real lengths, and 'on disk', 'exclusive' and 'shared' are the Total, Exclusive
+and Set shared of 'btrfs filesystem du -s'. What is freed is data there; its trees shrink too. On
+XFS it is what df gives back. Where a figure is a bound, it says so: not root, for example, hears
+from neither filesystem who else holds a block.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:

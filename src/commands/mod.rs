@@ -1,6 +1,7 @@
 //! The commands, one a file: arguments to options, the engine, its result to the output.
 
 mod completions;
+mod du;
 mod fiemap;
 mod list;
 mod owners;
@@ -24,6 +25,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
         Command::Fiemap(args) => fiemap::run(args, &output),
         Command::Probe(args) => probe::run(args, &output),
+        Command::Du(args) => du::run(args, &cli.globals, &output),
         Command::Completions(args) => completions::run(args, &output),
     };
     conclude(result, &output)

@@ -9,6 +9,7 @@ pub mod btrfs;
 pub mod fiemap;
 pub mod getfsmap;
 mod handle;
+pub mod inumbers;
 pub mod reflink;
 pub mod uring;
 pub mod xfs;

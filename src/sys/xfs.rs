@@ -59,6 +59,8 @@ const _: () = assert!(size_of::<RawGeometry>() == 256);
 pub struct Geometry {
     /// Bytes of a block.
     pub block_size: u32,
+    /// Bytes of an inode.
+    pub inode_size: u32,
     /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
     pub reverse_map: bool,
     /// Files can share extents (`mkfs.xfs -m reflink=1`).
@@ -79,6 +81,7 @@ pub fn geometry(fd: impl AsFd) -> Result<Geometry> {
     let raw = unsafe { ioctl::ioctl(fd, request) }?;
     Ok(Geometry {
         block_size: raw.blocksize,
+        inode_size: raw.inodesize,
         reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,
         reflink: raw.flags & XFS_FSOP_GEOM_FLAGS_REFLINK != 0,
         realtime: raw.rtblocks != 0,

@@ -85,7 +85,7 @@ impl Node {
         let mut missing = None;
         for name in self.children.keys() {
             match Status::at(fd, name) {
-                Ok(status) => names.push(name, status.file_type() == FileType::Directory),
+                Ok(status) => names.push(name, status.ino, status.file_type() == FileType::Directory),
                 Err(error) => missing = Some(error.into()),
             }
         }

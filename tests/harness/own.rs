@@ -5,8 +5,10 @@ use super::{Kind, skip};
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// A fresh filesystem in an image, unmounted and removed when the test ends, however it ends.
 pub(crate) struct Own {
@@ -86,7 +88,16 @@ impl Own {
 
     fn unmount(&mut self) {
         if self.mounted {
-            run(Command::new("umount").arg(&self.path));
+            // A test beside this one may just be starting a program, which has all descriptors open until it is started.
+            let busy = (0..300).take_while(|_| {
+                let done = Command::new("umount").arg(&self.path).stderr(Stdio::null()).status();
+                let is_busy = !done.is_ok_and(|status| status.success());
+                if is_busy {
+                    thread::sleep(Duration::from_millis(100));
+                }
+                is_busy
+            });
+            assert!(busy.count() < 300, "{} can be unmounted", self.path.display());
             self.mounted = false;
         }
     }

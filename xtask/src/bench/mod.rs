@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `fiemap`; `floor` is what they are held
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `du`, `fiemap`; `floor` is what they are held
 //! against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
 mod calls;
 mod dedupe;
+mod du;
 mod fiemap;
 mod floor;
 mod measure;
@@ -41,6 +42,8 @@ enum Bench {
     Dedupe(dedupe::Options),
     /// The extents of a file that has a million of them, against filefrag and xfs_io
     Fiemap(fiemap::Options),
+    /// What a repository takes and shares, against btrfs filesystem du and du
+    Du(du::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
     #[command(hide = true)]
     Floor {
@@ -85,6 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Snapshot(common) => common,
         Bench::Dedupe(options) => return dedupe::run(options),
         Bench::Fiemap(options) => return fiemap::run(options),
+        Bench::Du(options) => return du::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);

@@ -1,0 +1,14 @@
+//! The arguments of `pleach du`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct Du {
+    /// Files or directories; symbolic links are followed only if named here, mount points are crossed
+    #[arg(value_name = "PATH", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Do not have the filesystems written to disk first; what is not yet there counts as nothing
+    #[arg(long)]
+    pub(crate) no_sync: bool,
+}

@@ -1,0 +1,13 @@
+//! `pleach du PATH...`.
+
+use crate::cli::{self, Globals};
+use crate::output::{Output, du, progress};
+use pleach::error::{ExitStatus, Result};
+use pleach::usage::{Options, measure};
+
+pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options { sync: !args.no_sync, threads: globals.threads };
+    let stats = progress::watch(output, |monitor| measure(&args.paths, &options, monitor))?;
+    du::show(output, &stats);
+    Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { super::status(stats.errors) })
+}

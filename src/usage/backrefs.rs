@@ -1,0 +1,353 @@
+//! Who else refers to the extents of a set, from Btrfs's extent tree: which extents are shared, and which go when the
+//! set goes.
+//!
+//! An extent's item counts the references to it from leaves of trees. A leaf that snapshots of a subvolume have in
+//! common is one such reference, and stands for one in each snapshot. Whether an old leaf is in common the item does
+//! not tell: then, and only then, the kernel is asked for all that refer to the extent (`LOGICAL_INO`). A leaf is known
+//! to be of one tree alone where the extent is younger than the last snapshot of that tree.
+//!
+//! An extent is given back whole, when nothing refers to any part of it any more: a file that holds the last reference
+//! to a part of an extent frees all of it.
+//!
+//! Sources: `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/backref.c`.
+
+use super::device::Volume;
+use super::part::{Part, Totals};
+use super::references::{Reference, sum, union};
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
+use crate::sys::btrfs::logical::{self, Offsets};
+use crate::sys::btrfs::tree::{self, EXTENT_TREE, Item, Key, ROOT_TREE, Step};
+use rayon::prelude::*;
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+
+const ROOT_ITEM: u8 = 132;
+const EXTENT_ITEM: u8 = 168;
+const EXTENT_OWNER_REF: u8 = 172;
+const EXTENT_DATA_REF: u8 = 178;
+const SHARED_DATA_REF: u8 = 184;
+
+/// `btrfs_root_item.last_snapshot`.
+const LAST_SNAPSHOT: usize = 200;
+/// Behind `struct btrfs_extent_item`: refs, generation, flags.
+const INLINE_REFS: usize = 24;
+
+/// Extents between two reports of progress.
+const REPORT: u64 = 4096;
+/// The fewest ranges for which a thread is worth its while.
+const FEWEST: usize = 2048;
+
+/// What is given back of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Freed {
+    /// Whole extents that only the set refers to.
+    pub(super) bytes: u64,
+    /// Bytes of which it could not be found out.
+    pub(super) undecided: u64,
+}
+
+/// Completes the sums of the paths and of the set, whose files lie in the subvolumes `trees`, and finds what the set
+/// frees. Runs on the threads of the pool that it is called in.
+pub(super) fn judge(
+    volume: &Volume,
+    trees: &HashSet<u64>,
+    paths: &mut [Part],
+    set: &mut Part,
+    monitor: &dyn Monitor,
+) -> Result<Freed> {
+    let last_snapshots = last_snapshots(volume).map_err(|errno| unreadable(volume, errno))?;
+    let judge = Judge { volume, trees, last_snapshots, monitor };
+    let all = set.references(volume.number).sorted();
+    let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume.number).sorted()).collect();
+    let share = (all.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
+    let results = cut(all, share)
+        .into_par_iter()
+        .map(|all| {
+            let of_paths = of_paths.iter().map(|path| within(path, all)).collect();
+            Court::new(&judge, all, of_paths).sit()
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut freed = Freed::default();
+    for (one, totals) in results {
+        freed.bytes += one.bytes;
+        freed.undecided += one.undecided;
+        let parts = paths.iter_mut().map(|part| &mut part.totals).chain([&mut set.totals]);
+        parts.zip(totals).for_each(|(sum, totals)| sum.add(&totals));
+    }
+    Ok(freed)
+}
+
+fn unreadable(volume: &Volume, errno: Errno) -> Error {
+    Error::io("read the trees of the filesystem of", &volume.path, errno)
+}
+
+/// Sorted references in parts of about `share`, none of which cuts an extent's in two.
+fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
+    let mut parts = Vec::new();
+    while let Some(last) = sorted.get(share) {
+        let end = sorted.partition_point(|reference| reference.extent <= last.extent);
+        let (part, rest) = sorted.split_at(end);
+        parts.push(part);
+        sorted = rest;
+    }
+    parts.extend((!sorted.is_empty()).then_some(sorted));
+    parts
+}
+
+/// Those of a path's references that concern the extents of a part of all.
+fn within<'a>(path: &'a [Reference], all: &[Reference]) -> Groups<'a> {
+    let (Some(first), Some(last)) = (all.first(), all.last()) else { return Groups::new(&[]) };
+    let start = path.partition_point(|reference| reference.extent < first.extent);
+    let end = path.partition_point(|reference| reference.extent <= last.extent);
+    Groups::new(&path[start..end])
+}
+
+/// One thread's way through a part of the extent tree.
+struct Court<'a> {
+    judge: &'a Judge<'a>,
+    all: Groups<'a>,
+    paths: Vec<Groups<'a>>,
+    /// Of the paths and, last, of the set.
+    totals: Vec<Totals>,
+    freed: Freed,
+    /// The extent whose references are being read.
+    extent: Option<Extent>,
+    judged: u64,
+}
+
+impl<'a> Court<'a> {
+    fn new(judge: &'a Judge<'a>, all: &'a [Reference], paths: Vec<Groups<'a>>) -> Self {
+        let totals = vec![Totals::default(); paths.len() + 1];
+        Court { judge, all: Groups::new(all), paths, totals, freed: Freed::default(), extent: None, judged: 0 }
+    }
+
+    fn sit(mut self) -> Result<(Freed, Vec<Totals>)> {
+        let Some((first, last)) = self.all.bounds() else { return Ok((self.freed, self.totals)) };
+        let Judge { volume, monitor, .. } = *self.judge;
+        let (from, to) = (Key::new(first, EXTENT_ITEM, 0), Key::last_of(last));
+        tree::search(&volume.fd, EXTENT_TREE, from, to, |item| self.item(&item))
+            .map_err(|errno| unreadable(volume, errno))?;
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        // What the tree does not have: written since, or gone.
+        while self.all.first().is_some() {
+            self.conclude();
+        }
+        Ok((self.freed, self.totals))
+    }
+
+    fn item(&mut self, item: &Item<'_>) -> Step {
+        let at = item.key.objectid;
+        while self.all.first().is_some_and(|wanted| wanted < at) {
+            self.conclude();
+        }
+        let seek = |wanted: Option<u64>| match wanted {
+            Some(wanted) => Step::Seek(Key::new(wanted, EXTENT_ITEM, 0)),
+            None => Step::Stop,
+        };
+        let wanted = self.all.first();
+        if wanted != Some(at) {
+            return seek(wanted);
+        }
+        match (&mut self.extent, item.key.kind) {
+            (None, EXTENT_ITEM) => self.extent = self.judge.begin(item),
+            // More references than an item has room for follow it, each as an item of its own.
+            (Some(extent), kind @ (EXTENT_DATA_REF | SHARED_DATA_REF)) => {
+                self.judge.refer(extent, kind, item, 0);
+            }
+            _ => {}
+        }
+        if self.extent.as_ref().is_some_and(Extent::is_complete) {
+            self.conclude();
+            if self.judge.monitor.is_cancelled() {
+                return Step::Stop;
+            }
+            return seek(self.all.first());
+        }
+        Step::Next
+    }
+
+    /// All that there is of the next extent has been read.
+    fn conclude(&mut self) {
+        let group = self.all.next();
+        let verdict = self.judge.judge(self.extent.take().as_ref(), group);
+        let of_paths = self.paths.iter_mut().map(|path| group.first().map_or(&[][..], |first| path.take(first.extent)));
+        for (group, totals) in of_paths.chain([group]).zip(&mut self.totals) {
+            match verdict.is_shared {
+                true => totals.shared_bytes += union(group),
+                false => totals.exclusive_bytes += sum(group),
+            }
+        }
+        self.freed.bytes += verdict.freed;
+        self.freed.undecided += verdict.undecided;
+        self.judged += 1;
+        if self.judged.is_multiple_of(REPORT) {
+            self.judge.monitor.advance(Amount::default());
+        }
+    }
+}
+
+/// The generation of the last snapshot of each tree that files lie in: its leaves that are younger are its own alone.
+fn last_snapshots(volume: &Volume) -> rustix::io::Result<HashMap<u64, u64>> {
+    let mut last = HashMap::new();
+    tree::search(&volume.fd, ROOT_TREE, Key::first_of(logical::TOP_LEVEL), Key::MAX, |item| {
+        if item.key.kind == ROOT_ITEM {
+            let generation = last.entry(item.key.objectid).or_insert(0);
+            *generation = item.u64(LAST_SNAPSHOT).unwrap_or(u64::MAX).max(*generation);
+        }
+        Step::Next
+    })?;
+    Ok(last)
+}
+
+/// Sorted references, an extent at a time.
+struct Groups<'a> {
+    rest: &'a [Reference],
+}
+
+impl<'a> Groups<'a> {
+    fn new(sorted: &'a [Reference]) -> Self {
+        Groups { rest: sorted }
+    }
+
+    fn bounds(&self) -> Option<(u64, u64)> {
+        Some((self.rest.first()?.extent, self.rest.last()?.extent))
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.rest.first().map(|reference| reference.extent)
+    }
+
+    fn next(&mut self) -> &'a [Reference] {
+        let first = self.first();
+        let length = self.rest.iter().take_while(|reference| Some(reference.extent) == first).count();
+        let (group, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        group
+    }
+
+    /// The references to this extent; extents are asked for in their order.
+    fn take(&mut self, extent: u64) -> &'a [Reference] {
+        if self.first() == Some(extent) { self.next() } else { &[] }
+    }
+}
+
+/// An extent of the extent tree, while references to it are read.
+#[derive(Debug)]
+struct Extent {
+    start: u64,
+    length: u64,
+    generation: u64,
+    /// How many references it has in all.
+    total: u64,
+    /// How many of them have been read.
+    read: u64,
+    /// How many entries they stood in: one for each file, or each leaf, that refers to it.
+    entries: u64,
+    /// A reference is held by a tree outside the set.
+    is_outside: bool,
+    /// The leaves that refer to it may be in several trees.
+    may_be_common: bool,
+}
+
+impl Extent {
+    fn is_complete(&self) -> bool {
+        self.read >= self.total
+    }
+}
+
+/// What is known of an extent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    is_shared: bool,
+    freed: u64,
+    undecided: u64,
+}
+
+struct Judge<'a> {
+    volume: &'a Volume,
+    trees: &'a HashSet<u64>,
+    last_snapshots: HashMap<u64, u64>,
+    monitor: &'a dyn Monitor,
+}
+
+impl Judge<'_> {
+    /// An extent and the references that stand in its own item.
+    fn begin(&self, item: &Item<'_>) -> Option<Extent> {
+        let mut extent = Extent {
+            start: item.key.objectid,
+            length: item.key.offset,
+            generation: item.u64(8)?,
+            total: item.u64(0)?,
+            read: 0,
+            entries: 0,
+            is_outside: false,
+            may_be_common: false,
+        };
+        let mut at = INLINE_REFS;
+        while let Some(kind) = item.u8(at) {
+            at += match kind {
+                // The reference to a leaf has that before its count; the one to a file has its own structure there.
+                EXTENT_DATA_REF => self.refer(&mut extent, kind, item, at + 1).map_or(usize::MAX / 2, |()| 29),
+                SHARED_DATA_REF => self.refer(&mut extent, kind, item, at + 9).map_or(usize::MAX / 2, |()| 13),
+                EXTENT_OWNER_REF => 9,
+                // Of a kind that is not known: who else refers to it will be asked.
+                _ => {
+                    extent.may_be_common = true;
+                    break;
+                }
+            };
+        }
+        Some(extent)
+    }
+
+    /// One entry of references: from a file of a tree, or from a leaf.
+    fn refer(&self, extent: &mut Extent, kind: u8, item: &Item<'_>, at: usize) -> Option<()> {
+        let count = if kind == EXTENT_DATA_REF {
+            let tree = item.u64(at)?;
+            extent.is_outside |= !self.trees.contains(&tree);
+            let is_young = self.last_snapshots.get(&tree).is_some_and(|last| extent.generation > *last);
+            extent.may_be_common |= !is_young;
+            item.u32(at + 24)?
+        } else {
+            extent.may_be_common = true;
+            item.u32(at)?
+        };
+        extent.entries += 1;
+        extent.read += u64::from(count);
+        Some(())
+    }
+
+    fn judge(&self, extent: Option<&Extent>, group: &[Reference]) -> Verdict {
+        let sums =
+            |field: fn(&Reference) -> u32| group.iter().map(|reference| u64::from(field(reference))).sum::<u64>();
+        let (count, leaving) = (sums(|reference| reference.count), sums(|reference| reference.leaving));
+        let Some(extent) = extent else {
+            return Verdict { undecided: union(group), ..Verdict::default() };
+        };
+        let is_held = extent.is_outside || leaving < count || extent.total > leaving;
+        if !extent.may_be_common && extent.is_complete() {
+            let freed = if is_held { 0 } else { extent.length };
+            return Verdict { is_shared: extent.entries > 1, freed, undecided: 0 };
+        }
+        // One entry of a tree outside, and a reference in the set: that is a leaf in common.
+        let is_surely_shared = extent.entries > 1 || extent.is_outside;
+        if is_surely_shared && is_held {
+            return Verdict { is_shared: true, ..Verdict::default() };
+        }
+        match logical::logical_to_inodes(&self.volume.fd, extent.start, Offsets::Ignored) {
+            Ok(references) => {
+                let total = references.found.len() as u64 + references.missed;
+                let trees: HashSet<_> = references.found.iter().map(|reference| reference.root).collect();
+                let freed = if is_held || total > leaving { 0 } else { extent.length };
+                Verdict { is_shared: is_surely_shared || trees.len() > 1, freed, undecided: 0 }
+            }
+            Err(_) => {
+                let undecided = if is_held { 0 } else { extent.length };
+                Verdict { is_shared: is_surely_shared, freed: 0, undecided }
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The walk: which inodes the paths hold, and what those on filesystems without readable trees take.
+//!
+//! Where Btrfs's trees are read (`trees`) only names are listed here and no file is looked at: its directories say the
+//! inodes' numbers. Elsewhere each file is asked for its status and its extents.
+
+use super::device::{Device, Devices, Method, Volume};
+use super::mapped::{self, Mapped};
+use super::part::Part;
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
+use crate::status::Status;
+use crate::walk::{Directory, Name, Visitor, absolute};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The visitor of the walk.
+pub(super) struct Census<'a> {
+    pub(super) devices: &'a Devices,
+    pub(super) monitor: &'a dyn Monitor,
+    pub(super) errors: AtomicU64,
+}
+
+/// What is kept for a directory.
+pub(super) struct Place {
+    /// Not known on the way to a source: a filesystem of which nothing is wanted is not looked at.
+    device: Option<Arc<Device>>,
+    /// Its entries count for the set.
+    is_new: bool,
+}
+
+/// What was found in one place of one device.
+pub(super) struct Found {
+    device: Arc<Device>,
+    is_new: bool,
+    content: Content,
+}
+
+enum Content {
+    /// Inodes, about which the filesystem's trees will be asked.
+    Listed(Vec<u64>),
+    /// Inodes that were looked at.
+    Mapped(Vec<Mapped>),
+}
+
+impl Census<'_> {
+    fn problem(&self, error: &Error) {
+        self.monitor.problem(error);
+        self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A file could not be mapped. Where that is so on all of its filesystem, it is told once.
+    fn unmapped(&self, volume: &Volume, path: PathBuf, errno: Errno) {
+        if let Some(error) = mapped::problem(volume, path, errno) {
+            self.problem(&error);
+        }
+    }
+
+    /// The device of a directory; `None` where it cannot be told, which has been said.
+    fn device<P>(&self, directory: &Directory<P>) -> Option<Arc<Device>> {
+        let device = self.devices.of(directory.status.dev, &directory.fd, &absolute(&directory.path));
+        device.map_err(|error| self.problem(&error)).ok()
+    }
+
+    /// Looks at one entry of a directory on `device`. `None` where it is gone or out of reach, which has been told.
+    fn look(
+        &self,
+        directory: &Directory<Place>,
+        device: &Arc<Device>,
+        name: Name<'_>,
+    ) -> Option<(Arc<Device>, Mapped)> {
+        let path = || absolute(&directory.join(name.bytes));
+        let failed = |action: &str, errno: Errno| self.problem(&Error::io(action, path(), errno));
+        let status = Status::at(&directory.fd, name.bytes).map_err(|errno| failed("look at", errno)).ok()?;
+        let is_here = status.dev == directory.status.dev;
+        if status.file_type() != FileType::RegularFile || (is_here && !self.is_to_map(device, &status, path)) {
+            return Some((Arc::clone(device), Mapped::plain(&device.volume, &status)));
+        }
+        let fd = match mapped::open(&directory.fd, name.bytes, &status) {
+            Ok(fd) => fd,
+            Err(errno) => {
+                failed("open", errno);
+                return Some((Arc::clone(device), Mapped::unknown(&device.volume, &status)));
+            }
+        };
+        // A single file can be mounted too.
+        let device = if is_here {
+            Arc::clone(device)
+        } else {
+            match self.devices.of(status.dev, &fd, &path()) {
+                Ok(device) => device,
+                Err(error) => {
+                    self.problem(&error);
+                    return None;
+                }
+            }
+        };
+        if !is_here && !self.is_to_map(&device, &status, path) {
+            let mapped = Mapped::plain(&device.volume, &status);
+            return Some((device, mapped));
+        }
+        match mapped::map(&device.volume, fd, &status) {
+            Ok(mapped) => Some((device, mapped)),
+            Err(errno) => {
+                self.unmapped(&device.volume, path(), errno);
+                let mapped = Mapped::unknown(&device.volume, &status);
+                Some((device, mapped))
+            }
+        }
+    }
+
+    /// Whether the file has extents to ask for by its descriptor. Where there can be no answer that is told, once.
+    fn is_to_map(&self, device: &Device, status: &Status, path: impl Fn() -> PathBuf) -> bool {
+        let volume = &device.volume;
+        if volume.lacks_maps() {
+            self.unmapped(volume, path(), Errno::OPNOTSUPP);
+            return false;
+        }
+        let is_open = volume.method == Method::Maps && !volume.is_refused.load(Ordering::Relaxed);
+        is_open && mapped::has_extents(volume, status)
+    }
+}
+
+impl Visitor for Census<'_> {
+    type Place = Place;
+    type Output = Vec<Found>;
+
+    fn enter(
+        &self,
+        directory: &Directory<()>,
+        _parent: Option<&Directory<Place>>,
+    ) -> Result<Option<(Place, Self::Output)>> {
+        if self.monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        if directory.scaffold {
+            return Ok(Some((Place { device: None, is_new: false }, Vec::new())));
+        }
+        let Some(device) = self.device(directory) else { return Ok(None) };
+        let is_new = device.is_new_directory(directory.status.ino);
+        let content = match device.volume.method {
+            Method::Trees => Content::Listed(vec![directory.status.ino]),
+            // A directory has one name, whatever its count of links says.
+            Method::Maps => {
+                let mapped = Mapped::plain(&device.volume, &directory.status);
+                Content::Mapped(vec![Mapped { links: 1, ..mapped }])
+            }
+        };
+        let found = Found { device: Arc::clone(&device), is_new, content };
+        Ok(Some((Place { device: Some(device), is_new }, vec![found])))
+    }
+
+    fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Self::Output> {
+        if self.monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let Place { device, is_new } = &directory.place;
+        let Some(device) = device.clone().or_else(|| self.device(directory)) else { return Ok(Vec::new()) };
+        let mut found: Vec<Found> = Vec::new();
+        let mut files = 0;
+        let mut listed = Vec::new();
+        for name in names {
+            files += 1;
+            // On the way to a source only that source is visited.
+            let is_new =
+                if directory.scaffold { device.is_new_name(directory.status.ino, name.bytes) } else { *is_new };
+            if device.volume.method == Method::Trees && !directory.scaffold {
+                listed.push(name.ino);
+                continue;
+            }
+            let Some((device, mapped)) = self.look(directory, &device, name) else { continue };
+            if device.volume.method == Method::Trees {
+                let content = Content::Listed(vec![mapped.inode]);
+                found.push(Found { device, is_new, content });
+                continue;
+            }
+            match found.last_mut() {
+                Some(Found { device: last, is_new: new, content: Content::Mapped(list) })
+                    if Arc::ptr_eq(last, &device) && *new == is_new =>
+                {
+                    list.push(mapped);
+                }
+                _ => found.push(Found { device, is_new, content: Content::Mapped(vec![mapped]) }),
+            }
+        }
+        if !listed.is_empty() {
+            listed.sort_unstable();
+            found.push(Found { device, is_new: *is_new, content: Content::Listed(listed) });
+        }
+        self.monitor.advance(Amount { files, bytes: 0 });
+        Ok(found)
+    }
+
+    fn leave(&self, _directory: &Directory<Place>) -> Result<()> {
+        Ok(())
+    }
+
+    fn incomplete(&self, error: Error) {
+        self.problem(&error);
+    }
+
+    fn unreadable(
+        &self,
+        _parent: Option<&Directory<Place>>,
+        _path: &[u8],
+        error: Error,
+    ) -> Result<Option<Self::Output>> {
+        self.problem(&error);
+        Ok(None)
+    }
+}
+
+/// A file with several names, of which some may lie outside the set.
+struct Linked {
+    device: Arc<Device>,
+    inode: u64,
+    links: u64,
+    own: u64,
+    encoded: u64,
+    shared: Vec<Range<u64>>,
+}
+
+/// What has been counted of the paths and of the set.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// The paths; none where there is only one, which is the set.
+    pub(super) paths: Vec<Part>,
+    pub(super) set: Part,
+    /// By volume: bytes that go when the set is deleted, as far as files were looked at.
+    pub(super) leaving: Vec<Leaving>,
+    linked: Vec<Linked>,
+}
+
+/// What goes of a volume, without its shared ranges.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Leaving {
+    /// Bytes that are the files' own alone.
+    pub(super) own: u64,
+    /// Those of them that may be less on the disk.
+    pub(super) encoded: u64,
+}
+
+impl Tally {
+    /// Counts what the walk found, for path number `path` and for the set.
+    pub(super) fn add(&mut self, path: Option<usize>, found: Found) {
+        let Found { device, is_new, content } = found;
+        match content {
+            Content::Listed(inodes) => {
+                for inode in inodes {
+                    if let Some(part) = path.and_then(|path| self.paths.get_mut(path)) {
+                        part.add(device.number, inode);
+                    }
+                    if is_new {
+                        self.set.add(device.number, inode);
+                    }
+                }
+            }
+            Content::Mapped(list) => list.into_iter().for_each(|mapped| self.add_mapped(path, &device, is_new, mapped)),
+        }
+    }
+
+    fn add_mapped(&mut self, path: Option<usize>, device: &Arc<Device>, is_new: bool, mapped: Mapped) {
+        let volume = device.volume.number;
+        if let Some(part) = path.and_then(|path| self.paths.get_mut(path))
+            && part.add(device.number, mapped.inode)
+        {
+            count(part, &mapped);
+            mapped.shared.iter().for_each(|range| part.references(volume).add_range(range.clone(), 1, 0));
+        }
+        if !is_new || !self.set.add(device.number, mapped.inode) {
+            return;
+        }
+        count(&mut self.set, &mapped);
+        let leaves = mapped.links <= 1;
+        let references = self.set.references(volume);
+        mapped.shared.iter().for_each(|range| references.add_range(range.clone(), 1, u32::from(leaves)));
+        if leaves {
+            self.leave(volume, mapped.own, mapped.encoded);
+        } else {
+            let Mapped { inode, links, own, encoded, shared, .. } = mapped;
+            self.linked.push(Linked { device: Arc::clone(device), inode, links, own, encoded, shared });
+        }
+    }
+
+    fn leave(&mut self, volume: usize, own: u64, encoded: u64) {
+        if self.leaving.len() <= volume {
+            self.leaving.resize(volume + 1, Leaving::default());
+        }
+        self.leaving[volume].own += own;
+        self.leaving[volume].encoded += encoded;
+    }
+
+    /// When all paths have been walked: which files with several names had all of them in the set. Returns those that
+    /// had not, by device and inode.
+    pub(super) fn settle(&mut self) -> Vec<(usize, u64)> {
+        let mut staying = Vec::new();
+        for linked in std::mem::take(&mut self.linked) {
+            let Linked { device, inode, links, own, encoded, shared } = linked;
+            let names = self.set.inodes.get(device.number).map_or(0, |inodes| inodes.names(inode));
+            if names < links {
+                staying.push((device.number, inode));
+                continue;
+            }
+            let volume = device.volume.number;
+            self.leave(volume, own, encoded);
+            shared.into_iter().for_each(|range| self.set.references(volume).add_range(range, 0, 1));
+        }
+        staying
+    }
+}
+
+fn count(part: &mut Part, mapped: &Mapped) {
+    let totals = &mut part.totals;
+    totals.files += u64::from(mapped.is_file);
+    totals.apparent_bytes += mapped.size;
+    totals.disk_bytes += mapped.disk;
+    totals.exclusive_bytes += mapped.own;
+    totals.references += mapped.extents;
+    totals.inline_bytes += mapped.inline;
+    totals.is_at_most |= mapped.is_encoded;
+}

@@ -1,0 +1,185 @@
+//! On which device a directory lies, of which filesystem, and how its extents can be learnt there.
+//!
+//! A device is what `st_dev` tells: on Btrfs each subvolume has its own, and inode numbers are unique only within it. A
+//! volume is the filesystem, within which extents are shared.
+
+use super::inodes::Inodes;
+use crate::error::{Error, Result};
+use crate::filesystem::{Filesystem, Id, Kind};
+use crate::sys::btrfs::{logical, tree};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How the extents of files are learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// From Btrfs's trees, in one sweep: real lengths, and who else refers to them. For root.
+    Trees,
+    /// File by file, by FIEMAP.
+    Maps,
+}
+
+/// A filesystem.
+#[derive(Debug)]
+pub(super) struct Volume {
+    /// Its place among the volumes of this run.
+    pub(super) number: usize,
+    pub(super) kind: Kind,
+    pub(super) id: Id,
+    pub(super) method: Method,
+    /// A directory of it, for calls that concern it as a whole.
+    pub(super) fd: OwnedFd,
+    /// Where that is, for messages.
+    pub(super) path: PathBuf,
+    /// It was told that it keeps no extent maps.
+    pub(super) is_refused: AtomicBool,
+}
+
+impl Volume {
+    /// Whether it is known to keep no extent maps, so that nothing need be opened to find out: what is in memory, in
+    /// the kernel, or on the network.
+    pub(super) fn lacks_maps(&self) -> bool {
+        const PROC: u64 = 0x9fa0;
+        const SYSFS: u64 = 0x6265_6572;
+        const DEBUGFS: u64 = 0x6462_6720;
+        const TRACEFS: u64 = 0x7472_6163;
+        const SECURITYFS: u64 = 0x7363_6673;
+        const CGROUP: u64 = 0x0027_e0eb;
+        const CGROUP2: u64 = 0x6367_7270;
+        const PSTORE: u64 = 0x6165_676c;
+        const EFIVARFS: u64 = 0xde5e_81e4;
+        const BPF: u64 = 0xcafe_4a11;
+        const RAMFS: u64 = 0x8584_58f6;
+        const HUGETLBFS: u64 = 0x9584_58f6;
+        const DEVPTS: u64 = 0x1cd1;
+        match self.kind {
+            Kind::Tmpfs | Kind::Nfs => true,
+            Kind::Other(magic) => matches!(
+                magic,
+                PROC | SYSFS
+                    | DEBUGFS
+                    | TRACEFS
+                    | SECURITYFS
+                    | CGROUP
+                    | CGROUP2
+                    | PSTORE
+                    | EFIVARFS
+                    | BPF
+                    | RAMFS
+                    | HUGETLBFS
+                    | DEVPTS
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What has one `st_dev`.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// Its place among the devices of this run.
+    pub(super) number: usize,
+    pub(super) volume: Arc<Volume>,
+    /// The number of the Btrfs subvolume, where its trees are read; else 0.
+    pub(super) tree: u64,
+    /// The directories whose entries count for the set.
+    directories: Mutex<Inodes>,
+    /// Single entries, by their directory and name, that count for the set.
+    names: Mutex<HashSet<(u64, Vec<u8>)>>,
+}
+
+impl Device {
+    /// Whether the directory is a new one for the set, and not reached a second time through another path or mount.
+    pub(super) fn is_new_directory(&self, inode: u64) -> bool {
+        lock(&self.directories).add(inode)
+    }
+
+    /// The same of a single entry of a directory that is not wanted whole.
+    pub(super) fn is_new_name(&self, directory: u64, name: &[u8]) -> bool {
+        !lock(&self.directories).contains(directory) && lock(&self.names).insert((directory, name.to_vec()))
+    }
+}
+
+/// The devices of a run.
+pub(super) struct Devices {
+    sync: bool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_dev: HashMap<u64, Arc<Device>>,
+    volumes: Vec<Arc<Volume>>,
+}
+
+impl Devices {
+    /// None yet. With `sync`, each filesystem is written out when it is met.
+    pub(super) fn new(sync: bool) -> Self {
+        Devices { sync, known: Mutex::default() }
+    }
+
+    /// The device `dev`, of which `fd` is an open directory or file.
+    pub(super) fn of(&self, dev: u64, fd: impl AsFd, path: &Path) -> Result<Arc<Device>> {
+        let mut known = lock(&self.known);
+        if let Some(device) = known.by_dev.get(&dev) {
+            return Ok(Arc::clone(device));
+        }
+        let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+        let id = Filesystem::identify(&fd).map_err(failed)?;
+        let volume = match known.volumes.iter().find(|volume| volume.id == id) {
+            Some(volume) => Arc::clone(volume),
+            None => {
+                let kind = Kind::from_magic(rustix::fs::fstatfs(&fd).map_err(failed)?.f_type as u64);
+                if self.sync {
+                    // What is in memory only has no place yet.
+                    match rustix::fs::syncfs(&fd) {
+                        // A read-only filesystem has nothing to write; a descriptor of a path only cannot be asked.
+                        Ok(()) | Err(Errno::ROFS | Errno::BADF) => {}
+                        Err(errno) => return Err(Error::io("sync the filesystem of", path, errno)),
+                    }
+                }
+                let method = if kind == Kind::Btrfs && can_read_trees(&fd) { Method::Trees } else { Method::Maps };
+                let volume = Arc::new(Volume {
+                    number: known.volumes.len(),
+                    kind,
+                    id,
+                    method,
+                    fd: fd.as_fd().try_clone_to_owned().map_err(|error| Error::io("keep open", path, error))?,
+                    path: path.to_path_buf(),
+                    is_refused: AtomicBool::new(false),
+                });
+                known.volumes.push(Arc::clone(&volume));
+                volume
+            }
+        };
+        let tree = match volume.method {
+            Method::Trees => logical::subvolume_of(&fd).map_err(failed)?,
+            Method::Maps => 0,
+        };
+        let (directories, names) = Default::default();
+        let device = Arc::new(Device { number: known.by_dev.len(), volume, tree, directories, names });
+        known.by_dev.insert(dev, Arc::clone(&device));
+        Ok(device)
+    }
+
+    /// All that were met: filesystems, and what lies on them, each in the order of their numbers.
+    pub(super) fn met(self) -> (Vec<Arc<Volume>>, Vec<Arc<Device>>) {
+        let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut devices: Vec<_> = known.by_dev.into_values().collect();
+        devices.sort_by_key(|device| device.number);
+        (known.volumes, devices)
+    }
+}
+
+/// Whether this process may read the filesystem's trees.
+fn can_read_trees(fd: impl AsFd) -> bool {
+    tree::search(fd, tree::EXTENT_TREE, tree::Key::default(), tree::Key::MAX, |_| tree::Step::Stop).is_ok()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,303 @@
+//! What paths take on the disk, what of it is theirs alone, and what deleting them would give back.
+//!
+//! The walk (`census`) finds the inodes, each once however many names it has. What they hold is read from Btrfs's trees
+//! (`trees`), or asked file by file (`mapped`), and kept as packed references to ranges of the disk (`references`).
+//! Whether something outside the set holds a range too, is for the filesystem to say: on Btrfs its extent tree counts
+//! the references (`backrefs`); on XFS a range that is shared and occurs once in the set is held outside, and for one
+//! that occurs more often all other files are asked (`xfs`). Where neither can be done the result says that it is a
+//! bound.
+//!
+//! Deleting is what is measured, not done. Nothing here writes.
+
+mod backrefs;
+mod census;
+mod device;
+mod inodes;
+mod mapped;
+mod part;
+mod references;
+mod trees;
+mod xfs;
+
+pub use part::Totals;
+
+use crate::error::{Error, Result};
+use crate::filesystem::Kind;
+use crate::monitor::{Amount, Monitor};
+use crate::walk::{self, Sources};
+use census::{Census, Leaving, Tally};
+use device::{Device, Devices, Method, Volume};
+use part::Part;
+use references::{cover, union};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How the paths are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Write the filesystems out first: what is only in memory has no place on the disk yet.
+    pub sync: bool,
+    /// How many threads walk.
+    pub threads: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { sync: true, threads: None }
+    }
+}
+
+/// One of the paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// As it was named.
+    pub path: PathBuf,
+    /// What lies below it.
+    pub totals: Totals,
+}
+
+/// How near a figure is to the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// It is the truth.
+    #[default]
+    Exact,
+    /// It may be more.
+    AtLeast,
+    /// It may be less.
+    AtMost,
+    /// It may be either.
+    About,
+}
+
+/// What deleting the set would give back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// Bytes. On Btrfs data alone: what its trees would give back is not known before. On XFS also inodes and maps.
+    pub bytes: u64,
+    /// What of that is chunks of inodes (XFS).
+    pub inode_bytes: u64,
+    /// Bytes beside those of which it could not be found out whether anything outside the set holds them.
+    pub undecided_bytes: u64,
+    /// How near `bytes` is.
+    pub bound: Bound,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// The paths that could be looked at, in the order in which they were named.
+    pub rows: Vec<Row>,
+    /// All of them together, each inode once.
+    pub set: Totals,
+    /// What would be free without them.
+    pub freed: Freed,
+    /// What could not be looked at, and was told to the monitor.
+    pub errors: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures `paths`, which may overlap and may lie on several filesystems. A symbolic link that is named is followed;
+/// none below a path is. Mount points below a path are crossed.
+///
+/// Memory: 36 bytes for each distinct range of the disk that the set's files refer to, and once more for each path
+/// where there are several; at most some 40 bytes an inode, and mostly next to nothing, since inodes of a tree are
+/// numbered in runs.
+pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    let mut errors = 0;
+    let mut rows = Vec::new();
+    let mut resolved = Vec::new();
+    for path in paths {
+        match path.canonicalize() {
+            Ok(real) => {
+                rows.push(Row { path: path.clone(), totals: Totals::default() });
+                resolved.push(real);
+            }
+            Err(cause) => {
+                monitor.problem(&Error::io("find", path, cause));
+                errors += 1;
+            }
+        }
+    }
+    let devices = Devices::new(options.sync);
+    let census = Census { devices: &devices, monitor, errors: AtomicU64::new(errors) };
+    let mut tally = Tally::default();
+    if resolved.len() > 1 {
+        tally.paths.resize_with(resolved.len(), Part::default);
+    }
+    monitor.phase("walking", None);
+    // Files after directories: a name that has been seen in its directory does not count for the set once more.
+    let (directories, files): (Vec<_>, Vec<_>) = (0..resolved.len()).partition(|path| resolved[*path].is_dir());
+    for path in directories.into_iter().chain(files) {
+        census_of(&resolved[path], path, &census, &mut tally, options)?;
+    }
+    let missing = errors;
+    let errors = census.errors.into_inner();
+    let staying = tally.settle();
+    let (volumes, devices) = devices.met();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads(options))
+        .build()
+        .map_err(|_| Error::failed("start the threads that measure"))?;
+    // What is not there takes nothing; what could not be looked at may be anything.
+    let mut freed = Freed { bound: Bound::of(errors > missing, false), ..Freed::default() };
+    for volume in &volumes {
+        let devices: Vec<_> = devices.iter().filter(|device| device.volume.number == volume.number).cloned().collect();
+        let part = pool.install(|| match volume.method {
+            Method::Trees => by_trees(volume, &devices, &mut tally, monitor),
+            Method::Maps => by_maps(volume, &devices, &mut tally, &staying, monitor),
+        })?;
+        freed = freed.and(part);
+    }
+    // A single path is the set.
+    match &mut rows[..] {
+        [only] => only.totals = tally.set.totals,
+        rows => rows.iter_mut().zip(&tally.paths).for_each(|(row, part)| row.totals = part.totals),
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Stats { rows, set: tally.set.totals, freed, errors, seconds })
+}
+
+fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally, options: &Options) -> Result<()> {
+    let sources = match Sources::resolve(&[path.to_path_buf()]) {
+        Ok(sources) => sources,
+        // Gone since it was found.
+        Err(error) => {
+            census.monitor.problem(&error);
+            census.errors.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+    };
+    walk::walk(&sources, census, threads(options), |found| {
+        found.into_iter().for_each(|found| tally.add(Some(number), found));
+        Ok(())
+    })
+}
+
+/// What is not in memory comes from the device: more threads than cores wait for it.
+fn threads(options: &Options) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
+}
+
+/// A Btrfs whose trees can be read.
+fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor: &dyn Monitor) -> Result<Freed> {
+    let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, inodes::Inodes::count);
+    let expected = devices.iter().map(count).sum();
+    monitor.phase("reading trees", Some(Amount { files: expected, bytes: 0 }));
+    for device in devices {
+        trees::sweep(device, &mut tally.paths, &mut tally.set, monitor)?;
+    }
+    monitor.phase("asking who shares", None);
+    let subvolumes: HashSet<u64> = devices.iter().map(|device| device.tree).collect();
+    let backrefs::Freed { bytes, undecided } =
+        backrefs::judge(volume, &subvolumes, &mut tally.paths, &mut tally.set, monitor)?;
+    let bound = if undecided > 0 { Bound::AtLeast } else { Bound::Exact };
+    Ok(Freed { bytes, inode_bytes: 0, undecided_bytes: undecided, bound })
+}
+
+/// Any filesystem whose files were asked one by one.
+fn by_maps(
+    volume: &Volume,
+    devices: &[Arc<Device>],
+    tally: &mut Tally,
+    staying: &[(usize, u64)],
+    monitor: &dyn Monitor,
+) -> Result<Freed> {
+    for part in &mut tally.paths {
+        let shared = union(part.references(volume.number).sorted());
+        part.totals.shared_bytes += shared;
+    }
+    let sorted = tally.set.references(volume.number).sorted();
+    let shared = union(sorted);
+    // What is shared and occurs once, something outside holds, and so does a file that stays.
+    let mut doubtful = xfs::Ranges::default();
+    cover(sorted, |range, count, leaving| {
+        if count >= 2 && leaving == count {
+            doubtful.push(range);
+        }
+    });
+    tally.set.totals.shared_bytes += shared;
+    let Leaving { own, encoded } = tally.leaving.get(volume.number).copied().unwrap_or_default();
+    let mut freed = Freed { bytes: own - encoded, undecided_bytes: encoded, ..Freed::default() };
+    let (mut is_at_least, mut is_at_most) = (false, false);
+    match volume.kind {
+        Kind::Xfs => {
+            let device = devices.first().map_or(0, |device| device.number);
+            let empty = inodes::Inodes::default();
+            let inodes = tally.set.inodes.get(device).unwrap_or(&empty);
+            let staying: HashSet<u64> =
+                staying.iter().filter(|(on, _)| *on == device).map(|(_, inode)| *inode).collect();
+            match xfs::inode_bytes(volume, inodes, &staying) {
+                Ok(bytes) => freed.inode_bytes = bytes,
+                // Only root may ask.
+                Err(_) => is_at_least = true,
+            }
+            if !doubtful.is_empty() {
+                monitor.phase("asking other files", None);
+                match ask_others(volume, inodes, &doubtful, monitor) {
+                    Ok(certain) => freed.bytes += certain,
+                    Err(error) if monitor.is_cancelled() => return Err(error),
+                    Err(error) => {
+                        monitor.detail(&format!("whether other files share is not known: {error}"));
+                        freed.undecided_bytes += doubtful.bytes();
+                    }
+                }
+            }
+        }
+        Kind::Ext4 => {}
+        // An extent is given back whole, with parts of it that no file shows any more.
+        Kind::Btrfs => {
+            is_at_least = true;
+            freed.undecided_bytes += doubtful.bytes();
+        }
+        _ => {
+            is_at_most = !volume.lacks_maps();
+            freed.undecided_bytes += doubtful.bytes();
+        }
+    }
+    is_at_least |= freed.undecided_bytes > 0;
+    freed.bytes += freed.inode_bytes;
+    freed.bound = Bound::of(is_at_least, is_at_most);
+    Ok(freed)
+}
+
+/// The bytes of `doubtful` that no other file holds.
+fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &xfs::Ranges, monitor: &dyn Monitor) -> Result<u64> {
+    let mut rest = doubtful.clone();
+    xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
+    Ok(rest.bytes())
+}
+
+impl Bound {
+    fn of(is_at_least: bool, is_at_most: bool) -> Bound {
+        match (is_at_least, is_at_most) {
+            (false, false) => Bound::Exact,
+            (true, false) => Bound::AtLeast,
+            (false, true) => Bound::AtMost,
+            (true, true) => Bound::About,
+        }
+    }
+
+    /// The bound of a sum of figures with these bounds.
+    fn and(self, other: Bound) -> Bound {
+        let is = |bound: Bound| [self, other].into_iter().any(|either| either == bound || either == Bound::About);
+        Bound::of(is(Bound::AtLeast), is(Bound::AtMost))
+    }
+}
+
+impl Freed {
+    fn and(self, other: Freed) -> Freed {
+        Freed {
+            bytes: self.bytes + other.bytes,
+            inode_bytes: self.inode_bytes + other.inode_bytes,
+            undecided_bytes: self.undecided_bytes + other.undecided_bytes,
+            bound: self.bound.and(other.bound),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What inodes of a Btrfs subvolume hold, by one sweep over its tree: sizes, counts of links, and every reference to an
+//! extent with its real length. No file is opened.
+//!
+//! Sources: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_inode_item`, `struct btrfs_file_extent_item`).
+
+use super::device::Device;
+use super::inodes::Inodes;
+use super::part::{Part, Totals};
+use super::references::{Reference, References};
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
+use crate::sys::btrfs::tree::{self, Item, Key, Step};
+use rayon::prelude::*;
+use rustix::fs::FileType;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+const INODE_ITEM: u8 = 1;
+const EXTENT_DATA: u8 = 108;
+
+/// `btrfs_file_extent_item.type` of data that lies in the tree itself.
+const INLINE: u8 = 0;
+
+/// Inodes between two reports of progress.
+const REPORT: u64 = 4096;
+/// The fewest inodes for which a thread is worth its while.
+const FEWEST: u64 = 4096;
+/// References that a thread keeps to itself before it adds them to those of all.
+const OWN: usize = 256;
+
+/// Counts what the inodes of a device hold, for each path of `paths` and for the set. Runs on the threads of the pool
+/// that it is called in: cold, they wait for the leaves of several parts of the tree at once.
+pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor: &dyn Monitor) -> Result<()> {
+    let Some(inodes) = set.inodes.get_mut(device.number).map(std::mem::take) else { return Ok(()) };
+    let runs = |inodes: Option<&Inodes>| inodes.into_iter().flat_map(Inodes::runs).collect::<Vec<_>>();
+    let members: Vec<_> = paths.iter().map(|path| runs(path.inodes.get(device.number))).collect();
+    let volume = device.volume.number;
+    let share = (inodes.count() / (rayon::current_num_threads() as u64 * 4)).max(FEWEST);
+    let segments = cut(&runs(Some(&inodes)), share);
+    // The set's come last.
+    let references = paths.iter_mut().map(|part| part.references(volume));
+    let references: Vec<_> = references.chain([set.references(volume)]).map(Mutex::new).collect();
+    let sums = segments
+        .par_iter()
+        .map(|wanted| {
+            let members = members.iter().map(|runs| Cursor::new(runs)).collect();
+            let counts = Counts::new(&references);
+            Sweep { device, inodes: &inodes, wanted: Cursor::new(wanted), members, counts, monitor }.run()
+        })
+        .collect::<Result<Vec<_>>>()?;
+    drop(references);
+    set.inodes[device.number] = inodes;
+    for totals in sums {
+        let parts = paths.iter_mut().map(|part| &mut part.totals).chain([&mut set.totals]);
+        parts.zip(totals).for_each(|(sum, totals)| sum.add(&totals));
+    }
+    Ok(())
+}
+
+/// Runs of at most about `share` inodes.
+fn cut(runs: &[Range<u64>], share: u64) -> Vec<Vec<Range<u64>>> {
+    let (mut segments, mut segment, mut room) = (Vec::new(), Vec::new(), share);
+    for run in runs {
+        let mut rest = run.clone();
+        while !rest.is_empty() {
+            let end = rest.end.min(rest.start.saturating_add(room));
+            segment.push(rest.start..end);
+            room -= end - rest.start;
+            rest.start = end;
+            if room == 0 {
+                segments.push(std::mem::take(&mut segment));
+                room = share;
+            }
+        }
+    }
+    segments.extend((!segment.is_empty()).then_some(segment));
+    segments
+}
+
+/// One thread's way through a part of the tree.
+struct Sweep<'a, 'b> {
+    device: &'a Device,
+    inodes: &'a Inodes,
+    wanted: Cursor<'a>,
+    members: Vec<Cursor<'a>>,
+    counts: Counts<'a, 'b>,
+    monitor: &'a dyn Monitor,
+}
+
+impl Sweep<'_, '_> {
+    fn run(mut self) -> Result<Vec<Totals>> {
+        let (Some(first), Some(last)) = (self.wanted.first(), self.wanted.last()) else { return Ok(Vec::new()) };
+        let Sweep { device, monitor, .. } = self;
+        let (mut file, mut seen) = (File::default(), 0);
+        let each = |item: Item<'_>| {
+            if item.key.kind == INODE_ITEM {
+                seen += 1;
+                if seen % REPORT == 0 {
+                    monitor.advance(Amount { files: REPORT, bytes: 0 });
+                    if monitor.is_cancelled() {
+                        return Step::Stop;
+                    }
+                }
+            }
+            self.item(&mut file, &item)
+        };
+        tree::search(&device.volume.fd, device.tree, Key::first_of(first), Key::last_of(last), each)
+            .map_err(|errno| Error::io("read the trees of the filesystem of", &device.volume.path, errno))?;
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        monitor.advance(Amount { files: seen % REPORT, bytes: 0 });
+        Ok(self.counts.finish())
+    }
+
+    fn item(&mut self, file: &mut File, item: &Item<'_>) -> Step {
+        let inode = item.key.objectid;
+        match self.wanted.reach(inode) {
+            Reached::Within => {}
+            Reached::Before(start) => return Step::Seek(Key::first_of(start)),
+            Reached::End => return Step::Stop,
+        }
+        match item.key.kind {
+            INODE_ITEM => {
+                let Some((begun, size)) = File::begin(item, self.inodes) else { return next_inode(inode) };
+                *file = begun;
+                self.counts.holders.clear();
+                let holds = self.members.iter_mut().enumerate();
+                let holds = holds.filter_map(|(path, runs)| (runs.reach(inode) == Reached::Within).then_some(path));
+                self.counts.holders.extend(holds);
+                self.counts.each(|totals| {
+                    totals.files += 1;
+                    totals.apparent_bytes += size;
+                });
+            }
+            EXTENT_DATA if file.inode == inode => match Extent::read(item) {
+                Some(Extent::Inline(length)) => self.counts.each(|totals| totals.inline_bytes += length),
+                Some(Extent::Data { start, range }) => {
+                    let (offset, length) = (range.start, range.end - range.start);
+                    let leaving = u32::from(file.leaves);
+                    self.counts.each(|totals| {
+                        totals.references += 1;
+                        totals.disk_bytes += u64::from(length);
+                    });
+                    self.counts.refer(Reference { extent: start, offset, length, count: 1, leaving });
+                }
+                None => {}
+            },
+            // Directories can have any number of names.
+            _ if file.inode != inode => return next_inode(inode),
+            _ => {}
+        }
+        Step::Next
+    }
+}
+
+/// What a thread has counted, for the paths and, last, for the set.
+struct Counts<'a, 'b> {
+    /// The paths that the present file lies in.
+    holders: Vec<usize>,
+    totals: Vec<Totals>,
+    own: Vec<Vec<Reference>>,
+    all: &'a [Mutex<&'b mut References>],
+}
+
+impl<'a, 'b> Counts<'a, 'b> {
+    fn new(all: &'a [Mutex<&'b mut References>]) -> Self {
+        let (totals, own) = (vec![Totals::default(); all.len()], vec![Vec::new(); all.len()]);
+        Counts { holders: Vec::new(), totals, own, all }
+    }
+
+    fn each(&mut self, mut change: impl FnMut(&mut Totals)) {
+        for part in self.holders.iter().copied().chain([self.all.len() - 1]) {
+            change(&mut self.totals[part]);
+        }
+    }
+
+    fn refer(&mut self, reference: Reference) {
+        for part in self.holders.iter().copied().chain([self.all.len() - 1]) {
+            self.own[part].push(reference);
+            if self.own[part].len() >= OWN {
+                give(&mut self.own[part], &self.all[part]);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Totals> {
+        self.own.iter_mut().zip(self.all).for_each(|(own, all)| give(own, all));
+        self.totals
+    }
+}
+
+fn give(own: &mut Vec<Reference>, all: &Mutex<&mut References>) {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    own.drain(..).for_each(|reference| all.add(reference));
+}
+
+fn next_inode(inode: u64) -> Step {
+    inode.checked_add(1).map_or(Step::Stop, |next| Step::Seek(Key::first_of(next)))
+}
+
+/// A regular file, while its items come.
+#[derive(Default)]
+struct File {
+    inode: u64,
+    /// All its names are in the set.
+    leaves: bool,
+}
+
+impl File {
+    /// The file of an inode's item, and its size; `None` where it is no regular file.
+    fn begin(item: &Item<'_>, inodes: &Inodes) -> Option<(File, u64)> {
+        let (size, links, mode) = (item.u64(16)?, item.u32(40)?, item.u32(52)?);
+        if FileType::from_raw_mode(mode) != FileType::RegularFile {
+            return None;
+        }
+        let inode = item.key.objectid;
+        let leaves = links <= 1 || inodes.names(inode) >= u64::from(links);
+        Some((File { inode, leaves }, size))
+    }
+}
+
+/// An extent of a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Extent {
+    /// In the tree itself, so long there.
+    Inline(u64),
+    /// A part of the extent that begins at `start`, as it lies on the disk.
+    Data { start: u64, range: Range<u32> },
+}
+
+impl Extent {
+    /// `None` for a hole, and for an item that is too short to be one.
+    fn read(item: &Item<'_>) -> Option<Extent> {
+        if item.u8(20)? == INLINE {
+            return Some(Extent::Inline(item.data.len() as u64 - 21));
+        }
+        let (decoded, is_compressed) = (item.u64(8)?, item.u8(16)? != 0);
+        let (start, length, offset, part) = (item.u64(21)?, item.u64(29)?, item.u64(37)?, item.u64(45)?);
+        if start == 0 {
+            return None;
+        }
+        let end = offset.checked_add(part)?;
+        let range = match is_compressed {
+            false => offset..end,
+            // A part of what was compressed stands for the same part of what came of it: parts that meet do so there
+            // too.
+            true if end <= decoded => scale(offset, length, decoded)..scale(end, length, decoded),
+            true => 0..length,
+        };
+        Some(Extent::Data { start, range: u32::try_from(range.start).ok()?..u32::try_from(range.end).ok()? })
+    }
+}
+
+fn scale(offset: u64, length: u64, decoded: u64) -> u64 {
+    let scaled = u128::from(offset) * u128::from(length) / u128::from(decoded.max(1));
+    u64::try_from(scaled).unwrap_or(length)
+}
+
+/// Runs of inodes, passed in their order.
+struct Cursor<'a> {
+    runs: &'a [Range<u64>],
+    /// The present run; before the first question none.
+    at: Option<usize>,
+}
+
+/// Where an inode lies among runs.
+#[derive(Debug, PartialEq, Eq)]
+enum Reached {
+    /// In a run.
+    Within,
+    /// Before this run.
+    Before(u64),
+    /// Behind all.
+    End,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(runs: &'a [Range<u64>]) -> Self {
+        Cursor { runs, at: None }
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.runs.first().map(|run| run.start)
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.runs.last().map(|run| run.end - 1)
+    }
+
+    fn reach(&mut self, inode: u64) -> Reached {
+        let mut at = self.at.unwrap_or_else(|| self.runs.partition_point(|run| run.end <= inode));
+        while self.runs.get(at).is_some_and(|run| run.end <= inode) {
+            at += 1;
+        }
+        self.at = Some(at);
+        match self.runs.get(at) {
+            Some(run) if run.start <= inode => Reached::Within,
+            Some(run) => Reached::Before(run.start),
+            None => Reached::End,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(fields: [u64; 5], compression: u8, kind: u8) -> Vec<u8> {
+        let [decoded, start, length, offset, part] = fields;
+        let mut data = vec![0; 8];
+        data.extend(decoded.to_le_bytes());
+        data.extend([compression, 0, 0, 0, kind]);
+        for field in [start, length, offset, part] {
+            data.extend(field.to_le_bytes());
+        }
+        data
+    }
+
+    fn read(data: &[u8]) -> Option<Extent> {
+        Extent::read(&Item { key: Key::default(), generation: 0, data })
+    }
+
+    #[test]
+    fn parts_of_a_compressed_extent_tile_what_lies_on_the_disk() {
+        let part = |offset, length| match read(&item([131_072, 1 << 20, 12_288, offset, length], 2, 1)) {
+            Some(Extent::Data { range, .. }) => range,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(part(0, 131_072), 0..12_288);
+        assert_eq!(part(0, 4096).end, part(4096, 8192).start);
+        assert_eq!(part(126_976, 4096).end, 12_288);
+    }
+
+    #[test]
+    fn a_garbled_item_is_no_extent() {
+        let whole = item([4096, 1 << 20, 4096, 0, 4096], 0, 1);
+        assert!(read(&whole).is_some());
+        assert_eq!(read(&whole[..40]), None);
+        assert_eq!(read(&item([4096, 1 << 20, 4096, u64::MAX, 4096], 0, 1)), None);
+        assert_eq!(read(&item([4096, 0, 0, 0, 4096], 0, 1)), None, "a hole");
+    }
+
+    #[test]
+    fn inodes_are_found_in_their_runs() {
+        let runs = [3..5, 9..10];
+        let mut cursor = Cursor::new(&runs);
+        assert_eq!(cursor.reach(1), Reached::Before(3));
+        assert_eq!(cursor.reach(4), Reached::Within);
+        assert_eq!(cursor.reach(5), Reached::Before(9));
+        assert_eq!(cursor.reach(10), Reached::End);
+    }
+
+    #[test]
+    fn runs_are_cut_into_even_shares() {
+        let runs = [1..4, 10..11, 20..26];
+        let shares = |share| cut(&runs, share).iter().map(|runs| format!("{runs:?}")).collect::<Vec<_>>();
+        assert_eq!(shares(4), ["[1..4, 10..11]", "[20..24]", "[24..26]"]);
+        assert_eq!(shares(100), [format!("{runs:?}")]);
+        assert!(cut(&[], 4).is_empty());
+    }
+}
