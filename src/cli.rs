@@ -1,5 +1,6 @@
 //! The command line: its words, its help, and what stands for a `REPO` that is left out. Nothing here does any work.
 
+mod dedupe;
 mod du;
 mod help;
 
@@ -9,6 +10,7 @@ use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+pub(crate) use dedupe::Dedupe;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::RESTORE_EXAMPLES, after_long_help = help::long(help::RESTORE_EXAMPLES))]
     Restore(Restore),
+    /// Let files share what is equal in them, and count what that frees
+    #[command(after_help = dedupe::EXAMPLES, after_long_help = help::long(dedupe::EXAMPLES))]
+    Dedupe(Dedupe),
     /// Show where the bytes of files lie, and which of them are shared
     #[command(after_help = help::FIEMAP_EXAMPLES, after_long_help = help::long(help::FIEMAP_EXAMPLES))]
     Fiemap(Fiemap),
@@ -243,7 +248,7 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
                 .assert_one_use_of_stdout(cli.globals.json)
                 .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
         }
-        Command::List(_) | Command::Probe(_) | Command::Du(_) | Command::Completions(_) => {}
+        Command::List(_) | Command::Dedupe(_) | Command::Probe(_) | Command::Du(_) | Command::Completions(_) => {}
     }
     Ok(cli)
 }

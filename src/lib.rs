@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod copy;
+pub mod dedupe;
 pub mod error;
 pub mod extent;
 pub mod fiemap;

@@ -63,6 +63,9 @@ pub trait Monitor: Sync {
     /// A line of the plan (`--dry-run`), in the order of the tree.
     fn planned(&self, _change: Change, _path: &Path) {}
 
+    /// A line of the plan of a dedupe (`--dry-run`): so many bytes of `path` would share `source`'s extents.
+    fn sharing(&self, _source: &Path, _path: &Path, _bytes: u64) {}
+
     /// Whether the run should stop; engines ask between files and inside long copies.
     fn is_cancelled(&self) -> bool {
         false

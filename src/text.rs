@@ -120,6 +120,21 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)
 }
 
+/// Reads a duration: a number with `s`, `m`, `h` or `d`. `None` where it is not one.
+pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    let (end, unit) = text.char_indices().next_back()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let number = &text[..end];
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(seconds).map(std::time::Duration::from_secs)
+}
+
 /// A moment in UTC as RFC 3339 has it: `2026-11-20T02:00:00.5Z`; `@seconds` where its four-digit years do not reach.
 pub fn rfc3339(seconds: i64, nanos: u32) -> String {
     let moment = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
@@ -185,6 +200,15 @@ mod tests {
         assert_eq!(parse_size("2t"), Some(2 << 40));
         for wrong in ["", "K", "+1K", "-1", "1.5G", "1KiB", "1 K", "99999999T", "ß"] {
             assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        let seconds = |text| parse_duration(text).map(|duration| duration.as_secs());
+        assert_eq!(["90s", "30m", "6h", "14d"].map(seconds), [90, 1800, 21_600, 1_209_600].map(Some));
+        for wrong in ["", "s", "90", "+1s", "1.5h", "1 h", "99999999999999999999d", "ß"] {
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
         }
     }
 

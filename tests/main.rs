@@ -3,6 +3,9 @@
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
 mod cli;
+mod dedupe;
+mod dedupe_cache;
+mod dedupe_safety;
 mod du;
 mod elsewhere;
 mod fiemap;

@@ -19,6 +19,7 @@ Examples:
   pleach snapshot /home /etc /backup        take a snapshot; every night, from a timer
   pleach list /backup                       show them
   pleach restore /backup latest /home/ann/notes.txt --target /
+  pleach dedupe /srv                        share what is equal, and say what that freed
   pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
   pleach probe /backup                      what the filesystem there can do
   pleach du /backup/2026-11-*               what they share, and what deleting them would free

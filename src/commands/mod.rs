@@ -1,6 +1,7 @@
 //! The commands, one a file: arguments to options, the engine, its result to the output.
 
 mod completions;
+mod dedupe;
 mod du;
 mod fiemap;
 mod list;
@@ -23,6 +24,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
         Command::Fiemap(args) => fiemap::run(args, &output),
         Command::Probe(args) => probe::run(args, &output),
         Command::Du(args) => du::run(args, &cli.globals, &output),

@@ -200,6 +200,13 @@ impl Monitor for Progress<'_> {
         say();
     }
 
+    fn sharing(&self, source: &Path, path: &Path, bytes: u64) {
+        if self.output.stdout_is_terminal {
+            self.stop_drawing();
+        }
+        super::dedupe::plan(self.output, source, path, bytes);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.output.is_cancelled()
     }
@@ -250,8 +257,11 @@ fn status(phase: &Phase, done: Amount, meter: &Meter, width: usize) -> String {
     let mut parts = vec![phase.name.clone()];
     parts.extend(fraction.map(|fraction| format!("{:.0}%", (fraction * 100.0).floor())));
     parts.push(summary::entries(done.files));
-    if done.bytes > 0 {
-        parts.push(text::size(done.bytes));
+    let of = phase.expected.map_or(0, |expected| expected.bytes);
+    match done.bytes {
+        0 => {}
+        bytes if of > bytes => parts.push(format!("{} of {}", text::size(bytes), text::size(of))),
+        bytes => parts.push(text::size(bytes)),
     }
     parts.extend(left.map(|left| format!("{} left", text::duration(left.as_secs_f64().ceil()))));
     if meter.bytes_per_second >= 1.0 {
@@ -298,8 +308,8 @@ mod tests {
         let phase = Phase { name: "cloning".into(), expected: Some(amount(2000, 2 << 30)), since, number: 1 };
         let meter = Meter { phase: 1, last: (since, amount(0, 0)), bytes_per_second: 1048576.0 };
         let line = |width| status(&phase, amount(1000, 1 << 30), &meter, width);
-        assert_eq!(line(80), "cloning  50%  1,000 entries  1.0 GiB  11.0 s left  1.0 MiB/s");
-        assert_eq!(line(40), "cloning  50%  1,000 entries  1.0 GiB");
+        assert_eq!(line(80), "cloning  50%  1,000 entries  1.0 GiB of 2.0 GiB  11.0 s left  1.0 MiB/s");
+        assert_eq!(line(50), "cloning  50%  1,000 entries  1.0 GiB of 2.0 GiB");
         assert_eq!(line(10), "cloning");
         assert_eq!(line(3), "");
     }

@@ -104,6 +104,13 @@ pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
     Ok(request.fetch(fd, 0, false)?.first().map(|raw| told(raw).extent()))
 }
 
+/// All extents of a file that has few, by one call without much memory; `None` if it has more than eight.
+pub fn few_extents(fd: impl AsFd, sync: bool) -> Result<Option<Vec<Extent>>> {
+    let mut request = Request::<9>::new();
+    let found = request.fetch(fd, 0, sync)?;
+    Ok((found.len() < 9).then(|| found.iter().map(|raw| told(raw).extent()).collect()))
+}
+
 /// Iterator of [`extents`].
 pub struct Extents<Fd> {
     fd: Fd,

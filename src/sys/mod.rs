@@ -12,4 +12,5 @@ mod handle;
 pub mod inumbers;
 pub mod reflink;
 pub mod uring;
+pub mod uuid;
 pub mod xfs;

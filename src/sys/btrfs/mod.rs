@@ -3,8 +3,11 @@
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
+mod extent;
 pub mod logical;
 pub mod tree;
+
+pub use extent::extent_length;
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};

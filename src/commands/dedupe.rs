@@ -1,0 +1,29 @@
+//! `pleach dedupe PATH...`.
+
+use crate::cli::{self, Globals};
+use crate::output::{Output, dedupe as show, progress};
+use pleach::dedupe::{CacheChoice, Options, dedupe};
+use pleach::error::{ExitStatus, Result};
+
+pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        excludes: args.excludes.clone(),
+        one_file_system: args.one_file_system,
+        cache: match &args.cache {
+            Some(path) => CacheChoice::File(path.clone()),
+            None if args.no_cache => CacheChoice::None,
+            None => CacheChoice::Usual,
+        },
+        max_time: args.max_time,
+        dry_run: args.dry_run,
+        threads: globals.threads,
+    };
+    let stats = progress::watch(output, |monitor| dedupe(&args.paths, &options, monitor))?;
+    show::show(output, &stats, &options);
+    if let Err(error) = output.finish() {
+        // What was shared is shared all the same.
+        output.error(&error);
+        return Ok(ExitStatus::Incomplete);
+    }
+    Ok(if output.is_interrupted() { ExitStatus::Interrupted } else { super::status(stats.errors) })
+}

@@ -1,0 +1,238 @@
+//! The files in scope, in little memory: about 60 bytes a file beside its name, so that a million take some 80 MiB.
+//!
+//! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done with
+//! the files is not known here; how one is opened stands in `file`.
+
+use super::file::FileId;
+use crate::filesystem::{Id, Kind};
+use crate::status::{Status, Time};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+/// A filesystem that files were found on.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    /// Which it is.
+    pub id: Id,
+    /// What it is.
+    pub kind: Kind,
+    /// The unit of sharing, in bytes.
+    pub block_size: u64,
+    /// Its UUID, by which the cache knows it: the same after the next boot.
+    pub uuid: [u8; 16],
+}
+
+/// A part of a filesystem with inode numbers of its own: a Btrfs subvolume, or all of another filesystem.
+#[derive(Clone, Copy, Debug)]
+pub struct Subvolume {
+    /// The device number that `stat` gives for its files.
+    pub dev: u64,
+    /// The filesystem, by its number in the catalogue.
+    pub volume: u16,
+    /// Its number within the filesystem: the same after the next boot.
+    pub number: u64,
+    /// Whether it is a read-only snapshot.
+    pub read_only: bool,
+}
+
+/// What the walk saw of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    directory: u32,
+    name: u32,
+    name_length: u16,
+    /// The subvolume, by its number in the catalogue.
+    pub subvolume: u16,
+    mtime_nanos: u32,
+    ctime_nanos: u32,
+    mtime_seconds: i64,
+    ctime_seconds: i64,
+    /// Its inode.
+    pub ino: u64,
+    /// Its apparent size in bytes.
+    pub size: u64,
+}
+
+const _: () = assert!(size_of::<Record>() <= 56);
+
+impl Record {
+    /// Last change of content.
+    pub fn mtime(&self) -> Time {
+        Time { seconds: self.mtime_seconds, nanos: self.mtime_nanos }
+    }
+
+    /// Last change of the inode.
+    pub fn ctime(&self) -> Time {
+        Time { seconds: self.ctime_seconds, nanos: self.ctime_nanos }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DirectoryRecord {
+    parent: u32,
+    name: u32,
+    name_length: u16,
+}
+
+/// All files in scope.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    names: Vec<u8>,
+    directories: Vec<DirectoryRecord>,
+    files: Vec<Record>,
+    subvolumes: Vec<Subvolume>,
+    volumes: Vec<Volume>,
+}
+
+/// The number of a directory's parent where it has none.
+pub(super) const NO_PARENT: u32 = u32::MAX;
+
+impl Catalogue {
+    /// Adds a directory and gives its number. `None` when there is no room for its name (4 GiB of names).
+    pub(super) fn add_directory(&mut self, parent: u32, name: &[u8]) -> Option<u32> {
+        let (name, name_length) = self.add_name(name)?;
+        let number = u32::try_from(self.directories.len()).ok().filter(|number| *number != NO_PARENT)?;
+        self.directories.push(DirectoryRecord { parent, name, name_length });
+        Some(number)
+    }
+
+    /// Adds a file of a directory. `None` when there is no room for it.
+    pub(super) fn add_file(&mut self, directory: u32, name: &[u8], subvolume: u16, status: &Status) -> Option<FileId> {
+        let id = FileId(u32::try_from(self.files.len()).ok()?);
+        let (name, name_length) = self.add_name(name)?;
+        self.files.push(Record {
+            directory,
+            name,
+            name_length,
+            subvolume,
+            mtime_nanos: status.mtime.nanos,
+            ctime_nanos: status.ctime.nanos,
+            mtime_seconds: status.mtime.seconds,
+            ctime_seconds: status.ctime.seconds,
+            ino: status.ino,
+            size: status.size,
+        });
+        Some(id)
+    }
+
+    fn add_name(&mut self, name: &[u8]) -> Option<(u32, u16)> {
+        let start = u32::try_from(self.names.len()).ok()?;
+        let length = u16::try_from(name.len()).ok()?;
+        self.names.extend_from_slice(name);
+        Some((start, length))
+    }
+
+    pub(super) fn set_places(&mut self, subvolumes: Vec<Subvolume>, volumes: Vec<Volume>) {
+        (self.subvolumes, self.volumes) = (subvolumes, volumes);
+        self.names.shrink_to_fit();
+        self.files.shrink_to_fit();
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// All files, in the order in which the walk found them.
+    pub fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
+        (0..self.files.len() as u32).map(FileId)
+    }
+
+    /// What the walk saw of a file.
+    pub fn record(&self, file: FileId) -> &Record {
+        &self.files[file.0 as usize]
+    }
+
+    /// A file's size when the walk saw it.
+    pub fn size(&self, file: FileId) -> u64 {
+        self.record(file).size
+    }
+
+    /// The subvolume of a file.
+    pub fn subvolume(&self, file: FileId) -> &Subvolume {
+        &self.subvolumes[usize::from(self.record(file).subvolume)]
+    }
+
+    /// The number of the filesystem of a file.
+    pub fn volume_number(&self, file: FileId) -> u16 {
+        self.subvolume(file).volume
+    }
+
+    /// The filesystem of a file.
+    pub fn volume(&self, file: FileId) -> &Volume {
+        &self.volumes[usize::from(self.volume_number(file))]
+    }
+
+    /// The filesystems.
+    pub fn volumes(&self) -> &[Volume] {
+        &self.volumes
+    }
+
+    /// A file's path, for messages and results.
+    pub fn path(&self, file: FileId) -> PathBuf {
+        let mut path = b"/".to_vec();
+        self.append_directory(self.record(file).directory, &mut path);
+        path.extend_from_slice(self.name(file));
+        PathBuf::from(OsString::from_vec(path))
+    }
+
+    /// A file's name in its directory.
+    pub(super) fn name(&self, file: FileId) -> &[u8] {
+        let record = self.record(file);
+        self.bytes(record.name, record.name_length)
+    }
+
+    /// The path of a file's directory relative to the root, with a slash at its end unless it is the root.
+    pub(super) fn directory_path(&self, file: FileId) -> Vec<u8> {
+        let mut path = Vec::with_capacity(128);
+        self.append_directory(self.record(file).directory, &mut path);
+        path
+    }
+
+    fn append_directory(&self, directory: u32, path: &mut Vec<u8>) {
+        let mut way = Vec::with_capacity(16);
+        let mut at = directory;
+        while let Some(record) = self.directories.get(at as usize) {
+            way.push(record);
+            at = record.parent;
+        }
+        for record in way.into_iter().rev() {
+            let name = self.bytes(record.name, record.name_length);
+            if !name.is_empty() {
+                path.extend_from_slice(name);
+                path.push(b'/');
+            }
+        }
+    }
+
+    fn bytes(&self, start: u32, length: u16) -> &[u8] {
+        let start = start as usize;
+        &self.names[start..start + usize::from(length)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_put_together_from_their_directories() {
+        let status = Status::of(std::fs::File::open("/").unwrap()).unwrap();
+        let mut catalogue = Catalogue::default();
+        let root = catalogue.add_directory(NO_PARENT, b"").unwrap();
+        let srv = catalogue.add_directory(root, b"srv").unwrap();
+        let data = catalogue.add_directory(srv, b"data").unwrap();
+        let deep = catalogue.add_file(data, b"a", 0, &status).unwrap();
+        let high = catalogue.add_file(root, b"b", 0, &status).unwrap();
+        assert_eq!(catalogue.path(deep), PathBuf::from("/srv/data/a"));
+        assert_eq!(catalogue.directory_path(deep), b"srv/data/");
+        assert_eq!(catalogue.path(high), PathBuf::from("/b"));
+        assert_eq!(catalogue.record(deep).ctime(), status.ctime);
+    }
+}

@@ -1,0 +1,112 @@
+//! One file in scope: its number, and how it is opened so that it is the file the walk saw and nothing else.
+
+use super::catalogue::Catalogue;
+use super::skip::Skip;
+use crate::beneath;
+use crate::status::Status;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A file in scope, by its number in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// A file that was opened for reading, and is the one that the walk saw.
+#[derive(Debug)]
+pub struct Opened {
+    fd: OwnedFd,
+    status: Status,
+}
+
+impl Opened {
+    /// What the kernel said of it when it was opened.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// Whether nothing was written to it since it was opened.
+    pub fn is_untouched(&self) -> bool {
+        Status::of(&self.fd).is_ok_and(|now| now.is_untouched_since(&self.status))
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Opens the files of a catalogue.
+#[derive(Debug)]
+pub struct Opener<'a> {
+    catalogue: &'a Catalogue,
+    root: OwnedFd,
+}
+
+/// Reading does not count as an access, no pipe waits for a writer, no terminal is taken.
+const FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
+const LONGEST: usize = 4095;
+
+impl<'a> Opener<'a> {
+    /// An opener for the files of this catalogue.
+    pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Opener { catalogue, root: rustix::fs::open(c"/", flags, Mode::empty())? })
+    }
+
+    /// Opens a file, read-only, without following any link; it must still be the regular file with the inode and the
+    /// size that the walk saw.
+    ///
+    /// # Errors
+    /// Why it has to be left out.
+    pub fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
+        let fd = self.descriptor(file).map_err(Skip::of_opening)?;
+        let status = Status::of(&fd).map_err(Skip::of_opening)?;
+        let record = self.catalogue.record(file);
+        let same = status.file_type() == FileType::RegularFile
+            && (status.dev, status.ino) == (self.catalogue.subvolume(file).dev, record.ino)
+            && status.size == record.size;
+        if same { Ok(Opened { fd, status }) } else { Err(Skip::Changed) }
+    }
+
+    /// Whether the file is, by its times too, as the walk saw it.
+    pub fn is_as_seen(&self, file: FileId, opened: &Opened) -> bool {
+        let record = self.catalogue.record(file);
+        (opened.status.mtime, opened.status.ctime) == (record.mtime(), record.ctime())
+    }
+
+    fn descriptor(&self, file: FileId) -> Result<OwnedFd> {
+        let mut path = self.catalogue.directory_path(file);
+        let name = self.catalogue.name(file);
+        if path.len() + name.len() <= LONGEST {
+            path.extend_from_slice(name);
+            return without_access(|flags| self.beneath_root(&path, flags));
+        }
+        path.pop();
+        let directory = beneath::open_dir(self.root.as_fd(), &path)?;
+        without_access(|flags| openat(&directory, name, flags, Mode::empty()))
+    }
+
+    fn beneath_root(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
+                // A rename elsewhere on the system: the manual says to try again.
+                Err(Errno::AGAIN) => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Only the owner and root may leave the access time alone.
+fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
+    match open(FLAGS | OFlags::NOATIME) {
+        Err(Errno::PERM) => open(FLAGS),
+        result => result,
+    }
+}

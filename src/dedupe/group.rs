@@ -1,0 +1,139 @@
+//! A group: files of one size whose samples are equal. One of them is the source; all that lie elsewhere are compared with it,
+//! by the kernel, which shares those that are equal.
+//!
+//! What turns out to differ is compared among itself, by a hash of all its data, so that many near-equal files are read
+//! twice and not each against each. What was once compared is not compared again while both files are as they were.
+
+use super::facts::Member;
+use super::run::Run;
+use super::share;
+use super::skip::Skip;
+use super::survey;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU64;
+
+/// Shares what is equal in a group. The members have one size, one filesystem and one way of being written.
+pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
+    members.retain(|member| !member.out);
+    members.sort_by_key(|member| (member.facts.layout, member.file));
+    let Some(best) = best_layout(run, &members) else { return };
+    if layouts(&members) < 2 || run.is_over() {
+        return;
+    }
+    let (mut sources, others): (Vec<_>, Vec<_>) = members.into_iter().partition(|member| member.facts.layout == best);
+    let known = Known::of(&sources);
+    let (mut differing, mut open) = (Vec::new(), Vec::new());
+    let mut others = others.into_iter().peekable();
+    while let Some(first) = others.next() {
+        // What is known of one file is known of all that lie where it does.
+        let mut same = vec![first];
+        let layout = same[0].facts.layout;
+        while let Some(next) = others.next_if(|next| next.facts.layout == layout) {
+            same.push(next);
+        }
+        match same.iter().find_map(|member| known.verdict(member)) {
+            Some(true) => {}
+            Some(false) => differing.append(&mut same),
+            None => open.append(&mut same),
+        }
+    }
+    if !open.is_empty() {
+        let found = sources.iter_mut().find_map(|source| survey::open(run, source).map(|opened| (source, opened)));
+        let Some((source, opened)) = found else {
+            // What lay there cannot be read: the others are still there for each other.
+            open.append(&mut differing);
+            return share_equal(run, open);
+        };
+        differing.append(&mut share::share(run, source, &opened, open));
+    }
+    differing.retain(|member| !member.out);
+    differing.sort_by_key(|member| (member.facts.layout, member.file));
+    match layouts(&differing) {
+        0 => {}
+        1 => differing.iter().for_each(|member| run.skip(member.file, Skip::Differs)),
+        _ => sort_out(run, sources.into_iter().next(), differing),
+    }
+}
+
+/// Files that look equal and differ from the source: those whose hash is the same belong together.
+fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Member>) {
+    if run.is_over() {
+        return;
+    }
+    // The source's hash tells next time what it differs from.
+    source.map(|source| survey::hash(run, source));
+    for same in members.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout) {
+        let full = same.iter_mut().find_map(|member| survey::hash(run, member));
+        same.iter_mut().for_each(|member| member.facts.full = full);
+    }
+    members.retain(|member| !member.out && member.facts.full.is_some());
+    members.sort_by_key(|member| member.facts.full);
+    let mut rest = members.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let full = first.facts.full;
+        let mut equal = vec![first];
+        while let Some(next) = rest.next_if(|next| next.facts.full == full) {
+            equal.push(next);
+        }
+        if layouts_of(&equal) > 1 {
+            share_equal(run, equal);
+        } else {
+            equal.iter().for_each(|member| run.skip(member.file, Skip::Differs));
+        }
+    }
+}
+
+/// What earlier comparisons tell of the files that lie where the source does.
+struct Known {
+    sources: HashSet<NonZeroU64>,
+    compared: HashMap<NonZeroU64, bool>,
+    full: Option<NonZeroU64>,
+}
+
+impl Known {
+    fn of(sources: &[&mut Member]) -> Known {
+        let compared =
+            sources.iter().filter_map(|source| source.facts.compared.map(|with| (with, source.facts.was_equal)));
+        Known {
+            sources: sources.iter().map(|source| source.identity).collect(),
+            compared: compared.collect(),
+            full: sources.iter().find_map(|source| source.facts.full),
+        }
+    }
+
+    /// Whether a member is known to be equal, or to differ: the kernel compared them, or their hashes tell.
+    fn verdict(&self, member: &Member) -> Option<bool> {
+        let with_source = member.facts.compared.filter(|with| self.sources.contains(with));
+        let of_source = || self.compared.get(&member.identity).copied();
+        let differs = || self.full.zip(member.facts.full).filter(|(one, other)| one != other).map(|_| false);
+        with_source.map(|_| member.facts.was_equal).or_else(of_source).or_else(differs)
+    }
+}
+
+/// The layout whose extents the others are to take: held by a file that cannot be changed, a read-only snapshot, or something
+/// outside, since those stay in any case; else compressed; else of the fewest extents; else held by the most.
+fn best_layout(run: &Run<'_>, members: &[&mut Member]) -> Option<u64> {
+    let buckets = members.chunk_by(|a, b| a.facts.layout == b.facts.layout);
+    let merit = |bucket: &&[&mut Member]| {
+        let first = bucket.first().map(|member| member.facts).unwrap_or_default();
+        let stays = bucket.iter().any(|member| member.facts.fixed || run.catalogue.subvolume(member.file).read_only);
+        let pinned = first.shared && bucket.len() == 1;
+        let oldest = bucket.iter().map(|member| member.file).min();
+        (stays, pinned, first.encoded, Reverse(first.extents), bucket.len(), Reverse(oldest))
+    };
+    buckets.max_by_key(merit).and_then(|bucket| bucket.first()).map(|member| member.facts.layout)
+}
+
+/// How many different places the members lie in; they are sorted by that.
+fn layouts(members: &[&mut Member]) -> usize {
+    members.chunk_by(|a, b| a.facts.layout == b.facts.layout).count()
+}
+
+/// The same of members in any order.
+fn layouts_of(members: &[&mut Member]) -> usize {
+    let mut layouts: Vec<_> = members.iter().map(|member| member.facts.layout).collect();
+    layouts.sort_unstable();
+    layouts.dedup();
+    layouts.len()
+}

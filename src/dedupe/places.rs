@@ -1,0 +1,99 @@
+//! Which filesystems and subvolumes the walk has come to, each found once: by what it is, not by `st_dev` alone.
+
+use super::catalogue::{Subvolume, Volume};
+use crate::filesystem::{Filesystem, Id, Kind};
+use crate::status::Status;
+use crate::sys::btrfs::logical;
+use crate::sys::uuid;
+use rustix::io::Result;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The places found so far. Shared by the walk's threads.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    found: Mutex<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    by_dev: HashMap<u64, (Kind, Option<u16>)>,
+    subvolumes: Vec<Subvolume>,
+    volumes: Vec<Volume>,
+    told: HashSet<u64>,
+}
+
+impl Places {
+    /// The kind of the filesystem of an open directory, and the number of its subvolume where files there can share.
+    pub(super) fn find(&self, fd: impl AsFd, status: &Status) -> Result<(Kind, Option<u16>)> {
+        if let Some(found) = self.found().by_dev.get(&status.dev) {
+            return Ok(*found);
+        }
+        let statfs = rustix::fs::fstatfs(&fd)?;
+        let kind = Kind::from_magic(statfs.f_type as u64);
+        if !can_share(kind) {
+            self.found().by_dev.insert(status.dev, (kind, None));
+            return Ok((kind, None));
+        }
+        let id = Filesystem::identify(&fd)?;
+        let uuid = match id {
+            Id::Btrfs(uuid) => uuid,
+            Id::Device(dev) => uuid::of_filesystem(&fd).unwrap_or_else(|_| u128::from(dev).to_le_bytes()),
+        };
+        // Neither has to be known for the data's sake: the cache then knows less, or another source is chosen.
+        let subvolume = if kind == Kind::Btrfs { logical::subvolume(&fd).ok() } else { None };
+        let unknown = if kind == Kind::Btrfs { status.dev } else { 0 };
+        let number = subvolume.as_ref().map_or(unknown, |subvolume| subvolume.id);
+        let read_only = subvolume.is_some_and(|subvolume| subvolume.read_only);
+        let volume = Volume { id, kind, block_size: statfs.f_bsize as u64, uuid };
+        Ok((kind, self.found().add(status.dev, volume, number, read_only)))
+    }
+
+    /// The filesystem of a subvolume.
+    pub(super) fn volume(&self, subvolume: Option<u16>) -> Option<u16> {
+        let found = self.found();
+        subvolume.and_then(|number| found.subvolumes.get(usize::from(number))).map(|subvolume| subvolume.volume)
+    }
+
+    /// Whether this device has not been told of before.
+    pub(super) fn is_first_of(&self, dev: u64) -> bool {
+        self.found().told.insert(dev)
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Subvolume>, Vec<Volume>) {
+        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (found.subvolumes, found.volumes)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Found {
+    fn add(&mut self, dev: u64, volume: Volume, number: u64, read_only: bool) -> Option<u16> {
+        // Another thread may have come to it meanwhile.
+        if let Some((_, found)) = self.by_dev.get(&dev) {
+            return *found;
+        }
+        let known = self.volumes.iter().position(|known| known.id == volume.id);
+        let at = known.unwrap_or(self.volumes.len());
+        // Beyond 65,536 subvolumes what is found is left alone.
+        let subvolume = u16::try_from(at).ok().zip(u16::try_from(self.subvolumes.len()).ok());
+        let found = subvolume.map(|(at, next)| {
+            self.subvolumes.push(Subvolume { dev, volume: at, number, read_only });
+            next
+        });
+        if known.is_none() && found.is_some() {
+            self.volumes.push(volume);
+        }
+        self.by_dev.insert(dev, (volume.kind, found));
+        found
+    }
+}
+
+/// The filesystems whose files can share extents by FIDEDUPERANGE. An XFS made without reflinks says so at the first call.
+fn can_share(kind: Kind) -> bool {
+    matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Bcachefs)
+}

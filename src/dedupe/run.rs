@@ -1,0 +1,158 @@
+//! What the stages of one run have in common: the files, what is counted, and when to stop.
+
+use super::account::Account;
+use super::catalogue::Catalogue;
+use super::file::{FileId, Opened, Opener};
+use super::skip::{Skip, Skips};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// One run: shared by its stages and their threads.
+pub struct Run<'a> {
+    /// The files in scope.
+    pub catalogue: &'a Catalogue,
+    /// Opens them.
+    pub opener: Opener<'a>,
+    /// What was left out, and why.
+    pub skips: Skips,
+    /// What was freed.
+    pub account: Account,
+    /// What was read, handed over, found.
+    pub counters: Counters,
+    /// Whom the stages tell.
+    pub monitor: &'a dyn Monitor,
+    /// When to stop beginning anything.
+    pub deadline: Option<Instant>,
+    /// Only find out what would be done.
+    pub dry_run: bool,
+    out_of_time: AtomicBool,
+    /// Files all of whose data another file in scope shares.
+    settled: Vec<AtomicU64>,
+    /// Filesystems that turned out not to share extents.
+    unsupported: Mutex<HashSet<u16>>,
+}
+
+/// Sums over all threads, in bytes and files; their meaning is that of the fields of [`super::Stats`].
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// File data read.
+    pub read: AtomicU64,
+    /// Handed to the kernel, summed over the destinations.
+    pub submitted: AtomicU64,
+    /// Files found equal.
+    pub duplicate_files: AtomicU64,
+    /// Their bytes.
+    pub duplicate_bytes: AtomicU64,
+    /// Shared in files that are not equal as a whole.
+    pub ranges: AtomicU64,
+    /// Shared before.
+    pub already_shared: AtomicU64,
+    /// Written to free more than that.
+    pub rewritten: AtomicU64,
+    /// Files that the cache knew.
+    pub cache_hits: AtomicU64,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
+}
+
+impl<'a> Run<'a> {
+    /// A run over these files.
+    pub fn new(catalogue: &'a Catalogue, monitor: &'a dyn Monitor) -> Result<Self> {
+        let opener = Opener::new(catalogue).map_err(|errno| Error::io("open the directory", "/", errno))?;
+        Ok(Run {
+            catalogue,
+            opener,
+            skips: Skips::default(),
+            account: Account::default(),
+            counters: Counters::default(),
+            monitor,
+            deadline: None,
+            dry_run: false,
+            out_of_time: AtomicBool::new(false),
+            settled: (0..catalogue.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            unsupported: Mutex::default(),
+        })
+    }
+
+    /// Whether to stop: the user asked to, or the time is over. Asked between windows.
+    pub fn is_over(&self) -> bool {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.out_of_time.store(true, Ordering::Relaxed);
+        }
+        self.is_out_of_time() || self.monitor.is_cancelled()
+    }
+
+    /// Whether something was not begun because the time was over.
+    pub fn is_out_of_time(&self) -> bool {
+        self.out_of_time.load(Ordering::Relaxed)
+    }
+
+    /// All data of this file is shared with another one in scope, which stands for it from now on.
+    pub fn settle(&self, file: FileId) {
+        if let Some(word) = self.settled.get(file.0 as usize / 64) {
+            word.fetch_or(1 << (file.0 % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether another file in scope stands for this one.
+    pub fn is_settled(&self, file: FileId) -> bool {
+        let word = self.settled.get(file.0 as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (file.0 % 64) != 0)
+    }
+
+    /// The files that no other one stands for, of at least this size: what is left for sharing ranges.
+    pub fn left(&self, size: u64) -> Vec<FileId> {
+        let wanted = |file: &FileId| self.catalogue.size(*file) >= size.max(1) && !self.is_settled(*file);
+        self.catalogue.ids().filter(wanted).collect()
+    }
+
+    /// The filesystem of this file cannot share extents, so it said; whether that is new.
+    fn set_unsupported(&self, file: FileId) -> bool {
+        let volume = self.catalogue.volume_number(file);
+        self.unsupported.lock().unwrap_or_else(PoisonError::into_inner).insert(volume)
+    }
+
+    /// Whether the filesystem of this file said that it cannot share extents.
+    pub fn is_unsupported(&self, file: FileId) -> bool {
+        let unsupported = self.unsupported.lock().unwrap_or_else(PoisonError::into_inner);
+        unsupported.contains(&self.catalogue.volume_number(file))
+    }
+
+    /// Opens a file; where that cannot be, counts and tells why.
+    pub fn open(&self, file: FileId) -> Option<Opened> {
+        self.opener.open(file).map_err(|reason| self.skip(file, reason)).ok()
+    }
+
+    /// Leaves a file out: counted, and told where the exit status will tell of it.
+    pub fn skip(&self, file: FileId, reason: Skip) {
+        if !self.skips.add(file, reason) {
+            return;
+        }
+        // One word for a filesystem is enough.
+        if reason == Skip::Unsupported && !self.set_unsupported(file) {
+            return;
+        }
+        let path = self.catalogue.path(file);
+        if reason.is_error() {
+            self.monitor.problem(&Error::failed("share the data of").at(path).because(reason.cause()));
+        } else {
+            let path = crate::text::path(&path);
+            self.monitor.detail(&format!("left as it is: {path} ({})", reason.words()));
+        }
+    }
+
+    /// Leaves a file out because a system call failed.
+    pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
+        if self.skips.add(file, Skip::Unreadable) {
+            self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));
+        }
+    }
+}

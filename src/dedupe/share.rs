@@ -1,0 +1,274 @@
+//! Hands the files of a group to the kernel, a source against many destinations, window by window; while the kernel
+//! compares one window the next is being read. Only what does not lie in the same place already is handed over.
+
+use super::account::Unit;
+use super::facts::Member;
+use super::file::Opened;
+use super::map::Map;
+use super::predict;
+use super::run::{Run, add};
+use super::sample::{WHOLE, prefetch};
+use super::skip::Skip;
+use super::submit::{self, WINDOW};
+use super::survey;
+use crate::monitor::Amount;
+use crate::sys::reflink::MAX_DEDUPE_DESTINATIONS;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+/// File data that one call may have the kernel hold in memory, for one thread.
+const BUDGET: u64 = 512 << 20;
+
+/// Gaps between ranges up to this are handed over too: what is shared already costs a comparison and no reading.
+const GAP: u64 = 64 << 10;
+
+/// What came of one destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// All of it is equal to the source, and lies where that does.
+    Same,
+    /// It was left as it is, from this point on.
+    Skipped(Skip),
+    /// The run ended first.
+    Unfinished,
+}
+
+/// Shares the source with all of `others` that are equal to it, and gives those that are not.
+pub(super) fn share<'m>(
+    run: &Run<'_>,
+    source: &mut Member,
+    opened: &Opened,
+    others: Vec<&'m mut Member>,
+) -> Vec<&'m mut Member> {
+    let map = match Map::of(opened, false) {
+        Ok(map) => map,
+        Err(errno) => {
+            survey::fail(run, source, "read the extents of", errno);
+            return others;
+        }
+    };
+    if run.dry_run {
+        return predict::share(run, source, opened, &map, others);
+    }
+    let volume = run.catalogue.volume(source.file);
+    let transfer = Transfer {
+        run,
+        source: opened.as_fd(),
+        map,
+        size: run.catalogue.size(source.file),
+        block: volume.block_size.max(1),
+        unit: Unit::of(volume.kind),
+        is_cached: Cell::new(source.facts.fresh && run.catalogue.size(source.file) <= WHOLE),
+    };
+    let at_once = (BUDGET / transfer.size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize;
+    let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
+    for mut round in rounds(others) {
+        while !round.is_empty() && !run.is_over() && !run.is_unsupported(source.file) {
+            // What lies where a file lies that differs needs no look.
+            let known;
+            (known, round) = round.into_iter().partition(|member| layouts.contains(&member.facts.layout));
+            differing.extend(known);
+            let rest = round.split_off(round.len().min(at_once));
+            for (member, answer) in transfer.batch(round) {
+                let identity = source.identity;
+                match answer {
+                    Answer::Same => member.facts.set_compared(identity, true),
+                    Answer::Skipped(Skip::Differs) => {
+                        member.facts.set_compared(identity, false);
+                        layouts.insert(member.facts.layout);
+                        differing.push(member);
+                    }
+                    Answer::Skipped(reason) => {
+                        survey::leave_out(run, member, reason);
+                    }
+                    Answer::Unfinished => {}
+                }
+            }
+            round = rest;
+        }
+    }
+    source.facts.changing |= !opened.is_untouched();
+    differing
+}
+
+/// The members so that in no round two of them lie in the same place: what is freed is counted right only where the last
+/// that holds it comes alone.
+fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
+    let mut rounds: Vec<Vec<&mut Member>> = Vec::new();
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    for member in members {
+        let round = seen.entry(member.facts.layout).or_default();
+        if rounds.len() <= *round {
+            rounds.push(Vec::new());
+        }
+        rounds[*round].push(member);
+        *round += 1;
+    }
+    rounds
+}
+
+struct Transfer<'a, 'r> {
+    run: &'a Run<'r>,
+    source: BorrowedFd<'a>,
+    map: Map,
+    size: u64,
+    block: u64,
+    unit: Unit,
+    /// The source has been read, and counted as read.
+    is_cached: Cell<bool>,
+}
+
+impl Transfer<'_, '_> {
+    /// Shares the source with some members, each in a place of its own.
+    fn batch<'m>(&self, members: Vec<&'m mut Member>) -> Vec<(&'m mut Member, Answer)> {
+        let mut open = Vec::new();
+        for member in members {
+            let Some(opened) = survey::open(self.run, member) else { continue };
+            // What the kernel would refuse anyway is not read for it.
+            match submit::obstacle(&opened) {
+                Some(reason) => survey::leave_out(self.run, member, reason),
+                None => open.push((member, opened)),
+            }
+        }
+        let fds: Vec<_> = open.iter().map(|(_, opened)| opened.as_fd()).collect();
+        let fresh: Vec<_> = open.iter().map(|(member, _)| member.facts.fresh && self.size <= WHOLE).collect();
+        let watched = self.run.account.watch(&fds, self.unit, |maps| self.submit(&fds, &fresh, maps));
+        let (answers, after) = match watched {
+            Ok(watched) => watched,
+            Err(errno) => {
+                for (member, _) in open {
+                    survey::fail(self.run, member, "read the extents of", errno);
+                }
+                return Vec::new();
+            }
+        };
+        let mut concluded = Vec::new();
+        for (((member, opened), (answer, moved)), map) in open.into_iter().zip(answers).zip(after) {
+            self.conclude(member, answer, moved, map.as_ref());
+            member.facts.changing |= !opened.is_untouched();
+            concluded.push((member, answer));
+        }
+        concluded
+    }
+
+    fn conclude(&self, member: &mut Member, answer: Answer, moved: u64, map: Option<&Map>) {
+        let counters = &self.run.counters;
+        match answer {
+            Answer::Same if moved > 0 => {
+                add(&counters.duplicate_files, 1);
+                add(&counters.duplicate_bytes, self.size);
+            }
+            Answer::Same => {}
+            Answer::Skipped(_) | Answer::Unfinished => add(&counters.ranges, moved),
+        }
+        if answer == Answer::Same {
+            self.run.settle(member.file);
+        }
+        if let Some(map) = map
+            && (moved > 0 || answer == Answer::Same)
+        {
+            member.facts.set_map(member.file, map);
+        }
+    }
+
+    /// Hands over what is not yet shared: for each destination what came of it, and how much of it was shared.
+    fn submit(&self, fds: &[BorrowedFd<'_>], fresh: &[bool], maps: &[Map]) -> Vec<(Answer, u64)> {
+        let mut outcomes = vec![(Answer::Same, 0); fds.len()];
+        // Mostly all of them share nothing yet: then they go together.
+        let mut alike: HashMap<Vec<Range<u64>>, Vec<usize>> = HashMap::new();
+        for (number, map) in maps.iter().enumerate() {
+            alike.entry(ranges(&self.map, map, self.size, self.block)).or_default().push(number);
+        }
+        for (ranges, mut numbers) in alike {
+            let windows = windows(&ranges);
+            self.prefetch(windows.first(), fds, &numbers, fresh);
+            for (number, window) in windows.iter().enumerate() {
+                if self.run.is_over() {
+                    numbers.iter().for_each(|&number| outcomes[number].0 = Answer::Unfinished);
+                    break;
+                }
+                self.prefetch(windows.get(number + 1), fds, &numbers, fresh);
+                self.window(window, fds, fresh, &mut numbers, &mut outcomes);
+            }
+            self.is_cached.set(self.is_cached.get() || self.size <= WINDOW);
+        }
+        outcomes
+    }
+
+    /// Hands over one window. Who is not equal drops out of `numbers`.
+    fn window(
+        &self,
+        window: &Range<u64>,
+        fds: &[BorrowedFd<'_>],
+        fresh: &[bool],
+        numbers: &mut Vec<usize>,
+        outcomes: &mut [(Answer, u64)],
+    ) {
+        let length = window.end - window.start;
+        let places: Vec<_> = numbers.iter().map(|&number| (fds[number], window.start)).collect();
+        let cold = numbers.iter().filter(|&&number| !fresh[number]).count() as u64;
+        let counters = &self.run.counters;
+        add(&counters.submitted, length * numbers.len() as u64);
+        add(&counters.read, length * (cold + u64::from(!self.is_cached.get())));
+        let answers = submit::submit((self.source, window.start), length, &places);
+        let mut answers = answers.into_iter();
+        numbers.retain(|&number| match answers.next().flatten() {
+            None => {
+                outcomes[number].1 += length;
+                true
+            }
+            Some(reason) => {
+                outcomes[number].0 = Answer::Skipped(reason);
+                false
+            }
+        });
+        let bytes = if self.size > WINDOW { length * places.len() as u64 } else { 0 };
+        self.run.monitor.advance(Amount { files: 0, bytes });
+    }
+
+    fn prefetch(&self, window: Option<&Range<u64>>, fds: &[BorrowedFd<'_>], numbers: &[usize], fresh: &[bool]) {
+        let Some(window) = window else { return };
+        if !self.is_cached.get() {
+            prefetch(self.source, window.clone());
+        }
+        for &number in numbers.iter().filter(|&&number| !fresh[number]) {
+            prefetch(fds[number], window.clone());
+        }
+    }
+}
+
+/// What is to be handed over so that a file that lies as `map` says lies as the source does: block-aligned, small gaps closed.
+pub(super) fn ranges(source: &Map, map: &Map, size: u64, block: u64) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for range in source.unlike(map, size) {
+        let start = range.start / block * block;
+        let end = range.end.div_ceil(block).saturating_mul(block).min(size);
+        match ranges.last_mut() {
+            Some(last) if start <= last.end.saturating_add(GAP) => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}
+
+/// The ranges cut into windows.
+pub(super) fn windows(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let cut = |range: &Range<u64>| {
+        let (start, end) = (range.start, range.end);
+        (start..end).step_by(WINDOW as usize).map(move |at| at..end.min(at + WINDOW))
+    };
+    ranges.iter().flat_map(cut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_the_ranges() {
+        let w = WINDOW;
+        assert_eq!(windows(&[0..5, w..3 * w + 1]), [0..5, w..2 * w, 2 * w..3 * w, 3 * w..3 * w + 1]);
+    }
+}

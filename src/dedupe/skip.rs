@@ -1,0 +1,206 @@
+//! Why a file was left as it is: the kernel's answers by their meaning, and how many files each one kept out.
+
+use crate::sys::reflink::DedupeStatus;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::file::FileId;
+
+/// Why a file, or a range of it, was not shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Skip {
+    /// It looked equal, and the kernel found a byte that differs.
+    Differs,
+    /// It was written to or replaced after the walk saw it.
+    Changed,
+    /// It was removed after the walk saw it.
+    Vanished,
+    /// It could not be opened or read.
+    Unreadable,
+    /// Its data lies beside the metadata, where nothing can be shared.
+    Inline,
+    /// It may not be changed: `chattr +i`.
+    Immutable,
+    /// This user may neither write to it nor owns it.
+    NoPermission,
+    /// It is a swap file in use.
+    SwapFile,
+    /// One of the two is written in place (`chattr +C`), the other is not.
+    Nocow,
+    /// It lies on a mount, or in a subvolume, that is read-only.
+    ReadOnly,
+    /// Its subvolume is being sent.
+    Sending,
+    /// The kernel calls it another filesystem.
+    OtherFilesystem,
+    /// The filesystem cannot share extents.
+    Unsupported,
+    /// The kernel refused for another reason.
+    Refused,
+}
+
+impl Skip {
+    /// The name in the JSON summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Skip::Differs => "differs",
+            Skip::Changed => "changed",
+            Skip::Vanished => "vanished",
+            Skip::Unreadable => "unreadable",
+            Skip::Inline => "inline",
+            Skip::Immutable => "immutable",
+            Skip::NoPermission => "no_permission",
+            Skip::SwapFile => "swap_file",
+            Skip::Nocow => "nocow",
+            Skip::ReadOnly => "read_only",
+            Skip::Sending => "sending",
+            Skip::OtherFilesystem => "other_filesystem",
+            Skip::Unsupported => "unsupported",
+            Skip::Refused => "refused",
+        }
+    }
+
+    /// The reason in words, to stand behind a number of files.
+    pub fn words(self) -> &'static str {
+        match self {
+            Skip::Differs => "looked equal but differ",
+            Skip::Changed => "changed meanwhile",
+            Skip::Vanished => "vanished meanwhile",
+            Skip::Unreadable => "unreadable",
+            Skip::Inline => "so small that they lie in the metadata",
+            Skip::Immutable => "immutable",
+            Skip::NoPermission => "not yours to write",
+            Skip::SwapFile => "swap files",
+            Skip::Nocow => "NOCOW beside COW",
+            Skip::ReadOnly => "on a read-only mount",
+            Skip::Sending => "being sent by btrfs send",
+            Skip::OtherFilesystem => "on another filesystem",
+            Skip::Unsupported => "on a filesystem that cannot share extents",
+            Skip::Refused => "refused by the kernel",
+        }
+    }
+
+    /// The reason as the cause of an error of one file.
+    pub(super) fn cause(self) -> std::io::Error {
+        std::io::Error::other(match self {
+            Skip::Differs => "its data differs",
+            Skip::Changed => "it changed meanwhile",
+            Skip::Vanished => "it vanished meanwhile",
+            Skip::Unreadable => "it cannot be read",
+            Skip::Inline => "it is so small that it lies in the metadata",
+            Skip::Immutable => "it is immutable",
+            Skip::NoPermission => "only its owner, root, and who may write to it may share its data",
+            Skip::SwapFile => "it is a swap file",
+            Skip::Nocow => "it is NOCOW and its equal is not, or the other way round",
+            Skip::ReadOnly => "it is on a read-only mount",
+            Skip::Sending => "its subvolume is being sent by btrfs send",
+            Skip::OtherFilesystem => "it is on another filesystem",
+            Skip::Unsupported => "its filesystem cannot share extents",
+            Skip::Refused => "the kernel refused",
+        })
+    }
+
+    /// Whether something was left out that could have been done: the exit status says so. What differs, is inline, in use
+    /// as swap, written in place or gone is no failure.
+    pub fn is_error(self) -> bool {
+        match self {
+            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow => false,
+            Skip::Changed
+            | Skip::Unreadable
+            | Skip::Immutable
+            | Skip::NoPermission
+            | Skip::ReadOnly
+            | Skip::Sending
+            | Skip::OtherFilesystem
+            | Skip::Unsupported
+            | Skip::Refused => true,
+        }
+    }
+
+    /// The meaning of a failed opening.
+    pub fn of_opening(errno: Errno) -> Skip {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::STALE => Skip::Vanished,
+            // Something else has that name now.
+            Errno::LOOP | Errno::NXIO | Errno::XDEV => Skip::Changed,
+            _ => Skip::Unreadable,
+        }
+    }
+
+    /// The meaning of the kernel's answer for one destination; `None`: it was shared. What stands behind an `EINVAL`
+    /// or `EPERM` takes a look at the files: see `submit`.
+    pub fn of_status(status: DedupeStatus) -> Option<Skip> {
+        match status {
+            DedupeStatus::Same => None,
+            DedupeStatus::Differs => Some(Skip::Differs),
+            DedupeStatus::Failed(errno) => Some(Skip::of_errno(errno)),
+        }
+    }
+
+    /// The meaning of an error of FIDEDUPERANGE, as far as it says it alone.
+    pub fn of_errno(errno: Errno) -> Skip {
+        match errno {
+            Errno::PERM | Errno::ACCESS => Skip::NoPermission,
+            Errno::TXTBSY => Skip::SwapFile,
+            Errno::ROFS => Skip::ReadOnly,
+            Errno::AGAIN => Skip::Sending,
+            Errno::XDEV => Skip::OtherFilesystem,
+            Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => Skip::Unsupported,
+            Errno::IO => Skip::Unreadable,
+            _ => Skip::Refused,
+        }
+    }
+}
+
+/// The files that were skipped, each counted once for each reason.
+#[derive(Debug, Default)]
+pub struct Skips {
+    seen: Mutex<HashSet<(FileId, Skip)>>,
+}
+
+impl Skips {
+    /// Counts a file for a reason; whether it is new.
+    pub fn add(&self, file: FileId, reason: Skip) -> bool {
+        self.seen().insert((file, reason))
+    }
+
+    /// Takes a file's reason back: a later stage dealt with it.
+    pub fn remove(&self, file: FileId, reason: Skip) {
+        self.seen().remove(&(file, reason));
+    }
+
+    /// How many files each reason kept out.
+    pub fn counts(&self) -> BTreeMap<Skip, u64> {
+        let mut counts = BTreeMap::new();
+        for (_, reason) in self.seen().iter() {
+            *counts.entry(*reason).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How many files were left out for a reason that the exit status tells.
+    pub fn errors(&self) -> u64 {
+        self.counts().iter().filter(|(reason, _)| reason.is_error()).map(|(_, files)| files).sum()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashSet<(FileId, Skip)>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_counted_once_for_each_reason() {
+        let skips = Skips::default();
+        assert!(skips.add(FileId(1), Skip::Differs));
+        assert!(!skips.add(FileId(1), Skip::Differs));
+        skips.add(FileId(1), Skip::Immutable);
+        skips.add(FileId(2), Skip::Differs);
+        assert_eq!(skips.counts(), BTreeMap::from([(Skip::Differs, 2), (Skip::Immutable, 1)]));
+        assert_eq!(skips.errors(), 1);
+    }
+}

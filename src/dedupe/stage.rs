@@ -1,0 +1,178 @@
+//! The first stage: whole files. Chunk by chunk of the size classes, those that may save the most first: where each file lies,
+//! samples of what does not lie together, groups of what looks equal, and the kernel's word on them.
+//!
+//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares.
+
+use super::cache::Cache;
+use super::candidates::{Candidates, Class};
+use super::crew;
+use super::facts::Member;
+use super::group;
+use super::run::{Run, add};
+use super::sample::WHOLE;
+use super::skip::Skip;
+use super::submit;
+use super::survey;
+use crate::monitor::Amount;
+
+/// A chunk is at most so many files, unless one class has more.
+const FILES: usize = 64 << 10;
+/// And at most so many bytes of samples.
+const SAMPLES: u64 = 256 << 20;
+
+/// Shares all files that are equal as a whole.
+pub(super) fn whole_files(run: &Run<'_>, candidates: &Candidates, cache: &Cache, threads: Option<usize>) {
+    candidates.links.iter().for_each(|link| run.settle(*link));
+    let mut classes = candidates.classes();
+    while !classes.is_empty() && !run.is_over() {
+        let (chunk, rest) = classes.split_at(chunk(classes));
+        Chunk { run, threads }.work(candidates, chunk, cache);
+        classes = rest;
+    }
+}
+
+/// How many of these classes make a chunk.
+fn chunk(classes: &[Class]) -> usize {
+    let (mut files, mut samples) = (0, 0);
+    let fits = classes.iter().take_while(|class| {
+        files += class.len();
+        samples += class.size.min(WHOLE) * class.len() as u64;
+        files <= FILES && samples <= SAMPLES
+    });
+    fits.count().max(1)
+}
+
+struct Chunk<'a, 'r> {
+    run: &'a Run<'r>,
+    threads: Option<usize>,
+}
+
+impl Chunk<'_, '_> {
+    fn work(&self, candidates: &Candidates, classes: &[Class], cache: &Cache) {
+        let mut members = Vec::with_capacity(classes.iter().map(Class::len).sum());
+        for class in classes {
+            members.extend(candidates.files(class).iter().map(|file| cache.member(self.run, *file)));
+        }
+        self.place(&mut members);
+        self.sample(classes, &mut members);
+        let mut groups = Vec::new();
+        for class in split(classes, &mut members) {
+            self.count_shared(class);
+            groups.extend(self.groups(class));
+        }
+        groups.sort_by_key(|group| (u64::MAX - group_saving(self.run, group), group.first().map(|m| m.facts.first)));
+        crew::each(self.threads.unwrap_or(crew::SHARERS), groups, |group| {
+            let before = Amount { files: group.len() as u64, bytes: untold_bytes(self.run, &group) };
+            group::share_equal(self.run, group);
+            self.run.monitor.advance(before);
+        });
+        if !self.run.dry_run {
+            members.iter().for_each(|member| cache.keep(self.run, member));
+        }
+    }
+
+    /// Finds out where the files lie that the cache does not know, in the order of their inodes.
+    fn place(&self, members: &mut [Member]) {
+        let mut unknown: Vec<_> = members.iter_mut().filter(|member| member.facts.layout == 0).collect();
+        unknown.sort_by_key(|member| {
+            let record = self.run.catalogue.record(member.file);
+            (record.subvolume, record.ino)
+        });
+        crew::each(self.threads.unwrap_or(crew::READERS), unknown, |member| {
+            if self.run.is_over() { member.out = true } else { survey::place(self.run, member) }
+        });
+    }
+
+    /// Reads samples, one file of each place, in the order of the places on the disk.
+    fn sample(&self, classes: &[Class], members: &mut [Member]) {
+        let mut wanted = Vec::new();
+        for class in split(classes, members) {
+            class.sort_by_key(|member| (member.out, member.facts.layout, member.file));
+            let left = class.iter().take_while(|member| !member.out).count();
+            let class = &mut class[..left];
+            if class.chunk_by(|a, b| a.facts.layout == b.facts.layout).count() < 2 {
+                continue;
+            }
+            for same in class.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout) {
+                match same.iter().find_map(|member| member.facts.sample) {
+                    Some(sample) => same.iter_mut().for_each(|member| member.facts.sample = Some(sample)),
+                    None => wanted.push(same),
+                }
+            }
+        }
+        wanted.sort_by_key(|same| same.first().map(|member| member.facts.first));
+        crew::each(self.threads.unwrap_or(crew::READERS), wanted, |same| {
+            let sampled = same.iter_mut().find_map(|member| {
+                if self.run.is_over() {
+                    return None;
+                }
+                survey::samples(self.run, member);
+                member.facts.sample
+            });
+            same.iter_mut().for_each(|member| member.facts.sample = sampled);
+        });
+    }
+
+    /// Counts the files that share all they have already; one of each place stands for the others.
+    fn count_shared(&self, class: &mut [Member]) {
+        for same in class.chunk_by(|a, b| a.facts.layout == b.facts.layout && !a.out && !b.out) {
+            let again = same.get(1..).unwrap_or_default();
+            // What has no data on the disk shares none.
+            if same.first().is_some_and(|member| member.facts.extents > 0) {
+                let bytes: u64 = again.iter().map(|member| self.run.catalogue.size(member.file)).sum();
+                add(&self.run.counters.already_shared, bytes);
+            }
+            again.iter().for_each(|member| self.run.settle(member.file));
+        }
+    }
+
+    /// The groups of a class: equal samples, and both written in place or neither.
+    fn groups<'m>(&self, class: &'m mut [Member]) -> Vec<Vec<&'m mut Member>> {
+        class.sort_by_key(|member| (member.facts.sample, member.facts.nocow, member.facts.layout, member.file));
+        let mut groups = Vec::new();
+        let (mut files, mut bytes) = (0, 0);
+        for same in class.chunk_by_mut(|a, b| a.facts.sample == b.facts.sample) {
+            let is_candidate = same.iter().any(|member| member.facts.sample.is_some() && !member.out);
+            let several = same.chunk_by(|a, b| a.facts.layout == b.facts.layout).count() > 1;
+            if !is_candidate || !several {
+                files += same.len() as u64;
+                bytes += same.iter().map(|member| self.run.catalogue.size(member.file)).sum::<u64>();
+                continue;
+            }
+            let mixed = same.iter().any(|member| member.facts.nocow) && same.iter().any(|member| !member.facts.nocow);
+            for alike in same.chunk_by_mut(|a, b| a.facts.nocow == b.facts.nocow) {
+                if mixed && alike.iter().any(|member| member.facts.nocow) {
+                    alike.iter().for_each(|member| self.run.skip(member.file, Skip::Nocow));
+                }
+                groups.push(alike.iter_mut().collect());
+            }
+        }
+        self.run.monitor.advance(Amount { files, bytes });
+        groups
+    }
+}
+
+/// The members of each class.
+fn split<'m>(classes: &[Class], members: &'m mut [Member]) -> Vec<&'m mut [Member]> {
+    let mut rest = members;
+    let mut parts = Vec::with_capacity(classes.len());
+    for class in classes {
+        let (part, behind) = rest.split_at_mut(class.len().min(rest.len()));
+        parts.push(part);
+        rest = behind;
+    }
+    parts
+}
+
+fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
+    let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
+    // What is small is taken in the order of its place instead.
+    if size > WHOLE { size.saturating_mul(group.len() as u64 - 1) } else { 0 }
+}
+
+/// The bytes of a group whose progress is not told window by window.
+fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
+    let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
+    // Of large files the windows of the destinations are told one by one, and the source's not.
+    if size > submit::WINDOW { size } else { size * group.len() as u64 }
+}

@@ -1,0 +1,92 @@
+//! The looks at one file that cost no more than they must: where it lies, its samples, a hash of all of it.
+
+use super::facts::{Member, short};
+use super::file::Opened;
+use super::map::Map;
+use super::run::{Run, add};
+use super::sample;
+use super::skip::Skip;
+use super::submit;
+use crate::filesystem::Kind;
+use rustix::io::Errno;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd as _;
+
+/// Opens a member's file; one that cannot be is out.
+pub(super) fn open(run: &Run<'_>, member: &mut Member) -> Option<Opened> {
+    let opened = run.open(member.file);
+    match &opened {
+        Some(opened) => member.facts.changing |= !run.opener.is_as_seen(member.file, opened),
+        None => member.out = true,
+    }
+    opened
+}
+
+/// Finds out where a file lies. What is inline has no place to share.
+pub(super) fn place(run: &Run<'_>, member: &mut Member) {
+    let Some(opened) = open(run, member) else { return };
+    match Map::of(&opened, true) {
+        Ok(map) if map.is_inline() => leave_out(run, member, Skip::Inline),
+        Ok(map) => {
+            let obstacle = submit::obstacle(&opened);
+            // Neither source nor destination.
+            if obstacle == Some(Skip::SwapFile) {
+                return leave_out(run, member, Skip::SwapFile);
+            }
+            member.facts.set_map(member.file, &map);
+            member.facts.fixed = obstacle.is_some();
+            member.facts.nocow =
+                run.catalogue.volume(member.file).kind == Kind::Btrfs && submit::is_nocow(opened.as_fd());
+        }
+        Err(Errno::OPNOTSUPP | Errno::NOTTY) => leave_out(run, member, Skip::Unsupported),
+        Err(errno) => fail(run, member, "read the extents of", errno),
+    }
+}
+
+/// Reads a file's samples.
+pub(super) fn samples(run: &Run<'_>, member: &mut Member) {
+    let Some(opened) = open(run, member) else { return };
+    let size = run.catalogue.size(member.file);
+    match sample::read(opened.as_fd(), size, opened.status().allocated < size) {
+        Ok((hash, bytes)) => {
+            add(&run.counters.read, bytes);
+            member.facts.sample = Some(hash);
+            member.facts.fresh = true;
+            member.facts.changing |= !opened.is_untouched();
+        }
+        Err(Errno::STALE) => leave_out(run, member, Skip::Changed),
+        Err(errno) => fail(run, member, "read", errno),
+    }
+}
+
+/// Reads all of a file, unless its hash is known. `None`, and the member is out, if that cannot be; or if the run is over.
+pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
+    if let Some(full) = member.facts.full {
+        return Some(full);
+    }
+    let opened = open(run, member)?;
+    let _ = rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::Sequential);
+    let size = run.catalogue.size(member.file);
+    match crate::hash::file(&opened, size, run.monitor) {
+        Ok(hashed) => {
+            add(&run.counters.read, hashed.read);
+            member.facts.changing |= !opened.is_untouched();
+            member.facts.full = Some(short(&hashed.hash));
+        }
+        Err(Errno::CANCELED) => {}
+        Err(errno) => fail(run, member, "read", errno),
+    }
+    member.facts.full
+}
+
+/// Leaves a file out of the run.
+pub(super) fn leave_out(run: &Run<'_>, member: &mut Member, reason: Skip) {
+    member.out = true;
+    run.skip(member.file, reason);
+}
+
+/// Leaves a file out because a system call failed.
+pub(super) fn fail(run: &Run<'_>, member: &mut Member, action: &str, errno: Errno) {
+    member.out = true;
+    run.failed(member.file, action, errno);
+}
