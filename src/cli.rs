@@ -10,7 +10,7 @@ use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-pub(crate) use dedupe::Dedupe;
+pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

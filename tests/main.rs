@@ -19,6 +19,7 @@ mod list;
 mod meanwhile;
 mod owners;
 mod probe;
+mod ranges;
 mod refusal;
 mod restore;
 mod snapshot;

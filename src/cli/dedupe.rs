@@ -1,6 +1,6 @@
 //! The words of `pleach dedupe`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ Examples:
   pleach dedupe /srv                         share what is equal below /srv, and say what that freed
   pleach dedupe --dry-run /srv               only find out: reads what the run would read
   pleach dedupe --max-time 2h /home /srv     every night, from a timer: the largest savings first
+  pleach dedupe --ranges always --min-run 16K /srv/images     equal ranges of small files too
   pleach dedupe --exclude '*.iso' --exclude /srv/cache/ /srv
 
 Contents, times, owners and modes stay as they are: the kernel compares each byte, and only it
 touches a file. Works on XFS and Btrfs; each filesystem is done by itself. \"freed\" is counted from
-the extents before and after; \"pinned\" is what a snapshot or file outside PATH still holds.
+the extents before and after; \"pinned\" is what was found equal and is not freed, since a snapshot
+or file outside PATH still holds it, or (Btrfs) since it would take more to rewrite.
 A pattern without a slash is of a name anywhere, one with a slash of an absolute path.";
 
 #[derive(Args, Debug)]
@@ -21,6 +23,15 @@ pub(crate) struct Dedupe {
     /// Directories or files; symbolic links are followed only if named here
     #[arg(value_name = "PATH", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
+    /// Share equal ranges of files that are not equal: auto (in files of 1 MiB and more), always (in all), never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Ranges::Auto, hide_possible_values = true)]
+    pub(crate) ranges: Ranges,
+    /// The shortest such range
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64K")]
+    pub(crate) min_run: u64,
+    /// Memory for the index of blocks
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256M")]
+    pub(crate) index_memory: u64,
     /// Keep what was found in this file, for the next run; by default $XDG_CACHE_HOME/pleach/dedupe
     #[arg(long, value_name = "FILE", conflicts_with = "no_cache", value_hint = clap::ValueHint::FilePath)]
     pub(crate) cache: Option<PathBuf>,
@@ -39,6 +50,20 @@ pub(crate) struct Dedupe {
     /// Only show what would be shared, and what that would free
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// `--ranges`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ranges {
+    Auto,
+    Always,
+    Never,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bytes =
+        pleach::text::parse_size(text).ok_or_else(|| "a number, or one with K, M, G or T behind it".to_string())?;
+    if bytes == 0 { Err("more than nothing".to_string()) } else { Ok(bytes) }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

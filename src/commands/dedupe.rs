@@ -2,7 +2,7 @@
 
 use crate::cli::{self, Globals};
 use crate::output::{Output, dedupe as show, progress};
-use pleach::dedupe::{CacheChoice, Options, dedupe};
+use pleach::dedupe::{CacheChoice, Options, dedupe, ranges};
 use pleach::error::{ExitStatus, Result};
 
 pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
@@ -16,6 +16,15 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
         },
         max_time: args.max_time,
         dry_run: args.dry_run,
+        ranges: ranges::Options {
+            mode: match args.ranges {
+                cli::Ranges::Auto => ranges::Mode::Auto,
+                cli::Ranges::Always => ranges::Mode::Always,
+                cli::Ranges::Never => ranges::Mode::Never,
+            },
+            min_run: args.min_run,
+            index_memory: args.index_memory,
+        },
         threads: globals.threads,
     };
     let stats = progress::watch(output, |monitor| dedupe(&args.paths, &options, monitor))?;

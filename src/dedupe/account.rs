@@ -111,6 +111,17 @@ impl Account {
         }
     }
 
+    /// Books extents that came free, and what had to be written for that.
+    pub fn add(&self, freed: u64, written: u64) {
+        let mut totals = self.totals();
+        totals.freed = (totals.freed + freed).saturating_sub(written);
+    }
+
+    /// Books a range on the disk that something else still holds.
+    pub fn pin(&self, range: Range<u64>) {
+        self.totals().pinned.insert(range);
+    }
+
     fn totals(&self) -> MutexGuard<'_, Totals> {
         lock(&self.totals)
     }

@@ -6,8 +6,9 @@
 
 use super::catalogue::Catalogue;
 use super::entry::{Entry, Key, LENGTH};
-use super::facts::Member;
+use super::facts::{Facts, Member};
 use super::file::FileId;
+use super::ranges;
 use super::run::{Run, add};
 use crate::error::{Error, Result};
 use crate::status::Time;
@@ -86,6 +87,25 @@ impl Cache {
         }
     }
 
+    /// Whether a run went through the blocks of these very files, as they are now, with these options.
+    pub(super) fn knows_ranges(&self, run: &Run<'_>, options: &ranges::Options) -> bool {
+        let key = self.path.as_ref().map(|_| set_key(run, options));
+        let known = key.is_some_and(|key| self.old.binary_search_by_key(&key, |entry| entry.key).is_ok());
+        if known {
+            self.keep_ranges(run, options);
+        }
+        known
+    }
+
+    /// Keeps that a run went through the blocks of these files. Files as young as the run may change under the same time.
+    pub(super) fn keep_ranges(&self, run: &Run<'_>, options: &ranges::Options) {
+        let is_old = |file: FileId| run.catalogue.record(file).ctime() < self.begun;
+        if self.path.is_some() && ranges_files(run, options).all(is_old) {
+            let entry = Entry { key: set_key(run, options), facts: Facts::default(), age: 0 };
+            self.new.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        }
+    }
+
     /// Writes it, complete or not at all.
     pub(super) fn save(self) -> Result<()> {
         let Some(path) = self.path else { return Ok(()) };
@@ -107,6 +127,27 @@ pub(super) fn default_path() -> Option<PathBuf> {
 
 fn key(catalogue: &Catalogue, file: FileId) -> Key {
     Key::of(&catalogue.volume(file).uuid, catalogue.subvolume(file).number, catalogue.record(file))
+}
+
+/// The files that the second stage may look at.
+fn ranges_files<'a>(run: &'a Run<'_>, options: &ranges::Options) -> impl Iterator<Item = FileId> + use<'a> {
+    let smallest = ranges::smallest(options);
+    run.catalogue.ids().filter(move |file| run.catalogue.size(*file) >= smallest)
+}
+
+/// A key for all files that the second stage may look at, as they are now, and how it looks at them.
+fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
+    let mut keys: Vec<_> = ranges_files(run, options).map(|file| key(run.catalogue, file)).collect();
+    keys.sort_unstable();
+    let mut hasher = blake3::Hasher::new_derive_key("pleach: files whose blocks were compared");
+    hasher.update(&options.min_run.to_le_bytes());
+    hasher.update(&options.index_memory.to_le_bytes());
+    keys.iter().for_each(|key| {
+        hasher.update(&key.0);
+    });
+    let mut key = [0; 16];
+    hasher.finalize_xof().fill(&mut key);
+    Key(key)
 }
 
 enum Unusable {

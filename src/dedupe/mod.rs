@@ -18,6 +18,7 @@ mod group;
 pub mod map;
 mod places;
 mod predict;
+pub mod ranges;
 pub mod run;
 mod sample;
 mod share;
@@ -51,6 +52,8 @@ pub struct Options {
     pub max_time: Option<Duration>,
     /// Only find out what would be done.
     pub dry_run: bool,
+    /// Ranges that are equal in files that are not.
+    pub ranges: ranges::Options,
     /// How many threads work; by default what suits each step.
     pub threads: Option<usize>,
 }
@@ -86,6 +89,7 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     (run.deadline, run.dry_run) = (deadline, options.dry_run);
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
     stage::whole_files(&run, &candidates, &cache, options.threads);
+    share_ranges(&run, &cache, &options.ranges);
     if run.account.is_estimated() {
         monitor.notice("compressed extents are counted by the length of their data: only root is told what they take");
     }
@@ -100,6 +104,17 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     stats.interrupted = monitor.is_cancelled();
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
+}
+
+/// The second stage, unless a run that the cache remembers went through these very files, as they are now.
+fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) {
+    let files = run.left(ranges::smallest(options));
+    if files.is_empty() || run.is_over() || cache.knows_ranges(run, options) {
+        return;
+    }
+    if ranges::share(run, &files, options) && !run.dry_run {
+        cache.keep_ranges(run, options);
+    }
 }
 
 fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Cache {

@@ -58,7 +58,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     if output.is_json() {
         output.json(&object(stats, options));
     } else if !output.is_quiet() {
-        let head = match (stats.duplicate_files, options.dry_run) {
+        let head = match (stats.duplicate_files + stats.range_bytes, options.dry_run) {
             (0, _) => "nothing left to share".to_string(),
             (_, false) => format!("freed {}", size(stats.freed_bytes)),
             (_, true) => format!("would free {} (dry run, nothing was done)", size(stats.freed_bytes)),
@@ -110,7 +110,10 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
         rows.push(("written", format!("{} to free more than that", size(stats.rewritten_bytes))));
     }
     if stats.pinned_bytes > 0 {
-        rows.push(("pinned", format!("{} by something else that holds it", size(stats.pinned_bytes))));
+        rows.push((
+            "pinned",
+            format!("{} equal, but held by something else, or costlier to rewrite", size(stats.pinned_bytes)),
+        ));
     }
     if stats.already_shared_bytes > 0 {
         rows.push(("before", format!("{} shared already", size(stats.already_shared_bytes))));

@@ -95,7 +95,12 @@ unsafe impl<const N: usize> Ioctl for Call<'_, N> {
 /// `OPNOTSUPP` or `NOTTY` where the filesystem has no extent maps (tmpfs, procfs).
 #[doc(alias = "FS_IOC_FIEMAP")]
 pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
-    Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start: 0, sync, done: false }
+    extents_from(fd, 0, sync)
+}
+
+/// The extents from an offset on; the first may begin before it.
+pub fn extents_from<Fd: AsFd>(fd: Fd, start: u64, sync: bool) -> Extents<Fd> {
+    Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start, sync, done: false }
 }
 
 /// The first extent alone, for questions about small files. Does not sync.

@@ -1,0 +1,214 @@
+//! What applying runs needs, on either filesystem, and what it counts.
+
+use super::files::Files;
+use super::holders::{Holder, Holders};
+use super::layout::Piece;
+use super::plan::Why;
+use super::run::{Run, Source};
+use super::scratch::Scratch;
+use super::share;
+use crate::dedupe::account::Intervals;
+use crate::dedupe::file::FileId;
+use crate::dedupe::run::add;
+use rustix::io::Result;
+use std::collections::BTreeMap;
+
+/// The state of one run over one filesystem.
+pub(super) struct Context<'a> {
+    pub(super) run: &'a crate::dedupe::run::Run<'a>,
+    pub(super) files: Files<'a>,
+    pub(super) scratch: Scratch<'a>,
+    pub(super) holders: Holders,
+    pub(super) seen: Seen,
+    pub(super) block: u64,
+    pub(super) min_run: u64,
+    /// Equal bytes that were left, by the reason.
+    pub(super) left: BTreeMap<Why, u64>,
+}
+
+/// Shared places whose bytes have been looked at, or equal others that have.
+#[derive(Default)]
+pub(super) struct Seen {
+    places: Intervals,
+    left: u64,
+}
+
+impl Seen {
+    /// None yet; so many at most, lest memory grow with the files' extents.
+    pub(super) fn new(most: u64) -> Seen {
+        Seen { places: Intervals::default(), left: most }
+    }
+
+    pub(super) fn add(&mut self, piece: &Piece) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.places.insert(piece.address()..piece.address().saturating_add(piece.length));
+        }
+    }
+
+    pub(super) fn contains(&self, piece: &Piece) -> bool {
+        self.places.gaps(piece.address()..piece.address().saturating_add(piece.length)).is_empty()
+    }
+}
+
+/// A part of a run that lies in one piece on each side, and not yet in the same place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The piece of the file, cut to the part.
+    pub(super) piece: Piece,
+    pub(super) source: Source,
+    /// The piece of the source; `None` where that is a hole.
+    pub(super) from: Option<Piece>,
+}
+
+impl Context<'_> {
+    /// The parts of a run that would free something, or help to.
+    pub(super) fn parts(&mut self, file: u32, run: Run) -> Result<Vec<Part>> {
+        let end = run.start + run.length;
+        let here = self.files.pieces(file, run.start, end, usize::MAX, false)?;
+        let there = match run.source {
+            Source::Zeros => Vec::new(),
+            // A source that is gone is no fault of this file.
+            Source::File { file, offset } => {
+                match self.files.pieces(file, offset, offset + run.length, usize::MAX, false) {
+                    Ok(pieces) => pieces,
+                    Err(_) => return Ok(Vec::new()),
+                }
+            }
+        };
+        Ok(parts(&here, &there, run))
+    }
+
+    /// Leaves a range that was found elsewhere.
+    pub(super) fn leave(&mut self, why: Why, bytes: u64) {
+        *self.left.entry(why).or_default() += bytes;
+    }
+
+    /// Counts bytes that are shared now, or would be.
+    pub(super) fn count_shared(&self, source: Source, file: u32, bytes: u64) {
+        add(&self.run.counters.ranges, bytes);
+        if self.run.dry_run && bytes > 0 {
+            let path = |file: u32| self.run.catalogue.path(FileId(file));
+            match source {
+                Source::File { file: source, .. } => self.run.monitor.sharing(&path(source), &path(file), bytes),
+                // A hole has no name.
+                Source::Zeros => self.run.monitor.sharing(&path(file), &path(file), bytes),
+            }
+        }
+    }
+
+    /// Shares a range of a file with its source, and gives how much of it is shared now.
+    pub(super) fn share(&mut self, source: Source, file: u32, start: u64, length: u64) -> u64 {
+        let shared = share::share(source, (file, start), length, self.run, &mut self.files, &mut self.scratch);
+        self.count_shared(source, file, shared);
+        shared
+    }
+
+    /// Those among other files that still hold what they held when the run began.
+    pub(super) fn still_holding(&mut self, from: u64, to: u64, but: (u32, u64, u64)) -> Vec<Holder> {
+        let mut found = Vec::new();
+        for holder in self.holders.of(from, to) {
+            let (file, start, end) = but;
+            let skip = holder.address.max(from) - holder.address;
+            let length = holder.length.min(to - holder.address) - skip;
+            let holder = Holder { logical: holder.logical + skip, address: holder.address + skip, length, ..holder };
+            if holder.file == file && holder.logical < end && holder.logical + holder.length > start {
+                continue;
+            }
+            let end = holder.logical + holder.length;
+            let Ok(now) = self.files.pieces(holder.file, holder.logical, end, usize::MAX, false) else { continue };
+            let stays = |piece: &&Piece| piece.address() == holder.address + (piece.logical - holder.logical);
+            found.extend(now.iter().filter(stays).map(|piece| Holder {
+                logical: piece.logical,
+                address: piece.address(),
+                length: piece.length,
+                ..holder
+            }));
+        }
+        found
+    }
+}
+
+/// Walks a run's pieces on both sides.
+fn parts(here: &[Piece], there: &[Piece], run: Run) -> Vec<Part> {
+    let offset = match run.source {
+        Source::Zeros => 0,
+        Source::File { offset, .. } => offset,
+    };
+    let mut parts = Vec::new();
+    let mut theirs = there.iter().peekable();
+    for piece in here {
+        let mut at = piece.logical;
+        while at < piece.end() {
+            let from = offset + (at - run.start);
+            while theirs.next_if(|piece| piece.end() <= from).is_some() {}
+            let (from_piece, until) = match theirs.peek() {
+                Some(piece) if piece.logical <= from => (piece.within(from, u64::MAX), piece.end()),
+                Some(piece) => (None, piece.logical),
+                None => (None, u64::MAX),
+            };
+            let end = piece.end().min(at.saturating_add(until - from));
+            if let Some(part) = piece.within(at, end) {
+                let from = from_piece.and_then(|piece| piece.within(from, from + part.length));
+                if from.map(|from| from.address()) != Some(part.address()) {
+                    parts.push(Part { piece: part, source: run.source.advanced(at - run.start), from });
+                }
+            }
+            at = end;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pieces(start: u64, steps: &[(u64, u64, u64)], end: u64) -> Vec<Piece> {
+        let mut at = start;
+        let mut pieces = Vec::new();
+        for (gap, length, place) in steps {
+            at += gap;
+            let piece = Piece {
+                logical: at,
+                length: *length,
+                extent: 1000 + place * 5,
+                offset: 0,
+                disk: *length,
+                encoded: false,
+                shared: false,
+            };
+            pieces.extend(piece.within(start, end));
+            at += length;
+        }
+        pieces
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_what_a_look_at_each_byte_finds(
+            one in prop::collection::vec((0..4_u64, 1..8_u64, 0..6_u64), 0..8),
+            two in prop::collection::vec((0..4_u64, 1..8_u64, 0..6_u64), 0..8),
+        ) {
+            let run = Run { source: Source::File { file: 1, offset: 100 }, start: 10, length: 40 };
+            let (here, there) = (pieces(10, &one, 50), pieces(100, &two, 140));
+            let parts = parts(&here, &there, run);
+            let address = |pieces: &[Piece], at: u64| {
+                pieces.iter().find_map(|piece| piece.within(at, at + 1)).map(|piece| piece.address())
+            };
+            for at in 0..40 {
+                let (a, b) = (address(&here, 10 + at), address(&there, 100 + at));
+                let part = parts.iter().find(|part| (part.piece.logical..part.piece.end()).contains(&(10 + at)));
+                prop_assert_eq!(part.is_some(), a.is_some() && a != b, "at {}", at);
+                if let Some(part) = part {
+                    let into = 10 + at - part.piece.logical;
+                    prop_assert_eq!(part.piece.address() + into, a.unwrap());
+                    prop_assert_eq!(part.from.map(|from| from.address() + into), b);
+                    let Source::File { offset, .. } = part.source else { panic!() };
+                    prop_assert_eq!(offset + into, 100 + at);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Who else in scope holds a place: ranges of files that share, found by their addresses. A plan that moves one of them
+//! must move all, or sharing that there was would be undone.
+//!
+//! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
+
+use super::layout::Piece;
+
+/// A shared piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    /// The number of the file.
+    pub(super) file: u32,
+    /// The offset in the file.
+    pub(super) logical: u64,
+    /// The address of its first byte.
+    pub(super) address: u64,
+    /// Its length.
+    pub(super) length: u64,
+}
+
+impl Holder {
+    fn end(&self) -> u64 {
+        self.address.saturating_add(self.length)
+    }
+}
+
+/// The shared pieces of all files in scope.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    holders: Vec<Holder>,
+    /// For the middle of each half, quarter, … of the list: the farthest end in that part.
+    ends: Vec<u64>,
+    most: usize,
+    overflown: bool,
+}
+
+impl Holders {
+    /// No holders yet, and room for so many bytes of them.
+    pub(super) fn new(memory: u64) -> Holders {
+        let most = memory / (size_of::<Holder>() + size_of::<u64>()) as u64;
+        Holders { most: most as usize, ..Holders::default() }
+    }
+
+    /// Adds the shared ones among the pieces of a file.
+    pub(super) fn add(&mut self, file: u32, pieces: &[Piece]) {
+        for piece in pieces.iter().filter(|piece| piece.shared) {
+            if self.holders.len() >= self.most {
+                self.overflown = true;
+                return;
+            }
+            let holder = Holder { file, logical: piece.logical, address: piece.address(), length: piece.length };
+            self.holders.push(holder);
+        }
+    }
+
+    /// To be called when all are there, and before any is looked for.
+    pub(super) fn sort(&mut self) {
+        self.holders.shrink_to_fit();
+        self.holders.sort_unstable_by_key(|holder| (holder.address, holder.file, holder.logical));
+        self.ends = vec![0; self.holders.len()];
+        farthest(&self.holders, &mut self.ends);
+    }
+
+    /// Whether there were more than there was room for: then nothing is known of who shares.
+    pub(super) fn is_overflown(&self) -> bool {
+        self.overflown
+    }
+
+    /// Those that hold any byte of a range of addresses.
+    pub(super) fn of(&self, from: u64, to: u64) -> Vec<Holder> {
+        let mut found = Vec::new();
+        overlapping(&self.holders, &self.ends, from, to, &mut found);
+        found
+    }
+}
+
+/// Fills in the farthest ends, and gives that of the whole.
+fn farthest(holders: &[Holder], ends: &mut [u64]) -> u64 {
+    let middle = holders.len() / 2;
+    let Some(holder) = holders.get(middle) else { return 0 };
+    let (left, right) = ends.split_at_mut(middle);
+    let end = farthest(&holders[..middle], left).max(farthest(&holders[middle + 1..], &mut right[1..]));
+    ends[middle] = end.max(holder.end());
+    ends[middle]
+}
+
+fn overlapping(holders: &[Holder], ends: &[u64], from: u64, to: u64, found: &mut Vec<Holder>) {
+    let middle = holders.len() / 2;
+    let Some(holder) = holders.get(middle).filter(|_| ends[middle] > from) else { return };
+    overlapping(&holders[..middle], &ends[..middle], from, to, found);
+    if holder.address < to {
+        if holder.end() > from {
+            found.push(*holder);
+        }
+        overlapping(&holders[middle + 1..], &ends[middle + 1..], from, to, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_that_overlap_are_found(
+            places in prop::collection::vec((0..200_u64, 1..60_u64), 0..60), from in 0..220_u64, length in 1..50_u64
+        ) {
+            let mut holders = Holders::new(1 << 20);
+            for (number, (extent, length)) in (0..).zip(&places) {
+                let piece = Piece {
+                    logical: 0, length: *length, extent: *extent, offset: 0, disk: *length, encoded: false, shared: true,
+                };
+                holders.add(number, &[piece, Piece { shared: false, ..piece }]);
+            }
+            holders.sort();
+            let mut found: Vec<_> = holders.of(from, from + length).iter().map(|holder| holder.file).collect();
+            found.sort_unstable();
+            let overlaps = |(at, size): &(u64, u64)| *at < from + length && at + size > from;
+            let naive: Vec<_> = (0..).zip(&places).filter(|(_, place)| overlaps(place)).map(|(n, _)| n).collect();
+            prop_assert_eq!(found, naive);
+            prop_assert!(!holders.is_overflown());
+        }
+    }
+
+    #[test]
+    fn there_are_never_more_than_there_is_room_for() {
+        let mut holders = Holders::new(400);
+        let piece = Piece { logical: 0, length: 1, extent: 5, offset: 0, disk: 1, encoded: false, shared: true };
+        holders.add(0, &[piece; 100]);
+        assert!(holders.is_overflown() && holders.holders.len() <= 10);
+    }
+}

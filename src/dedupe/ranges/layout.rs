@@ -1,0 +1,192 @@
+//! Where a range of a file lies, as exactly as it can be known. On XFS FIEMAP tells all. On Btrfs an extent is freed as a
+//! whole, so its bounds matter: root reads them in the file's own items; anyone else sees only the parts that files use.
+
+use crate::extent::{Extent, ExtentFlags};
+use crate::sys::btrfs::tree::{self, Key, Step};
+use crate::sys::fiemap;
+use rustix::io::Result;
+use std::os::fd::BorrowedFd;
+
+/// A range of a file in one place. Holes, reserved space and data without an address have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The offset in the file.
+    pub(super) logical: u64,
+    /// The length in the file.
+    pub(super) length: u64,
+    /// The address of the extent: of all of it where that is known, of this part elsewhere.
+    pub(super) extent: u64,
+    /// The offset in the extent (in its decoded bytes).
+    pub(super) offset: u64,
+    /// Bytes that the extent takes on the disk.
+    pub(super) disk: u64,
+    /// Compressed.
+    pub(super) encoded: bool,
+    /// Whether something else holds it too.
+    pub(super) shared: bool,
+}
+
+impl Piece {
+    /// The offset in the file just behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.logical.saturating_add(self.length)
+    }
+
+    /// Its part within a range of the file.
+    pub(super) fn within(&self, from: u64, to: u64) -> Option<Piece> {
+        let (start, end) = (self.logical.max(from), self.end().min(to));
+        (start < end).then(|| Piece {
+            logical: start,
+            length: end - start,
+            offset: self.offset + (start - self.logical),
+            ..*self
+        })
+    }
+
+    /// A number for its first byte, the same for all that hold that byte, and followed by those of the next bytes.
+    pub(super) fn address(&self) -> u64 {
+        if self.encoded {
+            // Behind all plain addresses. A compressed extent takes at least a block, and decodes to at most 128 KiB.
+            (1 << 63 | self.extent.wrapping_mul(32)).wrapping_add(self.offset)
+        } else {
+            self.extent.wrapping_add(self.offset)
+        }
+    }
+}
+
+/// How a file's layout is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By FIEMAP.
+    Fiemap,
+    /// By the items of this inode in this tree.
+    Items {
+        /// The subvolume.
+        root: u64,
+        /// The inode.
+        inode: u64,
+    },
+}
+
+/// `BTRFS_EXTENT_DATA_KEY`.
+const EXTENT_DATA: u8 = 108;
+
+/// At most `most` pieces of a range of a file, in order, cut to the range. `sync` has its dirty pages written first.
+pub(super) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for extent in fiemap::extents_from(fd, from, sync) {
+        let extent = extent?;
+        if extent.logical >= to || pieces.len() >= most {
+            break;
+        }
+        pieces.extend(from_fiemap(&extent).and_then(|piece| piece.within(from, to)));
+    }
+    let Way::Items { root, inode } = way else { return Ok(pieces) };
+    // FIEMAP alone knows what is shared. It joins what the items tell apart, never the other way round.
+    let end = if pieces.len() >= most { pieces.last().map_or(to, Piece::end) } else { to };
+    let mut exact = items(fd, root, inode, from, end)?;
+    let mut told = pieces.iter().peekable();
+    for piece in &mut exact {
+        while told.next_if(|told| told.end() <= piece.logical).is_some() {}
+        piece.shared = told.clone().take_while(|told| told.logical < piece.end()).any(|told| told.shared);
+    }
+    Ok(exact)
+}
+
+fn from_fiemap(extent: &Extent) -> Option<Piece> {
+    if extent.flags.intersects(ExtentFlags::UNWRITTEN | ExtentFlags::DATA_ENCRYPTED | ExtentFlags::NOT_ALIGNED) {
+        return None;
+    }
+    Some(Piece {
+        logical: extent.logical,
+        length: extent.length,
+        extent: extent.physical?,
+        offset: 0,
+        disk: extent.length,
+        encoded: extent.flags.contains(ExtentFlags::ENCODED),
+        shared: extent.is_shared(),
+    })
+}
+
+/// The pieces as the file's own items have them.
+fn items(fd: BorrowedFd<'_>, root: u64, inode: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
+    // The item that covers the first byte begins before it, no one knows how far.
+    let mut back = 128 << 10;
+    let first = loop {
+        let start = from.saturating_sub(back);
+        let mut first = None;
+        tree::search(fd, root, Key::new(inode, EXTENT_DATA, start), Key::new(inode, EXTENT_DATA, from), |item| {
+            first = Some(item.key.offset);
+            Step::Next
+        })?;
+        match first {
+            Some(first) => break first,
+            None if start == 0 => break from,
+            None => back *= 16,
+        }
+    };
+    let mut pieces = Vec::new();
+    let last = Key::new(inode, EXTENT_DATA, to.saturating_sub(1));
+    tree::search(fd, root, Key::new(inode, EXTENT_DATA, first), last, |item| {
+        if (item.key.objectid, item.key.kind) == (inode, EXTENT_DATA) {
+            pieces.extend(from_item(&item).and_then(|piece| piece.within(from, to)));
+        }
+        Step::Next
+    })?;
+    Ok(pieces)
+}
+
+/// `struct btrfs_file_extent_item`.
+fn from_item(item: &tree::Item<'_>) -> Option<Piece> {
+    const REGULAR: u8 = 1;
+    let (compression, encryption, encoding) = (item.u8(16)?, item.u8(17)?, item.u8(18)? | item.u8(19)?);
+    let (kind, extent, disk, offset, length) =
+        (item.u8(20)?, item.u64(21)?, item.u64(29)?, item.u64(37)?, item.u64(45)?);
+    let plain = kind == REGULAR && encryption == 0 && encoding == 0 && extent != 0;
+    let logical = item.key.offset;
+    plain.then_some(Piece { logical, length, extent, offset, disk, encoded: compression != 0, shared: false })
+}
+
+/// Makes pieces that lie side by side on the disk parts of one extent: the most that can be told of extents without root.
+pub(super) fn join_neighbours(pieces: &mut [Piece]) {
+    let mut order: Vec<_> = (0..pieces.len()).filter(|&n| !pieces[n].encoded).collect();
+    order.sort_unstable_by_key(|&n| pieces[n].extent);
+    let mut begin = 0;
+    while let Some(&first) = order.get(begin) {
+        let start = pieces[first].extent;
+        let (mut end, mut behind) = (start, begin);
+        while let Some(next) = order.get(behind).map(|&n| pieces[n]).filter(|next| next.extent <= end) {
+            end = end.max(next.extent + next.length);
+            behind += 1;
+        }
+        for &n in &order[begin..behind] {
+            let piece = &mut pieces[n];
+            (piece.offset, piece.extent, piece.disk) = (piece.extent - start, start, end - start);
+        }
+        begin = behind;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(logical: u64, length: u64, extent: u64) -> Piece {
+        Piece { logical, length, extent, offset: 0, disk: length, encoded: false, shared: false }
+    }
+
+    #[test]
+    fn neighbours_on_the_disk_become_one_extent() {
+        let mut pieces = [piece(0, 10, 100), piece(10, 10, 300), piece(20, 10, 110), piece(30, 5, 100)];
+        join_neighbours(&mut pieces);
+        let told: Vec<_> = pieces.iter().map(|piece| (piece.extent, piece.offset, piece.disk)).collect();
+        assert_eq!(told, [(100, 0, 20), (300, 0, 10), (100, 10, 20), (100, 0, 20)]);
+    }
+
+    #[test]
+    fn a_part_of_a_piece_keeps_its_address() {
+        let part = Piece { offset: 3, ..piece(50, 20, 100) }.within(55, 60).unwrap();
+        assert_eq!((part.logical, part.length, part.offset, part.address()), (55, 5, 8, 108));
+        assert_eq!(piece(50, 20, 100).within(70, 90), None);
+    }
+}

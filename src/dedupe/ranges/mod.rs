@@ -1,0 +1,216 @@
+//! Ranges that are equal in files that are not: each file is read once, its blocks are looked up by hash in an index of
+//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again.
+//!
+//! `scan` and `index` find runs; `layout` and `holders` know where things lie and who else holds them; `blocks` (XFS), or
+//! `victims`, `plan`, `extents` and `rewrite` (Btrfs) free what can be freed; `share` and `scratch` speak with the kernel.
+
+mod blocks;
+mod context;
+mod extents;
+mod files;
+mod holders;
+mod index;
+mod layout;
+mod plan;
+mod rewrite;
+mod run;
+mod scan;
+mod scratch;
+mod share;
+mod survey;
+mod victims;
+
+use self::context::{Context, Seen};
+use self::files::Files;
+use self::holders::Holders;
+use self::index::Index;
+use self::plan::Why;
+use self::scan::Scanner;
+use self::scratch::Scratch;
+use super::account::Unit;
+use super::file::FileId;
+use super::run::Run;
+use super::submit;
+use crate::filesystem::Kind;
+use crate::monitor::Amount;
+use crate::text;
+use rustix::io::Result;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
+
+/// Which files are looked at block by block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Files of 1 MiB and more.
+    #[default]
+    Auto,
+    /// All that can hold a run.
+    Always,
+    /// None.
+    Never,
+}
+
+/// How ranges are looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// In which files.
+    pub mode: Mode,
+    /// The shortest run, in bytes.
+    pub min_run: u64,
+    /// What the index and what is known of shared places may take, in bytes.
+    pub index_memory: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { mode: Mode::Auto, min_run: 64 << 10, index_memory: 256 << 20 }
+    }
+}
+
+/// The smallest file that is looked at unless asked for.
+const AUTO_SIZE: u64 = 1 << 20;
+/// The part of the memory that is for the index; the rest is for shared places.
+const INDEX_SHARE: (u64, u64) = (3, 4);
+/// How much of a file is looked at between two questions whether to stop.
+const STEP: u64 = 16 << 20;
+/// How many pieces of a file are asked for at once.
+const PIECES: usize = 4096;
+/// On Btrfs, after so many bytes or runs of a file they are decided over.
+const BATCH: (u64, usize) = (1 << 30, 1 << 15);
+
+/// The size of the smallest files that are looked at.
+pub fn smallest(options: &Options) -> u64 {
+    match options.mode {
+        Mode::Auto => AUTO_SIZE.max(options.min_run),
+        Mode::Always => options.min_run,
+        Mode::Never => u64::MAX,
+    }
+}
+
+/// Shares equal ranges among `files`, and with those that share with them. Files that are too small are passed over. What
+/// is done is counted in the run's counters, what comes free is booked in its account. Whether it came to the end, neither
+/// interrupted nor out of time.
+///
+/// Memory: `index_memory`, and a few MiB.
+pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
+    let mut groups: BTreeMap<(u16, bool), Vec<u32>> = BTreeMap::new();
+    for &file in files.iter().filter(|&&file| run.catalogue.size(file) >= smallest(options)) {
+        // What Btrfs writes in place shares only with its like.
+        let is_btrfs = run.catalogue.volume(file).kind == Kind::Btrfs;
+        let nocow = is_btrfs && run.opener.open(file).is_ok_and(|opened| submit::is_nocow(opened.as_fd()));
+        groups.entry((run.catalogue.volume_number(file), nocow)).or_default().push(file.0);
+    }
+    let mut left = BTreeMap::new();
+    for files in groups.into_values() {
+        share_among(run, &files, options, &mut left);
+    }
+    for (why, bytes) in left {
+        run.monitor.detail(&format!(
+            "{} are equal to others and stay as they are: {}.",
+            text::size(bytes),
+            why.words()
+        ));
+    }
+    !run.is_over()
+}
+
+/// The same for files of one kind on one filesystem.
+fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTreeMap<Why, u64>) {
+    let Some(&first) = files.first() else { return };
+    let volume = run.catalogue.volume(FileId(first));
+    let block = volume.block_size.max(512);
+    let index_memory = options.index_memory / INDEX_SHARE.1 * INDEX_SHARE.0;
+    let other_memory = options.index_memory - index_memory;
+    let mut context = Context {
+        run,
+        files: Files::new(run, rustix::process::geteuid().is_root()),
+        scratch: Scratch::new(run),
+        holders: Holders::new(other_memory / 2),
+        seen: Seen::new(other_memory / 2 / 64),
+        block,
+        min_run: options.min_run.div_ceil(block).saturating_mul(block),
+        left: std::mem::take(left),
+    };
+    let survey = survey::survey(files, &mut context);
+    run.monitor.phase("comparing blocks", Some(Amount { files: survey.files.len() as u64, bytes: survey.bytes }));
+    let index = Index::new(index_memory, survey.bytes.div_ceil(block));
+    if index.modulus() > 1 {
+        run.monitor.detail(&format!(
+            "The index has room for one block in {}: runs shorter than {} may be missed.",
+            index.modulus(),
+            text::size(index.modulus() * block * 4),
+        ));
+    }
+    let mut scanner = Scanner::new(index, block, context.min_run);
+    let unit = Unit::of(volume.kind);
+    for file in survey.files {
+        if run.is_over() {
+            break;
+        }
+        if let Err(errno) = look_through(file, unit, &mut scanner, &mut context) {
+            run.failed(FileId(file), "read the extents of", errno);
+        }
+        run.monitor.advance(Amount { files: 1, bytes: 0 });
+    }
+    *left = context.left;
+}
+
+/// Reads one file and shares what is found of it.
+fn look_through(file: u32, unit: Unit, scanner: &mut Scanner, context: &mut Context<'_>) -> Result<()> {
+    let Some(opened) = context.files.get(file) else { return Ok(()) };
+    let size = opened.status().size;
+    context.files.begin(file);
+    scanner.begin(file, size);
+    let mut runs = Vec::new();
+    let (mut at, mut since, mut is_first) = (0, 0, true);
+    while at < size && !context.run.is_over() {
+        // Dirty pages are written out once, before the first look.
+        let pieces = context.files.pieces(file, at, size, PIECES, is_first)?;
+        is_first = false;
+        let Some(last) = pieces.last() else { break };
+        at = last.end();
+        for piece in &pieces {
+            if piece.shared {
+                if context.seen.contains(piece) {
+                    context.run.monitor.advance(Amount { files: 0, bytes: piece.length });
+                    continue;
+                }
+                context.seen.add(piece);
+            }
+            let mut from = piece.logical;
+            while from < piece.end() && !context.run.is_over() {
+                let to = piece.end().min(from + STEP);
+                runs.extend(scanner.enter(from..to));
+                while let Some(run) = scanner.next_run(&mut context.files) {
+                    runs.push(run);
+                    if unit == Unit::Blocks {
+                        apply(file, unit, &mut runs, context)?;
+                    }
+                }
+                context.run.monitor.advance(Amount { files: 0, bytes: to - from });
+                since += to - from;
+                from = to;
+            }
+            if since >= BATCH.0 || runs.len() >= BATCH.1 {
+                runs.extend(scanner.flush());
+                apply(file, unit, &mut runs, context)?;
+                since = 0;
+            }
+        }
+    }
+    runs.extend(scanner.finish());
+    apply(file, unit, &mut runs, context)
+}
+
+fn apply(file: u32, unit: Unit, runs: &mut Vec<run::Run>, context: &mut Context<'_>) -> Result<()> {
+    if !runs.is_empty() && context.files.is_refused(file) {
+        runs.clear();
+    }
+    match unit {
+        Unit::Blocks => runs.drain(..).try_for_each(|run| blocks::apply(file, run, context)),
+        Unit::Extents => {
+            let runs = std::mem::take(runs);
+            extents::apply(file, &runs, context)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What to do with Btrfs extents of which parts were found elsewhere. Pure.
+//!
+//! An extent is freed when no reference to any part of it is left. If all that files use of it was found elsewhere, it is
+//! let go of as it is. Otherwise the rest must be written anew first, which takes space: that is done while, over all
+//! extents that are decided together, more is freed than rewritten, the cheapest first. An extent that something outside
+//! the scope holds is left alone: moving the others would free nothing and undo their sharing with it.
+
+/// Whether something that is not in scope holds the extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outside {
+    /// Nothing does.
+    Nothing,
+    /// That cannot be known without root.
+    Unknown,
+    /// Something does.
+    Something,
+}
+
+/// An extent, weighed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weighed {
+    /// Bytes on the disk that come free with it.
+    pub(super) disk: u64,
+    /// Bytes that files in scope use of it and that were not found elsewhere.
+    pub(super) rest: u64,
+    /// Who else holds it.
+    pub(super) outside: Outside,
+    /// Whether the rest can be moved at all.
+    pub(super) movable: bool,
+}
+
+/// What is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// All of it was found elsewhere: share that.
+    Cover,
+    /// Share what was found, and write the rest anew.
+    Rewrite,
+    /// Leave it.
+    Leave(Why),
+}
+
+/// Why an extent is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// Something outside the scope holds it.
+    Held,
+    /// Something outside the scope may hold it, and part of it would have to be rewritten.
+    PerhapsHeld,
+    /// More would be rewritten than freed.
+    Costly,
+    /// The kernel lets no other extent take its place.
+    Immovable,
+    /// No file could be made for what is left of it.
+    NoPlace,
+}
+
+impl Why {
+    /// The reason, to stand behind a number of bytes.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Why::Held => "held by something outside the given paths, such as a snapshot",
+            Why::PerhapsHeld => "perhaps held by something outside the given paths, which only root can find out",
+            Why::Costly => "in extents whose rest would take more to rewrite than comes free",
+            Why::NoPlace => "in extents whose rest could be written anew nowhere, as in read-only subvolumes",
+            Why::Immovable => "in extents that end two files at different bytes",
+        }
+    }
+}
+
+/// Of an extent that is rewritten at least this part must come free.
+const LEAST_PART: u64 = 64;
+
+/// Decides over extents together.
+pub(super) fn decide(extents: &[Weighed]) -> Vec<Decision> {
+    let gain = |extent: &Weighed| extent.disk.saturating_sub(extent.rest);
+    let is_worth_it = |extent: &Weighed| gain(extent) > extent.disk / LEAST_PART;
+    let mut decisions: Vec<_> = extents
+        .iter()
+        .map(|extent| match extent {
+            Weighed { outside: Outside::Something, .. } => Decision::Leave(Why::Held),
+            Weighed { movable: false, .. } => Decision::Leave(Why::Immovable),
+            Weighed { rest: 0, .. } => Decision::Cover,
+            Weighed { outside: Outside::Unknown, .. } => Decision::Leave(Why::PerhapsHeld),
+            _ => Decision::Leave(Why::Costly),
+        })
+        .collect();
+    let costly = |number: &usize| decisions[*number] == Decision::Leave(Why::Costly);
+    let mut order: Vec<_> = (0..extents.len()).filter(costly).filter(|&n| is_worth_it(&extents[n])).collect();
+    // By what is freed for each byte rewritten: a/b > c/d as a·d > c·b.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&extents[a], &extents[b]);
+        let ratio = |one: &Weighed, two: &Weighed| u128::from(gain(one)) * u128::from(two.rest);
+        ratio(b, a).cmp(&ratio(a, b))
+    });
+    let (mut freed, mut rewritten) = (0_u64, 0_u64);
+    for number in order {
+        (freed, rewritten) = (freed + gain(&extents[number]), rewritten + extents[number].rest);
+        if freed <= rewritten {
+            break;
+        }
+        decisions[number] = Decision::Rewrite;
+    }
+    decisions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extent(disk: u64, rest: u64) -> Weighed {
+        Weighed { disk, rest, outside: Outside::Nothing, movable: true }
+    }
+
+    #[test]
+    fn an_extent_is_covered_rewritten_or_left() {
+        let held = Weighed { outside: Outside::Something, ..extent(100, 0) };
+        let perhaps = |rest| Weighed { outside: Outside::Unknown, ..extent(100, rest) };
+        let decisions = decide(&[extent(100, 0), extent(100, 40), held, perhaps(0), perhaps(1)]);
+        let left = |why| Decision::Leave(why);
+        assert_eq!(
+            decisions,
+            [Decision::Cover, Decision::Rewrite, left(Why::Held), Decision::Cover, left(Why::PerhapsHeld)]
+        );
+        assert_eq!(decide(&[extent(100, 50)]), [left(Why::Costly)]);
+        assert_eq!(decide(&[extent(100, 0), extent(100, 99)]), [Decision::Cover, left(Why::Costly)]);
+        assert_eq!(decide(&[extent(100, 10), extent(100, 60)]), [Decision::Rewrite; 2], "they are weighed together");
+    }
+
+    proptest! {
+        #[test]
+        fn more_is_always_freed_than_rewritten(sizes in prop::collection::vec((1..200_u64, 0..200_u64), 0..30)) {
+            let extents: Vec<_> = sizes.iter().map(|&(disk, rest)| extent(disk, rest)).collect();
+            let decisions = decide(&extents);
+            let (mut freed, mut rewritten) = (0, 0);
+            let mut best_left = 0.0_f64;
+            for (extent, decision) in extents.iter().zip(&decisions) {
+                let gain = extent.disk.saturating_sub(extent.rest);
+                match decision {
+                    Decision::Cover => prop_assert_eq!(extent.rest, 0),
+                    Decision::Rewrite => {
+                        prop_assert!(gain > 0);
+                        freed += gain;
+                        rewritten += extent.rest;
+                    }
+                    Decision::Leave(_) if gain > extent.disk / LEAST_PART => best_left = best_left.max(gain as f64 / extent.rest as f64),
+                    Decision::Leave(_) => {}
+                }
+            }
+            prop_assert!(freed > rewritten || rewritten == 0);
+            prop_assert!(best_left <= 1.0, "what frees more than it costs is never left: {}", best_left);
+        }
+    }
+}

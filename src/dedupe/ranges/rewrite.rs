@@ -1,0 +1,175 @@
+//! Writes what is left of extents anew, in unnamed files, and moves the files' ranges there: by the kernel's compare, so
+//! that a write that comes between is never lost.
+
+use super::context::Context;
+use super::scratch::Manner;
+use super::share::move_onto;
+use super::victims::{Reference, Victim};
+use crate::dedupe::submit::is_nocow;
+use rustix::fs::fdatasync;
+use rustix::io::{Errno, Result};
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+/// How much is written to one unnamed file: half of what one extent can hold.
+const GROUP: u64 = 64 << 20;
+/// How much is copied at once.
+const BUFFER: usize = 1 << 20;
+
+/// A range of an extent, and who refers to it.
+struct Item<'v> {
+    victim: &'v Victim,
+    /// Its number among the victims.
+    number: usize,
+    /// Where it can be read.
+    reference: Reference,
+    range: Range<u64>,
+    /// Where it was written.
+    at: u64,
+}
+
+/// Moves the rest of these extents. Gives the bytes written, and the numbers of extents that could not be let go of.
+pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -> (u64, Vec<usize>) {
+    let (mut written, mut failed) = (0, Vec::new());
+    let mut items = all_items(victims);
+    let mut rest = &mut items[..];
+    while !rest.is_empty() && !context.run.monitor.is_cancelled() {
+        let (group, later) = rest.split_at_mut(first_group(rest, context.block));
+        match write(group, context) {
+            Ok((file, length)) => {
+                written += length;
+                settle(&file, group, context, &mut failed);
+            }
+            Err(errno) => {
+                let error = crate::error::Error::io("write anew the rest of an extent of", path(group, context), errno);
+                context.run.monitor.notice(&format!("{error}: its space is not freed"));
+                failed.extend(group.iter().map(|item| item.number));
+            }
+        }
+        rest = later;
+    }
+    failed.extend(rest.iter().map(|item| item.number));
+    (written, failed)
+}
+
+/// How many bytes would be written for these extents.
+pub(super) fn expected(victims: &[(usize, &Victim)], block: u64) -> u64 {
+    let items = all_items(victims);
+    let (mut rest, mut expected) = (&items[..], 0);
+    while !rest.is_empty() {
+        let (group, later) = rest.split_at(first_group(rest, block));
+        let length: u64 = group.iter().map(|item| item.range.end - item.range.start).sum();
+        expected += (lead(group, block) + length).next_multiple_of(block);
+        rest = later;
+    }
+    expected
+}
+
+/// What has to be moved: compressed extents apart, each file's in the order in which they can be read.
+fn all_items<'v>(victims: &[(usize, &'v Victim)]) -> Vec<Item<'v>> {
+    let mut items: Vec<_> = victims.iter().flat_map(|&(number, victim)| items(number, victim)).collect();
+    items.sort_by_key(|item| (item.victim.encoded, item.reference.file));
+    items
+}
+
+/// What stands before a group: so little as a part of a block would lie beside the metadata, where it cannot be shared.
+fn lead(group: &[Item<'_>], block: u64) -> u64 {
+    if group.iter().all(|item| item.range.end - item.range.start < block) { block } else { 0 }
+}
+
+fn path(group: &[Item<'_>], context: &Context<'_>) -> std::path::PathBuf {
+    let file = group.first().map_or(0, |item| item.reference.file);
+    context.run.catalogue.path(crate::dedupe::file::FileId(file))
+}
+
+/// What has to be moved of one extent, in parts that fit a group.
+fn items(number: usize, victim: &Victim) -> impl Iterator<Item = Item<'_>> {
+    victim.rest().into_iter().flat_map(move |(reference, range)| {
+        let parts = (range.end - range.start).div_ceil(GROUP);
+        (0..parts).map(move |part| {
+            let start = range.start + part * GROUP;
+            Item { victim, number, reference, range: start..range.end.min(start + GROUP), at: 0 }
+        })
+    })
+}
+
+/// How many items go into one file: of one kind, up to its size, and the part of a block at a file's end only as the last.
+fn first_group(items: &[Item<'_>], block: u64) -> usize {
+    let mut length = 0;
+    for (number, item) in items.iter().enumerate() {
+        length += item.range.end - item.range.start;
+        let is_alike = item.victim.encoded == items[0].victim.encoded && item.reference.file == items[0].reference.file;
+        if number > 0 && (length > GROUP || !is_alike) {
+            return number;
+        }
+        if !length.is_multiple_of(block) {
+            return number + 1;
+        }
+    }
+    items.len()
+}
+
+/// Writes a group to a file of its own.
+fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, u64)> {
+    let Some(first) = group.first() else { return Err(Errno::INVAL) };
+    let (number, encoded) = (first.reference.file, first.victim.encoded);
+    let source = context.files.get(number).ok_or(Errno::NOENT)?;
+    let manner = Manner { nocow: is_nocow(source.as_fd()), compressed: encoded };
+    let file = context.scratch.file(number, manner)?;
+    let mut buffer = vec![0; BUFFER];
+    let mut at = lead(group, context.block);
+    if at > 0 {
+        buffer[..at as usize].fill(0xa5);
+        write_at(file.as_fd(), &buffer[..at as usize], 0)?;
+    }
+    for item in group {
+        let Some((from, length)) = item.reference.within(item.range.start, item.range.end) else { continue };
+        item.at = at;
+        let mut done = 0;
+        while done < length {
+            let want = BUFFER.min((length - done) as usize);
+            let got = match rustix::io::pread(&*source, &mut buffer[..want], from + done) {
+                Err(Errno::INTR) => continue,
+                result => result?,
+            };
+            if got == 0 {
+                // It became shorter.
+                return Err(Errno::STALE);
+            }
+            write_at(file.as_fd(), &buffer[..got], at + done)?;
+            done += got as u64;
+        }
+        at += length;
+    }
+    fdatasync(&file)?;
+    Ok((file, at.next_multiple_of(context.block)))
+}
+
+fn write_at(file: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, at) {
+            Err(Errno::INTR) => {}
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                at += written as u64;
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Gives all that refer to the items what was written instead.
+fn settle(file: &OwnedFd, group: &[Item<'_>], context: &mut Context<'_>, failed: &mut Vec<usize>) {
+    for item in group {
+        for reference in &item.victim.references {
+            let Some((logical, length)) = reference.within(item.range.start, item.range.end) else { continue };
+            let ahead = reference.offset.max(item.range.start) - item.range.start;
+            let there = (file.as_fd(), item.at + ahead);
+            if move_onto(there, (reference.file, logical), length, context.run, &mut context.files) < length {
+                failed.push(item.number);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left of
+//! extents. They have no name and go with their descriptor, whatever happens.
+
+use crate::beneath;
+use crate::dedupe::file::FileId;
+use crate::dedupe::run::Run;
+use rustix::fs::{IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
+use rustix::io::{Errno, Result};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How many directories of a subvolume are tried.
+const MOST_TRIES: u32 = 100;
+
+/// How a file's data is kept, as far as it matters to those that share with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// Written in place (Btrfs): shares only with its like.
+    pub(super) nocow: bool,
+    /// To be compressed (Btrfs).
+    pub(super) compressed: bool,
+}
+
+/// Makes unnamed files.
+pub(super) struct Scratch<'a> {
+    run: &'a Run<'a>,
+    /// A directory in which one could be made.
+    proven: Option<OwnedFd>,
+    /// None could be made anywhere.
+    hopeless: bool,
+    hole: [Option<OwnedFd>; 2],
+}
+
+impl<'a> Scratch<'a> {
+    pub(super) fn new(run: &'a Run<'a>) -> Self {
+        Scratch { run, proven: None, hopeless: false, hole: [None, None] }
+    }
+
+    /// A file of `length` bytes that is one hole, able to share with files that are written in place, or with the others.
+    pub(super) fn hole(&mut self, near: u32, nocow: bool, length: u64) -> Result<BorrowedFd<'_>> {
+        if self.hole[usize::from(nocow)].is_none() {
+            let file = self.file(near, Manner { nocow, compressed: false })?;
+            rustix::fs::ftruncate(&file, length)?;
+            self.hole[usize::from(nocow)] = Some(file);
+        }
+        self.hole[usize::from(nocow)].as_ref().map(AsFd::as_fd).ok_or(Errno::NOENT)
+    }
+
+    /// Whether a file can be made.
+    pub(super) fn check(&mut self, near: u32) -> Result<()> {
+        self.anywhere(near).map(drop)
+    }
+
+    /// An empty file on the filesystem of `near`: in its directory, or else where one could be made before.
+    pub(super) fn file(&mut self, near: u32, manner: Manner) -> Result<OwnedFd> {
+        let file = self.anywhere(near)?;
+        let flags = ioctl_getflags(&file).unwrap_or(IFlags::empty());
+        let mut wanted = flags;
+        wanted.set(IFlags::NOCOW, manner.nocow);
+        if !manner.nocow && manner.compressed {
+            wanted.insert(IFlags::COMPRESSED);
+        } else if manner.nocow {
+            wanted.remove(IFlags::COMPRESSED);
+        }
+        if wanted != flags {
+            ioctl_setflags(&file, wanted)?;
+        }
+        Ok(file)
+    }
+
+    /// An empty file with the filesystem's own manner.
+    fn anywhere(&mut self, near: u32) -> Result<OwnedFd> {
+        let mut refused = match self.beside(near) {
+            Err(errno) => errno,
+            made => return made,
+        };
+        if let Some(directory) = &self.proven {
+            return unnamed(directory);
+        }
+        if self.hopeless {
+            return Err(refused);
+        }
+        // It lies in a read-only snapshot, or in someone else's directory: then beside others, some of each subvolume.
+        let catalogue = self.run.catalogue;
+        let volume = catalogue.volume_number(FileId(near));
+        let mut tried = HashMap::<u16, u32>::new();
+        for file in catalogue.ids().filter(|&file| catalogue.volume_number(file) == volume) {
+            let tries = tried.entry(catalogue.record(file).subvolume).or_default();
+            *tries += 1;
+            if catalogue.subvolume(file).read_only || *tries > MOST_TRIES {
+                continue;
+            }
+            match self.beside(file.0) {
+                Err(errno) => refused = errno,
+                made => return made,
+            }
+        }
+        self.hopeless = true;
+        Err(refused)
+    }
+
+    fn beside(&mut self, near: u32) -> Result<OwnedFd> {
+        let directory = self.directory_of(near)?;
+        let file = unnamed(&directory)?;
+        self.proven = Some(directory);
+        Ok(file)
+    }
+
+    fn directory_of(&self, near: u32) -> Result<OwnedFd> {
+        let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut path = self.run.catalogue.directory_path(FileId(near));
+        if path.last() == Some(&b'/') {
+            path.pop();
+        }
+        beneath::open_dir(root.as_fd(), &path)
+    }
+}
+
+fn unnamed(directory: &OwnedFd) -> Result<OwnedFd> {
+    // Nobody may give it a name.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, c".", flags, Mode::RUSR | Mode::WUSR)
+}

@@ -1,0 +1,121 @@
+//! Hands runs to the kernel: windows in which it compares from the page cache, smaller ones where something differs.
+
+use super::files::{Files, prefetch};
+use super::run::Source;
+use super::scratch::Scratch;
+use crate::dedupe::file::FileId;
+use crate::dedupe::run::{Run, add};
+use crate::dedupe::skip::Skip;
+use crate::dedupe::submit::{self, WINDOW};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+/// A window that differs is halved down to this.
+const SMALLEST: u64 = 128 << 10;
+
+/// Shares a range of `file` with its source. Gives how many bytes the kernel found equal.
+pub(super) fn share(
+    source: Source,
+    (file, start): (u32, u64),
+    length: u64,
+    run: &Run<'_>,
+    files: &mut Files<'_>,
+    scratch: &mut Scratch<'_>,
+) -> u64 {
+    let Some(here) = files.get(file).filter(|_| !files.is_refused(file)) else { return 0 };
+    let here = here.as_fd();
+    let result = match source {
+        Source::File { file: other, offset } => {
+            if other == file && offset.abs_diff(start) < length {
+                return 0;
+            }
+            let Some(there) = files.get(other) else { return 0 };
+            in_windows((there.as_fd(), offset), (here, start), length, true, run)
+        }
+        Source::Zeros => match scratch.hole(file, submit::is_nocow(here), WINDOW) {
+            Ok(hole) => in_windows((hole, 0), (here, start), length, false, run),
+            Err(_) => return 0,
+        },
+    };
+    settle(result, file, length, run, files)
+}
+
+/// Gives a range of `file` the extents of an unnamed file that holds the same bytes.
+pub(super) fn move_onto(
+    there: (BorrowedFd<'_>, u64),
+    (file, start): (u32, u64),
+    length: u64,
+    run: &Run<'_>,
+    files: &mut Files<'_>,
+) -> u64 {
+    let Some(here) = files.get(file).filter(|_| !files.is_refused(file)) else { return 0 };
+    let result = in_windows(there, (here.as_fd(), start), length, true, run);
+    settle(result, file, length, run, files)
+}
+
+/// Counts what could not be shared, and gives what could.
+fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Files<'_>) -> u64 {
+    match result.refused {
+        // That says something of the two together.
+        Some(Skip::Nocow) => run.skip(FileId(file), Skip::Nocow),
+        Some(reason) => {
+            files.refuse(file, reason);
+            run.skip(FileId(file), reason);
+        }
+        None if result.shared < length && !run.monitor.is_cancelled() => run.skip(FileId(file), Skip::Differs),
+        None => {}
+    }
+    result.shared
+}
+
+#[derive(Default)]
+struct Result {
+    shared: u64,
+    refused: Option<Skip>,
+}
+
+/// `moves`: the source goes on with the destination; otherwise each window has the same source.
+fn in_windows(
+    there: (BorrowedFd<'_>, u64),
+    here: (BorrowedFd<'_>, u64),
+    length: u64,
+    moves: bool,
+    run: &Run<'_>,
+) -> Result {
+    let mut result = Result::default();
+    let mut at = 0;
+    while at < length && result.refused.is_none() && !run.monitor.is_cancelled() {
+        let step = WINDOW.min(length - at);
+        let source = (there.0, if moves { there.1 + at } else { there.1 });
+        if moves {
+            prefetch(source.0, source.1, step);
+        }
+        prefetch(here.0, here.1 + at, step);
+        window(source, (here.0, here.1 + at), step, moves, &mut result, run);
+        at += step;
+    }
+    result
+}
+
+fn window(
+    there: (BorrowedFd<'_>, u64),
+    here: (BorrowedFd<'_>, u64),
+    length: u64,
+    moves: bool,
+    result: &mut Result,
+    run: &Run<'_>,
+) {
+    add(&run.counters.submitted, length);
+    match submit::submit(there, length, &[here]).first().copied().flatten() {
+        None => result.shared += length,
+        Some(Skip::Differs) if length > SMALLEST => {
+            let half = (length / 2).next_multiple_of(SMALLEST);
+            window(there, here, half, moves, result, run);
+            if result.refused.is_none() {
+                let there = (there.0, if moves { there.1 + half } else { there.1 });
+                window(there, (here.0, here.1 + half), length - half, moves, result, run);
+            }
+        }
+        Some(Skip::Differs) => {}
+        Some(reason) => result.refused = Some(reason),
+    }
+}

@@ -1,0 +1,99 @@
+//! A look at the layouts before any data is read: how much there is to read, who shares with whom, and in which order to
+//! go.
+
+use super::context::Context;
+use super::layout::Piece;
+use crate::dedupe::file::FileId;
+use crate::dedupe::skip::Skip;
+use crate::dedupe::submit;
+use std::cmp::Reverse;
+
+/// How many pieces of a file are looked at at once.
+const PIECES: usize = 4096;
+
+/// What there is to do.
+pub(super) struct Survey {
+    /// The files, in the order in which they are to be read.
+    pub(super) files: Vec<u32>,
+    /// Bytes of data in them.
+    pub(super) bytes: u64,
+}
+
+/// Looks at the files to be read, and for holders of their places at all others on the same filesystem.
+///
+/// What is read first is kept, what is found again later goes. So files of which something outside the scope holds a part
+/// come first: that part could not be freed anyway.
+pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
+    let mut bytes = 0;
+    let mut sharing = Vec::new();
+    let mut order: Vec<(Reverse<u64>, u32)> = Vec::with_capacity(files.len());
+    for &file in files {
+        let Some(opened) = context.files.get(file) else { continue };
+        let obstacle = submit::obstacle(&opened);
+        match obstacle {
+            // The kernel takes it neither as source nor as destination.
+            Some(Skip::SwapFile) => continue,
+            Some(reason) => context.files.refuse(file, reason),
+            None => {}
+        }
+        let mut shares = false;
+        pieces_of(file, context, |pieces, context| {
+            context.holders.add(file, pieces);
+            bytes += pieces.iter().map(|piece| piece.length).sum::<u64>();
+            shares |= pieces.iter().any(|piece| piece.shared);
+        });
+        if shares && obstacle.is_none() {
+            sharing.push(order.len());
+        }
+        // What cannot be changed is the copy to keep.
+        order.push((Reverse(if obstacle.is_some() { u64::MAX } else { 0 }), file));
+    }
+    if !sharing.is_empty() {
+        let volume = files.first().map(|&file| context.run.catalogue.volume_number(FileId(file)));
+        let mut looked_at: Vec<_> = files.to_vec();
+        looked_at.sort_unstable();
+        for file in context.run.catalogue.ids() {
+            let is_other = looked_at.binary_search(&file.0).is_err();
+            if is_other
+                && Some(context.run.catalogue.volume_number(file)) == volume
+                && context.run.catalogue.size(file) > 0
+            {
+                pieces_of(file.0, context, |pieces, context| context.holders.add(file.0, pieces));
+            }
+        }
+        context.holders.sort();
+        for number in sharing {
+            let file = order[number].1;
+            let mut outside = 0;
+            pieces_of(file, context, |pieces, context| outside += held_outside(file, pieces, context));
+            order[number].0 = Reverse(outside);
+        }
+    }
+    order.sort();
+    Survey { files: order.into_iter().map(|(_, file)| file).collect(), bytes }
+}
+
+/// Bytes in pieces that are shared, and not with anything in scope. (Where extents are shared as a whole, the kernel calls
+/// one shared that a single file holds in two parts.)
+fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
+    let is_outside = |piece: &&Piece| {
+        let start = Piece { offset: 0, ..**piece }.address();
+        let length =
+            if piece.encoded { piece.offset + piece.length } else { piece.disk.max(piece.offset + piece.length) };
+        let holders = context.holders.of(start, start.saturating_add(length));
+        piece.shared && !holders.iter().any(|holder| (holder.file, holder.logical) != (file, piece.logical))
+    };
+    pieces.iter().filter(is_outside).map(|piece| piece.length).sum()
+}
+
+fn pieces_of(file: u32, context: &mut Context<'_>, mut each: impl FnMut(&[Piece], &mut Context<'_>)) {
+    let size = context.run.catalogue.size(FileId(file));
+    let mut at = 0;
+    while at < size && !context.run.is_over() {
+        // One that cannot be opened or mapped has been told of by now, or will be when it is read.
+        let Ok(pieces) = context.files.pieces(file, at, size, PIECES, at == 0) else { return };
+        let Some(last) = pieces.last() else { return };
+        at = last.end();
+        each(&pieces, context);
+    }
+}

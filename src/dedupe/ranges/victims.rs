@@ -1,0 +1,249 @@
+//! Btrfs extents of which parts were found elsewhere: who refers to them, what was found, what is left.
+
+use super::context::{Context, Part};
+use super::layout::{Piece, join_neighbours};
+use super::plan::{Outside, Weighed};
+use super::run::{Run, Source, disjoint};
+use crate::dedupe::account::Intervals;
+use crate::dedupe::file::FileId;
+use crate::sys::btrfs::logical::{self, Offsets};
+use rustix::io::{Errno, Result};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+
+/// A file's pieces are all looked at, unless they are more than these: then those near the runs, and only root can tell
+/// whether there are others.
+const MOST_PIECES: usize = 1 << 18;
+/// The longest that a compressed extent decodes to.
+const LONGEST_ENCODED: u64 = 128 << 10;
+
+/// A range of a file that refers to an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    /// The number of the file.
+    pub(super) file: u32,
+    /// The offset in the file.
+    pub(super) logical: u64,
+    /// The offset in the extent.
+    pub(super) offset: u64,
+    /// The length: of the last one of a file up to its end, which may be within a block.
+    pub(super) length: u64,
+}
+
+impl Reference {
+    /// Its part within a range of the extent: the offset in the file, and the length.
+    pub(super) fn within(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        let (start, end) = (self.offset.max(from), (self.offset + self.length).min(to));
+        (start < end).then(|| (self.logical + (start - self.offset), end - start))
+    }
+}
+
+/// A range of an extent that was found elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Where it begins in the extent.
+    pub(super) offset: u64,
+    /// How long it is.
+    pub(super) length: u64,
+    /// Where the same bytes are.
+    pub(super) source: Source,
+    /// The extent in which they lie there, if they lie in one.
+    pub(super) lies_in: Option<u64>,
+}
+
+/// An extent.
+#[derive(Debug)]
+pub(super) struct Victim {
+    /// Its address.
+    pub(super) extent: u64,
+    /// What it takes on the disk.
+    pub(super) disk: u64,
+    /// Whether it is compressed.
+    pub(super) encoded: bool,
+    /// All references that are known.
+    pub(super) references: Vec<Reference>,
+    /// What was found elsewhere, each byte once.
+    pub(super) found: Vec<Found>,
+    covered: Intervals,
+    shared: bool,
+}
+
+impl Victim {
+    /// The ranges of the extent that were not found elsewhere, each within one reference, each byte once.
+    pub(super) fn rest(&self) -> Vec<(Reference, Range<u64>)> {
+        let mut covered = Intervals::default();
+        for found in &self.found {
+            covered.insert(found.offset..found.offset + found.length);
+        }
+        let mut rest = Vec::new();
+        for reference in &self.references {
+            let range = reference.offset..reference.offset + reference.length;
+            for gap in covered.gaps(range) {
+                rest.push((*reference, gap.clone()));
+                covered.insert(gap);
+            }
+        }
+        rest
+    }
+
+    /// Bytes that were found elsewhere.
+    pub(super) fn found_bytes(&self) -> u64 {
+        self.found.iter().map(|found| found.length).sum()
+    }
+
+    /// Whether each block holds as many bytes for all that refer to it: the kernel shares the part of a block at a
+    /// file's end only with another file's end.
+    fn is_movable(&self, block: u64) -> bool {
+        let end = |reference: &Reference| reference.offset + reference.length;
+        let ragged = self.references.iter().filter(|reference| !end(reference).is_multiple_of(block));
+        ragged.into_iter().all(|ragged| {
+            let last = end(ragged) / block * block;
+            let with_it = self.references.iter().filter(|other| other.offset <= last && end(other) > last);
+            let mut ends = with_it.map(|other| end(other).min(last + block));
+            ends.all(|other| other == end(ragged))
+        })
+    }
+
+    /// What the decision needs.
+    pub(super) fn weigh(&self, outside: Outside, block: u64) -> Weighed {
+        let rest = self.rest().iter().map(|(_, range)| (range.end - range.start).next_multiple_of(block)).sum();
+        Weighed { disk: self.disk, rest, outside, movable: self.is_movable(block) }
+    }
+}
+
+/// The extents of a file of which runs cover any part, with who else is outside, in the order of the file.
+pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<Vec<(Victim, Outside)>> {
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(Vec::new()) };
+    let mut pieces = context.files.pieces(file, 0, u64::MAX, MOST_PIECES, false)?;
+    let is_whole = pieces.len() < MOST_PIECES;
+    if !is_whole {
+        pieces = context.files.pieces(file, first.start, last.start + last.length, usize::MAX, false)?;
+    }
+    let exact = context.files.is_exact(file);
+    if !exact {
+        // Which part of a compressed extent a piece is, only root can find out.
+        pieces.retain(|piece| !piece.encoded);
+        join_neighbours(&mut pieces);
+    }
+    let mut parts = Vec::new();
+    for run in runs {
+        for run in disjoint(*run, file, context.min_run) {
+            parts.extend(context.parts(file, run)?);
+        }
+    }
+    let mut victims = collect(file, &pieces, &parts, context.run.catalogue.size(FileId(file)));
+    let mut outsiders = Vec::with_capacity(victims.len());
+    for victim in &mut victims {
+        let others = add_other_files(file, victim, context);
+        outsiders.push(outside(file, victim, others, exact, is_whole, context));
+    }
+    Ok(victims.into_iter().zip(outsiders).collect())
+}
+
+/// Puts what was found and who refers to it together, extent by extent.
+fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim> {
+    let mut victims: Vec<Victim> = Vec::new();
+    let mut numbers: HashMap<u64, usize> = HashMap::new();
+    let mut at = 0;
+    for part in parts {
+        while pieces.get(at).is_some_and(|piece| piece.end() <= part.piece.logical) {
+            at += 1;
+        }
+        // A part may have been cut finer, or its file may have changed since the pieces were listed.
+        for piece in pieces[at..].iter().take_while(|piece| piece.logical < part.piece.end()) {
+            let Some(cut) = piece.within(part.piece.logical, part.piece.end().min(size)) else { continue };
+            let number = *numbers.entry(cut.extent).or_insert_with(|| {
+                let Piece { extent, disk, encoded, .. } = *piece;
+                let (references, found, covered) = Default::default();
+                victims.push(Victim { extent, disk, encoded, references, found, covered, shared: false });
+                victims.len() - 1
+            });
+            let victim = &mut victims[number];
+            for gap in victim.covered.gaps(cut.offset..cut.offset + cut.length) {
+                let ahead = cut.logical - part.piece.logical + (gap.start - cut.offset);
+                let found = Found {
+                    offset: gap.start,
+                    length: gap.end - gap.start,
+                    source: part.source.advanced(ahead),
+                    lies_in: part.from.map(|from| from.extent),
+                };
+                victim.found.push(found);
+                victim.covered.insert(gap);
+            }
+        }
+    }
+    for piece in pieces {
+        let Some(victim) = numbers.get(&piece.extent).map(|&number| &mut victims[number]) else { continue };
+        victim.shared |= piece.shared;
+        let length = piece.length.min(size.saturating_sub(piece.logical));
+        if length > 0 {
+            victim.references.push(Reference { file, logical: piece.logical, offset: piece.offset, length });
+        }
+    }
+    victims
+}
+
+/// Adds the references of other files in scope; whether there are any.
+fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) -> bool {
+    if !victim.shared || context.holders.is_overflown() {
+        return false;
+    }
+    let base = Piece { extent: victim.extent, offset: 0, ..piece_of(victim) }.address();
+    let length = if victim.encoded { LONGEST_ENCODED } else { victim.disk };
+    let mut any = false;
+    for holder in context.still_holding(base, base + length, (file, 0, u64::MAX)) {
+        let size = context.run.catalogue.size(FileId(holder.file));
+        let length = holder.length.min(size.saturating_sub(holder.logical));
+        if length > 0 {
+            let offset = holder.address - base;
+            victim.references.push(Reference { file: holder.file, logical: holder.logical, offset, length });
+            any = true;
+        }
+    }
+    any
+}
+
+fn piece_of(victim: &Victim) -> Piece {
+    let Victim { extent, disk, encoded, shared, .. } = *victim;
+    Piece { logical: 0, length: disk, extent, offset: 0, disk, encoded, shared }
+}
+
+/// Who holds an extent besides the references that are known.
+fn outside(
+    file: u32,
+    victim: &Victim,
+    others: bool,
+    exact: bool,
+    is_whole: bool,
+    context: &mut Context<'_>,
+) -> Outside {
+    if exact {
+        return match count_references(file, victim.extent, context) {
+            Ok(all) if all <= victim.references.len() as u64 => Outside::Nothing,
+            Ok(_) => Outside::Something,
+            Err(_) => Outside::Unknown,
+        };
+    }
+    match (victim.shared, others) {
+        (false, _) if is_whole => Outside::Nothing,
+        // The kernel also calls an extent shared that one file holds in two parts.
+        (true, false) if victim.references.len() == 1 => Outside::Something,
+        _ => Outside::Unknown,
+    }
+}
+
+/// How many references there are to any part of an extent, in all the filesystem.
+fn count_references(file: u32, extent: u64, context: &mut Context<'_>) -> Result<u64> {
+    let opened = context.files.get(file).ok_or(Errno::NOENT)?;
+    let ask = || logical::logical_to_inodes(opened.as_fd(), extent, Offsets::Ignored);
+    let references = match ask() {
+        // Not yet in the tree of extents: it is after a commit.
+        Err(Errno::NOENT) => {
+            rustix::fs::syncfs(opened.as_fd())?;
+            ask()?
+        }
+        result => result?,
+    };
+    Ok(references.found.len() as u64 + references.missed)
+}

@@ -1,0 +1,467 @@
+//! `pleach dedupe`, block by block: files that are equal only in parts, on filesystems of their own, with df, cksum and
+//! xfs_io as witnesses.
+
+use crate::harness::own::Own;
+use crate::harness::*;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BLOCK: usize = 4096;
+
+/// Makes a test of a function for each of the two filesystems, on an own one of this many MiB.
+macro_rules! on_own_filesystems {
+    ($(fn $name:ident($own:ident: &mut Own, $size:expr) $body:block)*) => {
+        $(mod $name {
+            use super::*;
+
+            fn body($own: &mut Own) $body
+
+            #[test]
+            fn xfs() {
+                run(Kind::Xfs, concat!(module_path!(), "::xfs"), $size, body);
+            }
+
+            #[test]
+            fn btrfs() {
+                run(Kind::Btrfs, concat!(module_path!(), "::btrfs"), $size, body);
+            }
+        })*
+    };
+}
+
+fn run(kind: Kind, test: &str, mebibytes: u64, body: fn(&mut Own)) {
+    let Some(mut own) = Own::new(kind, test, mebibytes, &[], "") else { return };
+    fs::create_dir(own.join("tree")).expect("a directory can be made");
+    body(&mut own);
+    own.assert_clean();
+}
+
+fn args<'a>(options: &'a [&'a str], dir: &'a Path) -> Vec<&'a OsStr> {
+    let mut args: Vec<&OsStr> = vec!["dedupe".as_ref(), "--json".as_ref()];
+    args.extend(options.iter().map(OsStr::new));
+    args.push(dir.as_ref());
+    args
+}
+
+/// Runs `pleach dedupe` without a cache; it must succeed. Gives the summary.
+#[track_caller]
+fn dedupe(options: &[&str], dir: &Path) -> Value {
+    let options = [&["--no-cache"], options].concat();
+    pleach(args(&options, dir)).expect(0).summary()
+}
+
+/// What a reader sees of a tree: contents, and what lstat says but for the number of blocks.
+fn seen(dir: &Path) -> (String, Vec<String>) {
+    let state = |path: &PathBuf| {
+        let meta = fs::symlink_metadata(path).expect("the file is there");
+        let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+        format!("{path:?} {} {:o} {}:{} {} {times:?}", meta.ino(), meta.mode(), meta.uid(), meta.gid(), meta.size())
+    };
+    (tools::checksums(dir), tools::files(dir).iter().map(state).collect())
+}
+
+/// How much is on the disk: df, and on Btrfs the part of it that is data.
+fn used(own: &mut Own) -> u64 {
+    let all = own.used();
+    let run = finish(Command::new("btrfs").args(["filesystem", "df", "--raw"]).arg(own.path()));
+    let data = run.stdout.lines().find(|line| line.starts_with("Data")).filter(|_| run.status == 0);
+    let used = data.and_then(|line| line.split("used=").nth(1)).and_then(|used| used.trim().parse().ok());
+    used.unwrap_or(all)
+}
+
+/// Asserts that what is said to be freed is what the disk gave back, within 1 % and some metadata.
+#[track_caller]
+fn assert_freed(summary: &Value, before: u64, after: u64) -> u64 {
+    let (said, freed) = (number(summary, "freed_bytes"), before.saturating_sub(after));
+    assert!(said.abs_diff(freed) <= said / 100 + (128 << 10), "said {said}, the disk gave back {freed}: {summary}");
+    freed
+}
+
+/// Numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Two images with the same runs of 64 KiB to 4 MiB in the same order, at different places, and other blocks between.
+fn images(dir: &Path, size: usize, shared: usize) {
+    let mut random = Random(0x5eed);
+    let mut runs = Vec::new();
+    let mut left = shared;
+    while left > 0 {
+        let run = left.min((16 + random.below(1009) as usize) * BLOCK);
+        // None is shorter than 64 KiB.
+        let run = if left - run < 16 * BLOCK { left } else { run };
+        runs.push(run);
+        left -= run;
+    }
+    for name in ["a.img", "b.img"] {
+        let seed = u64::from(name.as_bytes()[0]) * 1000;
+        let mut gaps = (size - shared) / BLOCK - runs.len() - 1;
+        let mut content = Vec::with_capacity(size);
+        for (number, run) in (1..).zip(&runs) {
+            let gap = random.below(gaps as u64 / 8 + 1) as usize;
+            gaps -= gap;
+            content.extend(bytes(seed + number, (gap + 1) * BLOCK));
+            content.extend(bytes(number, *run));
+        }
+        content.extend(bytes(seed, (gaps + 1) * BLOCK));
+        assert_eq!(content.len(), size);
+        write(dir.join(name), &content);
+    }
+}
+
+on_own_filesystems! {
+    fn two_images_give_back_what_they_share(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        images(&dir, 24 << 20, 18 << 20);
+        let before = used(own);
+        let (content, shared) = (seen(&dir), 18 << 20);
+        let planned = dedupe(&["--dry-run"], &dir);
+        assert_eq!(used(own), before, "a dry run changes nothing");
+        let cache = own.join("cache");
+        let cached = ["--cache", cache.to_str().expect("a plain path")];
+        let done = pleach(args(&cached, &dir)).expect(0).summary();
+        let after = used(own);
+        assert!(assert_freed(&done, before, after) >= shared / 1000 * 999, "{done}");
+        assert!(number(&done, "range_bytes") >= shared / 1000 * 999, "{done}");
+        assert_eq!(number(&done, "pinned_bytes"), 0);
+        for field in ["freed_bytes", "range_bytes", "read_bytes", "rewritten_bytes"] {
+            assert_eq!(number(&planned, field), number(&done, field), "{field}: {planned} {done}");
+        }
+        assert_eq!(seen(&dir), content);
+        let again = pleach(args(&cached, &dir)).expect(0).summary();
+        for field in ["read_bytes", "freed_bytes", "submitted_bytes"] {
+            assert_eq!(number(&again, field), 0, "{again}");
+        }
+        let again = dedupe(&[], &dir);
+        for field in ["freed_bytes", "submitted_bytes", "rewritten_bytes"] {
+            assert_eq!(number(&again, field), 0, "{again}");
+        }
+        let unshared = 2 * (24 << 20) - shared;
+        assert!(number(&again, "read_bytes") <= unshared + (1 << 20), "what is shared is read once: {again}");
+        let never = dedupe(&["--ranges", "never"], &dir);
+        assert!(number(&never, "read_bytes") < 1 << 20, "{never}");
+    }
+
+    fn who_shares_with_a_file_moves_with_it(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        let common = bytes(1, 4 << 20);
+        write(dir.join("a"), &[bytes(2, 2 << 20), common.clone()].concat());
+        write(dir.join("b"), &[common, bytes(3, BLOCK)].concat());
+        // c begins with all of b, d is the same as b to the last block.
+        clone(&dir.join("b"), &dir.join("c"));
+        append(&dir.join("c"), &bytes(4, 1 << 20));
+        clone(&dir.join("b"), &dir.join("d"));
+        overwrite(&dir.join("d"), (4 << 20) as u64, &bytes(5, BLOCK));
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&[], &dir);
+        let freed = assert_freed(&done, before, used(own));
+        assert!(freed >= (4 << 20) - (64 << 10), "{done}");
+        assert_eq!(seen(&dir), content);
+        let place = |name: &str| tools::extents(&dir.join(name)).first().map(|extent| extent.physical);
+        assert_eq!((place("b"), place("b")), (place("c"), place("d")), "they still share");
+    }
+
+    fn what_something_outside_holds_is_left_and_said(own: &mut Own, 512) {
+        let (dir, outside) = (own.join("tree"), own.join("outside"));
+        fs::create_dir(&outside).expect("a directory can be made");
+        images(&dir, 8 << 20, 6 << 20);
+        for name in ["a.img", "b.img"] {
+            clone(&dir.join(name), &outside.join(name));
+        }
+        let (before, content) = (used(own), seen(&dir));
+        let layout = || tools::extents(&dir.join("b.img"));
+        let extents = layout();
+        let done = dedupe(&[], &dir);
+        assert_eq!(number(&done, "freed_bytes"), 0, "{done}");
+        assert_eq!(number(&done, "rewritten_bytes"), 0, "{done}");
+        assert!(number(&done, "pinned_bytes") >= 5 << 20, "{done}");
+        assert_eq!((layout(), used(own)), (extents, before), "no sharing that there was is undone");
+        assert_eq!(seen(&dir), content);
+    }
+
+    fn the_copy_that_something_outside_holds_is_the_one_that_stays(own: &mut Own, 512) {
+        let (dir, outside) = (own.join("tree"), own.join("outside"));
+        fs::create_dir(&outside).expect("a directory can be made");
+        images(&dir, 8 << 20, 6 << 20);
+        clone(&dir.join("b.img"), &outside.join("b.img"));
+        let before = used(own);
+        let done = dedupe(&[], &dir);
+        assert!(assert_freed(&done, before, used(own)) >= (6 << 20) / 100 * 99, "{done}");
+    }
+
+    fn zeros_become_holes(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        let content = [bytes(1, 1 << 20), vec![0; 20 << 20], bytes(2, 1 << 20), vec![0; 32 << 10], bytes(3, 5000)];
+        write(dir.join("zeros"), &content.concat());
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&[], &dir);
+        assert!(assert_freed(&done, before, used(own)) >= 20 << 20, "{done}");
+        assert_eq!(seen(&dir), content);
+        let extents = tools::extents(&dir.join("zeros"));
+        let hole = (1 << 20) / 512..(21 << 20) / 512;
+        assert!(extents.iter().all(|extent| extent.logical + extent.length <= hole.start || extent.logical >= hole.end));
+        assert_eq!(number(&dedupe(&[], &dir), "freed_bytes"), 0);
+    }
+
+    fn repeated_blocks_are_few_afterwards_and_have_few_references_each(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        let size = 64 << 20;
+        let one: Vec<u8> = bytes(7, BLOCK).into_iter().cycle().take(size).collect();
+        let long: Vec<u8> = bytes(8, 3 * BLOCK).into_iter().cycle().take(size).collect();
+        write(dir.join("one"), &one);
+        write(dir.join("three"), &long);
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&["--index-memory", "1M"], &dir);
+        let freed = assert_freed(&done, before, used(own));
+        assert!(freed >= 2 * size as u64 / 100 * 98, "{done}");
+        for name in ["one", "three"] {
+            assert!(tools::extents(&dir.join(name)).len() <= 1200, "{name}");
+        }
+        assert_eq!(seen(&dir), content);
+        assert_eq!(number(&dedupe(&["--index-memory", "1M"], &dir), "freed_bytes"), 0);
+    }
+
+    fn ends_within_a_block_are_shared_too(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        let end = bytes(1, (2 << 20) + 1234);
+        write(dir.join("a"), &[bytes(2, 1 << 20), end.clone()].concat());
+        write(dir.join("b"), &[bytes(3, 1 << 19), end].concat());
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&[], &dir);
+        let freed = assert_freed(&done, before, used(own));
+        assert!(freed >= 2 << 20, "{done}");
+        assert_eq!(number(&done, "range_bytes"), (2 << 20) + 1234, "{done}");
+        assert_eq!(seen(&dir), content);
+    }
+
+    fn small_files_are_looked_at_when_asked_for(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        for name in 0..8 {
+            write(dir.join(name.to_string()), &[bytes(100 + name, 40 << 10), bytes(1, 400 << 10)].concat());
+        }
+        let before = used(own);
+        assert_eq!(number(&dedupe(&[], &dir), "range_bytes"), 0);
+        assert_eq!(number(&dedupe(&["--ranges", "always", "--min-run", "512K"], &dir), "range_bytes"), 0);
+        let done = dedupe(&["--ranges", "always"], &dir);
+        assert!(assert_freed(&done, before, used(own)) >= 7 * (400 << 10), "{done}");
+    }
+
+    fn random_trees_keep_their_contents_and_give_back_what_is_said(own: &mut Own, 768) {
+        for seed in 1..=6 {
+            let dir = own.join(format!("tree/{seed}"));
+            fs::create_dir(&dir).expect("a directory can be made");
+            let mut random = Random((seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            random_tree(&dir, &mut random);
+            let (before, content) = (used(own), seen(&dir));
+            let options = ["--ranges", "always", "--min-run", "16K", "--index-memory", "256K"];
+            let done = dedupe(&options, &dir);
+            let after = used(own);
+            assert_eq!(seen(&dir), content, "seed {seed}: {done}");
+            assert_freed(&done, before, after);
+            let again = dedupe(&options, &dir);
+            let later = used(own);
+            assert_freed(&again, after, later);
+            assert!(number(&again, "freed_bytes") <= number(&done, "freed_bytes") / 10 + (1 << 20), "{done} {again}");
+            assert_eq!(seen(&dir), content, "seed {seed}: {again}");
+        }
+    }
+
+    fn nothing_that_is_written_meanwhile_is_lost(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        images(&dir, 16 << 20, 12 << 20);
+        let stop = AtomicBool::new(false);
+        let path = dir.join("b.img");
+        let size = 16 << 20;
+        let mut expected = fs::read(&path).expect("the image can be read");
+        let expected = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let file = File::options().write(true).open(&path).expect("the image can be opened");
+                let mut random = Random(99);
+                while !stop.load(Ordering::Relaxed) {
+                    let at = random.below(size - 10_000);
+                    let new = bytes(random.below(1 << 40), 1 + random.below(9_000) as usize);
+                    file.write_all_at(&new, at).expect("the image can be written");
+                    expected[at as usize..at as usize + new.len()].copy_from_slice(&new);
+                }
+                expected
+            });
+            for _ in 0..4 {
+                // Files that change may be told of; that is exit status 3.
+                let run = pleach(args(&["--no-cache"], &dir));
+                assert!([0, 3].contains(&run.status), "{run:?}");
+            }
+            stop.store(true, Ordering::Relaxed);
+            writer.join().expect("the writer ends")
+        });
+        own.remount();
+        assert!(fs::read(&path).expect("the image can be read") == expected, "what was written is there");
+    }
+
+    fn anyone_may_share_what_is_theirs(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        images(&dir, 24 << 20, 18 << 20);
+        finish(Command::new("chown").args(["-R", "65534:65534"]).arg(&dir)).expect(0);
+        let (before, content) = (used(own), seen(&dir));
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_pleach")]);
+        let done = finish(setpriv.args(args(&["--no-cache"], &dir))).expect(0).summary();
+        assert!(assert_freed(&done, before, used(own)) >= (18 << 20) / 100 * 99, "{done}");
+        assert_eq!(seen(&dir), content);
+    }
+}
+
+/// On Btrfs alone.
+fn on_btrfs(test: &str, options: &str, body: fn(&mut Own)) {
+    let test = format!("ranges::{test}");
+    let Some(mut own) = Own::new(Kind::Btrfs, &test, 512, &[], options) else { return };
+    fs::create_dir(own.join("tree")).expect("a directory can be made");
+    body(&mut own);
+    own.assert_clean();
+}
+
+#[test]
+fn compressed_extents_are_shared_and_freed_as_well() {
+    on_btrfs("compressed_extents_are_shared_and_freed_as_well", "compress-force=zstd", |own| {
+        let dir = own.join("tree");
+        // Compresses to a half or so: each block is random bytes and zeros.
+        let half = |seed, length: usize| {
+            bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect::<Vec<_>>()
+        };
+        write(dir.join("a"), &[half(1, 1 << 20), half(2, 12 << 20)].concat());
+        write(dir.join("b"), &[half(3, 3 << 20), half(2, 12 << 20), half(4, 1 << 20)].concat());
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&[], &dir);
+        let after = used(own);
+        assert!(assert_freed(&done, before, after) >= 5 << 20, "{done}");
+        assert_eq!(seen(&dir), content);
+        let again = dedupe(&[], &dir);
+        assert_eq!(number(&again, "freed_bytes"), 0, "{again}");
+    });
+}
+
+#[test]
+fn a_snapshot_in_scope_moves_along_and_one_outside_pins() {
+    on_btrfs("a_snapshot_in_scope_moves_along_and_one_outside_pins", "", |own| {
+        let (tree, subvolume) = (own.join("tree"), own.join("tree/live"));
+        let btrfs = |args: &[&str], paths: &[&Path]| finish(Command::new("btrfs").args(args).args(paths)).expect(0);
+        btrfs(&["subvolume", "create"], &[&subvolume]);
+        images(&subvolume, 16 << 20, 12 << 20);
+        let inside = own.join("tree/inside");
+        btrfs(&["subvolume", "snapshot", "-r"], &[&subvolume, &inside]);
+        let (before, content) = (used(own), seen(&tree));
+        let done = dedupe(&[], &tree);
+        assert!(assert_freed(&done, before, used(own)) >= (12 << 20) / 1000 * 999, "{done}");
+        assert_eq!(seen(&tree), content);
+        for name in ["a.img", "b.img"] {
+            assert!(tools::assert_same_blocks(&subvolume.join(name), &inside.join(name)));
+        }
+        images(&subvolume, 8 << 20, 6 << 20);
+        fs::create_dir(own.join("elsewhere")).expect("a directory can be made");
+        btrfs(&["subvolume", "snapshot", "-r"], &[&subvolume, &own.join("elsewhere/snapshot")]);
+        let before = used(own);
+        let done = dedupe(&[], &subvolume);
+        assert_eq!((number(&done, "freed_bytes"), number(&done, "rewritten_bytes")), (0, 0), "{done}");
+        assert!(number(&done, "pinned_bytes") >= 5 << 20, "{done}");
+        assert_eq!(used(own), before);
+    });
+}
+
+#[test]
+fn files_written_in_place_share_with_their_like_only() {
+    on_btrfs("files_written_in_place_share_with_their_like_only", "", |own| {
+        let dir = own.join("tree");
+        let common = bytes(1, 6 << 20);
+        for (number, name) in (0..).zip(["cow 1", "cow 2", "nocow 1", "nocow 2"]) {
+            let path = dir.join(name);
+            write(&path, b"");
+            if name.starts_with("nocow") {
+                tools::tool("chattr", &["+C"], &path);
+            }
+            let content = [bytes(10 + number, (1 << 20) + BLOCK * number as usize), common.clone(), vec![0; 1 << 20]];
+            append(&path, &content.concat());
+        }
+        let (before, content) = (used(own), seen(&dir));
+        let done = pleach(args(&["--no-cache"], &dir)).expect(0).summary();
+        let freed = assert_freed(&done, before, used(own));
+        // What the second of each kind has in common with the first, and its zeros; those of the first lie in an extent
+        // of which more is unique.
+        assert!(freed >= 2 * (7 << 20), "{done}");
+        assert_eq!(seen(&dir), content);
+    });
+}
+
+fn clone(from: &Path, to: &Path) {
+    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
+}
+
+fn append(path: &Path, content: &[u8]) {
+    let file = File::options().append(true).open(path).expect("the file can be opened");
+    std::io::Write::write_all(&mut &file, content).expect("the file can be written");
+}
+
+fn overwrite(path: &Path, at: u64, content: &[u8]) {
+    let file = File::options().write(true).open(path).expect("the file can be opened");
+    file.write_all_at(content, at).expect("the file can be written");
+}
+
+/// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes; clones of
+/// files, overwritten in places.
+fn random_tree(dir: &Path, random: &mut Random) {
+    let pool: Vec<_> = (0..6).map(|_| bytes(random.below(1 << 40), (8 + random.below(300) as usize) * BLOCK)).collect();
+    for number in 0..7 {
+        let path = dir.join(format!("{number}"));
+        if number > 2 && random.below(3) == 0 {
+            clone(&dir.join(random.below(number).to_string()), &path);
+        } else {
+            write(&path, b"");
+            for _ in 0..1 + random.below(9) {
+                append_piece(&path, &pool, random);
+            }
+        }
+        let size = fs::metadata(&path).expect("the file is there").size();
+        for _ in 0..random.below(4) {
+            let at = random.below(size.max(1));
+            overwrite(&path, at, &bytes(random.below(1 << 40), 1 + random.below(70_000) as usize));
+        }
+        if random.below(3) == 0 {
+            append(&path, &bytes(random.below(1 << 40), random.below(BLOCK as u64) as usize));
+        }
+    }
+}
+
+fn append_piece(path: &Path, pool: &[Vec<u8>], random: &mut Random) {
+    let blocks = |random: &mut Random, most: u64| (1 + random.below(most) as usize) * BLOCK;
+    match random.below(6) {
+        0 => append(path, &bytes(random.below(1 << 40), blocks(random, 200))),
+        1 => append(path, &vec![0; blocks(random, 200)]),
+        2 => {
+            let one = bytes(random.below(4), blocks(random, 3));
+            append(path, &one.iter().copied().cycle().take(blocks(random, 300)).collect::<Vec<_>>());
+        }
+        3 => {
+            let file = File::options().write(true).open(path).expect("the file can be opened");
+            let size = file.metadata().expect("the file has a size").len();
+            file.set_len(size + blocks(random, 100) as u64).expect("the file can be longer");
+        }
+        _ => {
+            let piece = &pool[random.below(pool.len() as u64) as usize];
+            let from = random.below(piece.len() as u64 / 2) as usize / BLOCK * BLOCK;
+            let to = from + 1 + random.below((piece.len() - from) as u64) as usize;
+            let to = if random.below(4) == 0 { to } else { to.next_multiple_of(BLOCK).min(piece.len()) };
+            append(path, &piece[from..to]);
+        }
+    }
+}
