@@ -30,7 +30,7 @@ mod survey;
 
 pub use stats::Stats;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use cache::Cache;
 use candidates::Candidates;
@@ -84,7 +84,8 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     let gathered = gather::gather(paths, cache.inode(), options, monitor)?;
     let catalogue = gathered.catalogue;
     let candidates = Candidates::of(&catalogue);
-    tell_of_filesystems(&catalogue, monitor);
+    let several = several_filesystems(&catalogue);
+    several.iter().for_each(|error| monitor.problem(error));
     let mut run = Run::new(&catalogue, monitor)?;
     (run.deadline, run.dry_run) = (deadline, options.dry_run);
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
@@ -94,7 +95,7 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
         monitor.notice("compressed extents are counted by the length of their data: only root is told what they take");
     }
     let mut stats = stats(&run, &candidates);
-    stats.errors += gathered.errors;
+    stats.errors += gathered.errors + u64::from(several.is_some());
     drop(candidates);
     if !options.dry_run
         && let Err(error) = cache.save()
@@ -134,14 +135,11 @@ fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Cache {
     cache
 }
 
-/// Files of two filesystems cannot share: said, lest someone waits for it.
-fn tell_of_filesystems(catalogue: &catalogue::Catalogue, monitor: &dyn Monitor) {
+/// Files of two filesystems cannot share: told as something left out, lest someone waits for it.
+fn several_filesystems(catalogue: &catalogue::Catalogue) -> Option<Error> {
     let several = catalogue.volumes().len();
-    if several > 1 {
-        monitor.notice(&format!(
-            "the files lie on {several} filesystems: each is done by itself, since nothing can be shared between them"
-        ));
-    }
+    let error = Error::failed(format!("share between {several} filesystems"));
+    (several > 1).then(|| error.hint("what is equal on one of them is shared there; name the paths of one at a time"))
 }
 
 fn stats(run: &Run<'_>, candidates: &Candidates) -> Stats {

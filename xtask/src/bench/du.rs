@@ -6,11 +6,8 @@
 
 use super::measure::{Cache, Sample, median, sample_into, temporary_file};
 use super::{pleach, report};
-use crate::command::{self, cargo, output, program};
+use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
-use crate::namespace::{self, Rights};
-use crate::packages;
-use crate::rundir::RunDir;
 use crate::space;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -42,25 +39,7 @@ pub(crate) struct Options {
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
-        for &kind in &options.kinds {
-            on(kind, &dir, options)?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let missing = packages::install(packages::MOUNTING)?;
-    if !missing.is_empty() {
-        bail!("not installed: {}", missing.join(", "));
-    }
-    command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
-    report::begin()?;
-    // Only root reads trees, so this is root's bench.
-    if let Some(reason) = namespace::obstacle(Rights::Root) {
-        bail!("filesystems cannot be mounted here: {reason}");
-    }
-    let dir = RunDir::create("bench")?;
-    namespace::enter(dir.path(), Rights::Root)
+    super::on_own_filesystems(|| Ok(()), |dir| options.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
 }
 
 /// Who is asked.
