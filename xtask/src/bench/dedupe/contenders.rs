@@ -14,7 +14,7 @@ pub(super) const FCLONES: &str = "0.35.0";
 const DUPEREMOVE: &str = "PLEACH_BENCH_DUPEREMOVE";
 
 /// Something that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Contender {
     /// As a user runs it.
     Pleach,
@@ -24,16 +24,19 @@ pub(super) enum Contender {
     Fclones,
     Rmlint,
     Duperemove,
+    /// With the smallest blocks, since by default it passes over files below 128 KiB.
+    DuperemoveSmall,
 }
 
 /// All of them.
-pub(super) const ALL: [Contender; 6] = [
+pub(super) const ALL: [Contender; 7] = [
     Contender::Pleach,
     Contender::PleachWhole,
     Contender::Jdupes,
     Contender::Fclones,
     Contender::Rmlint,
     Contender::Duperemove,
+    Contender::DuperemoveSmall,
 ];
 
 impl Contender {
@@ -46,6 +49,7 @@ impl Contender {
             Contender::Fclones => "fclones group, dedupe",
             Contender::Rmlint => "rmlint, its script",
             Contender::Duperemove => "duperemove -d",
+            Contender::DuperemoveSmall => "duperemove -d -b 4096",
         }
     }
 
@@ -61,7 +65,9 @@ impl Contender {
                 .filter(|path| path.is_file())
                 .or_else(|| find("fclones")),
             Contender::Rmlint => find("rmlint"),
-            Contender::Duperemove => env::var_os(DUPEREMOVE).map(PathBuf::from).or_else(|| find("duperemove")),
+            Contender::Duperemove | Contender::DuperemoveSmall => {
+                env::var_os(DUPEREMOVE).map(PathBuf::from).or_else(|| find("duperemove"))
+            }
         }
     }
 
@@ -99,7 +105,7 @@ impl Contender {
                 command
             }
             Contender::Fclones => script(
-                "\"$1\" group --quiet --cache \"$2\" > \"$3/groups\" && \"$1\" dedupe --quiet < \"$3/groups\"",
+                "\"$1\" --quiet group --cache \"$2\" > \"$3/groups\" && \"$1\" --quiet dedupe < \"$3/groups\"",
                 &tool,
                 tree,
                 own,
@@ -111,10 +117,12 @@ impl Contender {
                 tree,
                 own,
             ),
+            // 22 is its status where nothing is left to do.
             Contender::Duperemove => {
-                let mut command = Command::new(tool);
-                command.args(["-d", "-r", "-q"]).arg(format!("--hashfile={}", own.join("hashes").display())).arg(tree);
-                command
+                script("\"$1\" -d -r -q --hashfile=\"$3/hashes\" \"$2\" || [ $? = 22 ]", &tool, tree, own)
+            }
+            Contender::DuperemoveSmall => {
+                script("\"$1\" -d -r -q -b 4096 --hashfile=\"$3/hashes\" \"$2\" || [ $? = 22 ]", &tool, tree, own)
             }
         };
         command.env("HOME", own).env("XDG_CACHE_HOME", own).env("LC_ALL", "C");

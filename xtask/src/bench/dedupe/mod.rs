@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// With these caches
     #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
     caches: Vec<Cache>,
+    /// Only these take part; all of them, if none is named
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Contender>,
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
     install: bool,
@@ -54,8 +57,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn on_all(dir: &Path, options: &Options) -> Result<()> {
-    let present: Vec<_> = ALL.into_iter().filter(|who| who.is_present()).collect();
-    for who in ALL.iter().filter(|who| !present.contains(who)) {
+    let wanted = if options.only.is_empty() { ALL.to_vec() } else { options.only.clone() };
+    let present: Vec<_> = wanted.iter().copied().filter(|who| who.is_present()).collect();
+    for who in wanted.iter().filter(|who| !present.contains(who)) {
         println!("skipped: {}: not installed", who.name());
     }
     for &kind in &options.kinds {
