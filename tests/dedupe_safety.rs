@@ -43,7 +43,7 @@ struct InUse<'a>(&'a Path);
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
         let off = Command::new("swapoff").arg(self.0).status();
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             assert!(off.is_ok_and(|status| status.success()), "swap can be switched off");
         }
     }
