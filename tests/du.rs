@@ -216,8 +216,7 @@ on_filesystems! {
 
     [btrfs] fn an_extent_of_which_a_part_is_left_is_freed_whole(fs: &Filesystem) {
         let file = fs.join("file");
-        write(&file, &bytes(1, MIB));
-        synced(&file);
+        tools::write_in_one_extent(&file, &bytes(1, MIB));
         overwrite(&file, 256 * KIB, 512 * KIB);
         let found = du(&[&file]);
         assert_eq!(number(&found.summary, "set_disk_bytes"), MIB as u64);

@@ -1,6 +1,6 @@
 //! Outside witnesses: what rsync, xfs_io, getfattr and the kernel say of a tree, independent of pleach's own code.
 
-use super::{Run, finish};
+use super::{Run, finish, write};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -47,6 +47,21 @@ pub(crate) fn extents(path: &Path) -> Vec<Extent> {
     // `0: [0..7]:  96..103   8  0x1`; a hole has the word "hole" for its blocks.
     let table = run.stdout.lines().filter(|line| line.contains(": [") && !line.contains("hole"));
     table.map(|line| parse_extent(line).unwrap_or_else(|| panic!("cannot read xfs_io's line {line:?}"))).collect()
+}
+
+/// Writes a file that lies in one extent. A sync of the filesystem by another test may come between two pages of a write,
+/// and begins a new one: then it is written again.
+#[track_caller]
+pub(crate) fn write_in_one_extent(path: &Path, content: &[u8]) {
+    for _ in 0..50 {
+        write(path, content);
+        fs::File::open(path).and_then(|file| file.sync_all()).expect("a file can be synced");
+        if extents(path).len() == 1 {
+            return;
+        }
+        fs::remove_file(path).expect("a file can be removed");
+    }
+    panic!("{} never lies in one extent", path.display());
 }
 
 fn parse_extent(line: &str) -> Option<Extent> {
