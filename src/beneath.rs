@@ -2,27 +2,36 @@
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
 const LONGEST: usize = 4095;
 
-const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// For a file: nothing that stands in its place blocks or is taken.
+const FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens the directory at `path`, relative to `root`, slashes between the names; `root` itself if the path is empty.
 ///
 /// openat2(2) with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: a link anywhere on the way is `LOOP`.
 pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
-    let mut rest = if path.is_empty() { &b"."[..] } else { path };
+    let path = if path.is_empty() { &b"."[..] } else { path };
+    open(root, path, DIRECTORY)
+}
+
+/// Opens what lies at `path`, relative to `root`, with these flags: no link is followed, whatever the depth.
+pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    let mut rest = path;
     let mut opened: Option<OwnedFd> = None;
     loop {
         let (now, later) = split(rest).ok_or(Errno::NAMETOOLONG)?;
-        let from = opened.as_ref().map_or(root, |fd| std::os::fd::AsFd::as_fd(fd));
-        let fd = open_step(from, now)?;
+        let from = opened.as_ref().map_or(root, AsFd::as_fd);
         if later.is_empty() {
-            return Ok(fd);
+            return open_step(from, now, flags);
         }
-        opened = Some(fd);
+        opened = Some(open_step(from, now, DIRECTORY)?);
         rest = later;
     }
 }
@@ -30,17 +39,26 @@ pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
 /// Opens for reading what is, or a moment ago was, a regular file: a pipe in its place does not block, a link is not
 /// followed (`LOOP`), and the access time stays where it may. Only the file's owner and root may ask for that.
 pub fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
+    without_access(|access| rustix::fs::openat(dir, name, FILE | access, Mode::empty()))
+}
+
+/// The same of a path of any depth, relative to `root`.
+pub fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+    without_access(|access| open(root, path, FILE | access))
+}
+
+/// Opens with a flag that leaves the access time alone, and without it where that is only for the owner and root.
+pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
+    match open(OFlags::NOATIME) {
+        Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
     }
 }
 
-fn open_step(from: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+fn open_step(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
-        match openat2(from, path, FLAGS, Mode::empty(), resolve) {
+        match openat2(from, path, flags, Mode::empty(), resolve) {
             // A rename elsewhere on the system while `..` was resolved: the manual says to try again.
             Err(Errno::AGAIN) => {}
             result => return result,
@@ -60,7 +78,6 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -71,12 +88,17 @@ mod tests {
         let mut here = root.try_clone().unwrap();
         for _ in 0..100 {
             rustix::fs::mkdirat(&here, &name[..], Mode::RWXU).unwrap();
-            here = rustix::fs::openat(&here, &name[..], FLAGS, Mode::empty()).unwrap();
+            here = rustix::fs::openat(&here, &name[..], DIRECTORY, Mode::empty()).unwrap();
         }
         let path = vec![&name[..]; 100].join(&b'/');
         let opened = open_dir(root.as_fd(), &path).unwrap();
-        assert_eq!(rustix::fs::fstat(opened).unwrap().st_ino, rustix::fs::fstat(here).unwrap().st_ino);
+        assert_eq!(rustix::fs::fstat(&opened).unwrap().st_ino, rustix::fs::fstat(here).unwrap().st_ino);
         open_dir(root.as_fd(), b"").unwrap();
+        let file = [&path, &b"/file"[..]].concat();
+        assert_eq!(open_file_at(root.as_fd(), &file).unwrap_err(), Errno::NOENT);
+        let made = rustix::fs::openat(&opened, "file", OFlags::CREATE | OFlags::RDWR, Mode::RUSR).unwrap();
+        let found = open_file_at(root.as_fd(), &file).unwrap();
+        assert_eq!(rustix::fs::fstat(found).unwrap().st_ino, rustix::fs::fstat(made).unwrap().st_ino);
     }
 
     #[test]

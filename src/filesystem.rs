@@ -110,9 +110,9 @@ impl Filesystem {
     }
 }
 
-/// A new file in a directory that has no name, and is gone when it is closed.
+/// A new file in a directory that has no name, cannot be given one, and is gone when it is closed.
 pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
 }
 

@@ -4,8 +4,8 @@ use super::catalogue::Catalogue;
 use super::skip::Skip;
 use crate::beneath;
 use crate::status::Status;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat, openat2};
-use rustix::io::{Errno, Result};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A file in scope, by its number in the catalogue.
@@ -44,13 +44,6 @@ pub struct Opener<'a> {
     root: OwnedFd,
 }
 
-/// Reading does not count as an access, no pipe waits for a writer, no terminal is taken.
-const FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-
-/// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
-const LONGEST: usize = 4095;
-
 impl<'a> Opener<'a> {
     /// An opener for the files of this catalogue.
     pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
@@ -79,34 +72,18 @@ impl<'a> Opener<'a> {
         (opened.status.mtime, opened.status.ctime) == (record.mtime(), record.ctime())
     }
 
+    /// Opens the directory that a file lies in.
+    pub fn directory(&self, file: FileId) -> Result<OwnedFd> {
+        let mut path = self.catalogue.directory_path(file);
+        if path.last() == Some(&b'/') {
+            path.pop();
+        }
+        beneath::open_dir(self.root.as_fd(), &path)
+    }
+
     fn descriptor(&self, file: FileId) -> Result<OwnedFd> {
         let mut path = self.catalogue.directory_path(file);
-        let name = self.catalogue.name(file);
-        if path.len() + name.len() <= LONGEST {
-            path.extend_from_slice(name);
-            return without_access(|flags| self.beneath_root(&path, flags));
-        }
-        path.pop();
-        let directory = beneath::open_dir(self.root.as_fd(), &path)?;
-        without_access(|flags| openat(&directory, name, flags, Mode::empty()))
-    }
-
-    fn beneath_root(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        loop {
-            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
-                // A rename elsewhere on the system: the manual says to try again.
-                Err(Errno::AGAIN) => {}
-                result => return result,
-            }
-        }
-    }
-}
-
-/// Only the owner and root may leave the access time alone.
-fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
-    match open(FLAGS | OFlags::NOATIME) {
-        Err(Errno::PERM) => open(FLAGS),
-        result => result,
+        path.extend_from_slice(self.catalogue.name(file));
+        beneath::open_file_at(self.root.as_fd(), &path)
     }
 }

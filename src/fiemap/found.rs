@@ -4,10 +4,11 @@
 //! the directory that was named, through no link, so that a tree which changes meanwhile leads nowhere else.
 
 use super::file::{self, File};
+use crate::beneath;
 use crate::error::{Error, Result};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use walkdir::WalkDir;
@@ -38,15 +39,8 @@ impl Found {
     /// As [`super::open`]; below a directory also if a link stands on the way by now.
     pub fn open(&self) -> Result<File> {
         let Some(Below { top, way }) = &self.below else { return super::open(&self.path) };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = loop {
-            match openat2(top.as_ref(), way, flags, Mode::empty(), resolve) {
-                // A rename elsewhere on the system meanwhile: the manual says to try again.
-                Err(Errno::AGAIN) => {}
-                result => break result,
-            }
-        };
+        let place = beneath::open(top.as_fd(), way.as_os_str().as_bytes(), flags);
         file::open_place(&place.map_err(|errno| Error::io("open", &self.path, errno))?, &self.path)
     }
 }

@@ -1,12 +1,13 @@
 //! What one file holds, by its status and its extent map.
 
 use super::device::Volume;
+use crate::beneath;
 use crate::error::Error;
 use crate::extent::ExtentFlags;
 use crate::filesystem::Kind;
 use crate::status::Status;
 use crate::sys::fiemap;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -60,13 +61,7 @@ pub(super) fn has_extents(volume: &Volume, status: &Status) -> bool {
 
 /// Opens a regular file that was seen with this status.
 pub(super) fn open(directory: impl AsFd, name: &[u8], status: &Status) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let open = |flags| rustix::fs::openat(&directory, name, flags, Mode::empty());
-    let fd = match open(flags | OFlags::NOATIME) {
-        // Only the owner may leave the access time alone; looking at extents does not move it.
-        Err(Errno::PERM) => open(flags)?,
-        result => result?,
-    };
+    let fd = beneath::open_file(directory.as_fd(), name)?;
     let found = rustix::fs::fstat(&fd)?;
     if (found.st_dev, found.st_ino) == (status.dev, status.ino) { Ok(fd) } else { Err(Errno::STALE) }
 }

@@ -11,6 +11,7 @@ mod sources;
 pub use names::{Name, Names};
 pub use sources::Sources;
 
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::status::Status;
 use frontier::{Frontier, Task};
@@ -256,19 +257,13 @@ fn open<P>(
     scaffold: bool,
 ) -> rustix::io::Result<Directory<()>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = |flags| match parent {
-        Some(parent) => rustix::fs::openat(&parent.fd, name, flags, Mode::empty()),
-        None => rustix::fs::open(c"/", flags, Mode::empty()),
+    let open = |how| match parent {
+        Some(parent) => rustix::fs::openat(&parent.fd, name, flags | how, Mode::empty()),
+        None => rustix::fs::open(c"/", flags | how, Mode::empty()),
     };
-    let fd = match open(flags | OFlags::RDONLY | OFlags::NOATIME) {
-        // Only the owner may leave the access time alone.
-        Err(Errno::PERM) => open(flags | OFlags::RDONLY),
+    let fd = match beneath::without_access(|access| open(OFlags::RDONLY | access)) {
         // A directory on the way needs only to be passed through.
-        Err(Errno::ACCESS) if scaffold => open(flags | OFlags::PATH),
-        result => result,
-    };
-    let fd = match fd {
-        Err(Errno::ACCESS) if scaffold => open(flags | OFlags::PATH),
+        Err(Errno::ACCESS) if scaffold => open(OFlags::PATH),
         result => result,
     }?;
     let status = Status::of(&fd)?;

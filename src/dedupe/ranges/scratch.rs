@@ -1,10 +1,10 @@
 //! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left of
 //! extents. They have no name and go with their descriptor, whatever happens.
 
-use crate::beneath;
 use crate::dedupe::file::FileId;
 use crate::dedupe::run::Run;
-use rustix::fs::{IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
+use crate::filesystem::unnamed;
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -100,24 +100,9 @@ impl<'a> Scratch<'a> {
     }
 
     fn beside(&mut self, near: u32) -> Result<OwnedFd> {
-        let directory = self.directory_of(near)?;
+        let directory = self.run.opener.directory(FileId(near))?;
         let file = unnamed(&directory)?;
         self.proven = Some(directory);
         Ok(file)
     }
-
-    fn directory_of(&self, near: u32) -> Result<OwnedFd> {
-        let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut path = self.run.catalogue.directory_path(FileId(near));
-        if path.last() == Some(&b'/') {
-            path.pop();
-        }
-        beneath::open_dir(root.as_fd(), &path)
-    }
-}
-
-fn unnamed(directory: &OwnedFd) -> Result<OwnedFd> {
-    // Nobody may give it a name.
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
-    rustix::fs::openat(directory, c".", flags, Mode::RUSR | Mode::WUSR)
 }
