@@ -2,6 +2,7 @@
 
 use crate::copy::segments::{self, Segment};
 use crate::monitor::Monitor;
+use crate::positioned;
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
 
@@ -38,7 +39,7 @@ pub fn file(fd: impl AsFd, size: u64, monitor: &dyn Monitor) -> Result<Hashed> {
                         return Err(Errno::CANCELED);
                     }
                     let want = buffer.len().min((offset + length - at) as usize);
-                    let got = rustix::io::pread(fd, &mut buffer[..want], at)?;
+                    let got = positioned::read_full(fd, &mut buffer[..want], at)?;
                     if got == 0 {
                         break;
                     }

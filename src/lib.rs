@@ -16,6 +16,7 @@ pub mod monitor;
 pub mod mounts;
 pub mod owners;
 pub mod picture;
+pub mod positioned;
 pub mod probe;
 pub mod sharing;
 pub mod snapshot;

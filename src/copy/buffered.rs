@@ -3,7 +3,8 @@
 use super::segments::{self, Segment};
 use crate::hash;
 use crate::monitor::{Amount, Monitor};
-use rustix::io::{Errno, Result};
+use crate::positioned;
+use rustix::io::Errno;
 use std::os::fd::AsFd;
 
 const BUFFER: usize = 1 << 20;
@@ -31,7 +32,7 @@ pub fn copy(
     size: u64,
     hashed: bool,
     monitor: &dyn Monitor,
-) -> std::result::Result<Copied, CopyError> {
+) -> Result<Copied, CopyError> {
     let source = source.as_fd();
     let mut hasher = hashed.then(blake3::Hasher::new);
     let mut buffer = vec![0; BUFFER.min(usize::try_from(size).unwrap_or(BUFFER))];
@@ -54,11 +55,11 @@ pub fn copy(
                         return Err(CopyError::Source(Errno::CANCELED));
                     }
                     let want = buffer.len().min((offset + length - end) as usize);
-                    let got = rustix::io::pread(source, &mut buffer[..want], end).map_err(CopyError::Source)?;
+                    let got = positioned::read_full(source, &mut buffer[..want], end).map_err(CopyError::Source)?;
                     if got == 0 {
                         break 'segments;
                     }
-                    write_all(&destination, &buffer[..got], end).map_err(CopyError::Destination)?;
+                    positioned::write_all(&destination, &buffer[..got], end).map_err(CopyError::Destination)?;
                     if let Some(hasher) = &mut hasher {
                         hasher.update(&buffer[..got]);
                     }
@@ -82,16 +83,4 @@ pub enum CopyError {
     Source(Errno),
     /// The file that is written.
     Destination(Errno),
-}
-
-fn write_all(fd: impl AsFd, mut data: &[u8], mut offset: u64) -> Result<()> {
-    while !data.is_empty() {
-        let written = rustix::io::pwrite(&fd, data, offset)?;
-        if written == 0 {
-            return Err(Errno::NOSPC);
-        }
-        data = &data[written..];
-        offset += written as u64;
-    }
-    Ok(())
 }

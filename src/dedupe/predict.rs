@@ -8,12 +8,13 @@ use super::facts::Member;
 use super::file::Opened;
 use super::map::Map;
 use super::run::{Run, add};
-use super::sample::{WHOLE, prefetch};
+use super::sample::WHOLE;
 use super::share::{ranges, windows};
 use super::skip::Skip;
 use super::submit;
 use super::survey;
 use crate::monitor::Amount;
+use crate::positioned::{prefetch, read_exact};
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -173,8 +174,8 @@ impl Buffers {
         let mut at = range.start;
         while at < range.end {
             let length = self.one.len().min((range.end - at) as usize);
-            super::sample::fill(one, &mut self.one[..length], at)?;
-            super::sample::fill(other, &mut self.other[..length], at)?;
+            read_exact(one, &mut self.one[..length], at)?;
+            read_exact(other, &mut self.other[..length], at)?;
             if self.one[..length] != self.other[..length] {
                 return Ok(false);
             }

@@ -4,6 +4,7 @@
 //! tail and, beyond 1 MiB, some places inside are read, never more than 64 KiB.
 
 use super::facts::short;
+use crate::positioned::{prefetch, read_exact};
 use rustix::fs::{Advice, SeekFrom, fadvise};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
@@ -57,7 +58,7 @@ pub(super) fn read(fd: BorrowedFd<'_>, size: u64, sparse: bool) -> Result<(NonZe
     for place in places {
         let length = (place.end - place.start) as usize;
         let buffer = buffer.get_mut(..length).ok_or(Errno::INVAL)?;
-        fill(fd, buffer, place.start)?;
+        read_exact(fd, buffer, place.start)?;
         bytes += length as u64;
         // Zeros count as the hole that they read like.
         if buffer.iter().any(|byte| *byte != 0) {
@@ -71,38 +72,10 @@ pub(super) fn read(fd: BorrowedFd<'_>, size: u64, sparse: bool) -> Result<(NonZe
     Ok((short(hasher.finalize().as_bytes()), bytes))
 }
 
-pub(super) fn fill(fd: BorrowedFd<'_>, mut buffer: &mut [u8], mut offset: u64) -> Result<()> {
-    while !buffer.is_empty() {
-        match rustix::io::pread(fd, &mut *buffer, offset) {
-            Ok(0) => return Err(Errno::STALE),
-            Ok(read) => {
-                buffer = &mut buffer[read..];
-                offset += read as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
 fn is_hole(fd: BorrowedFd<'_>, place: &Range<u64>) -> bool {
     match rustix::fs::seek(fd, SeekFrom::Data(place.start)) {
         Ok(data) => data >= place.end,
         Err(errno) => errno == Errno::NXIO,
-    }
-}
-
-/// Asks the kernel to read a range, and does not wait for it.
-pub(super) fn prefetch(fd: BorrowedFd<'_>, range: Range<u64>) {
-    /// More at a time is cut to the device's readahead window.
-    const STEP: u64 = 128 << 10;
-    let mut at = range.start;
-    while at < range.end {
-        let step = STEP.min(range.end - at);
-        // It is advice: without it the reading only takes longer.
-        let _ = fadvise(fd, at, NonZeroU64::new(step), Advice::WillNeed);
-        at += step;
     }
 }
 

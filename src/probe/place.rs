@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::filesystem::{self, Kind};
 use crate::mounts::{self, Mount};
+use crate::positioned;
 use rustix::fs::{AtFlags, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -107,11 +108,7 @@ pub(super) fn fill(file: &OwnedFd, offset: u64) -> rustix::io::Result<()> {
         state ^= state << 17;
         content.extend_from_slice(&state.to_le_bytes());
     }
-    let mut written = 0;
-    while written < content.len() {
-        written += rustix::io::pwrite(file, &content[written..], offset + written as u64)?;
-    }
-    Ok(())
+    positioned::write_all(file, &content, offset)
 }
 
 /// The same file once more, open for reading only.

@@ -6,15 +6,14 @@ use crate::dedupe::file::{FileId, Opened};
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::filesystem::Kind;
+use crate::positioned;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 /// Files that are open at once.
 const MOST_OPEN: usize = 64;
-/// The device's readahead serves requests of this size whole, and cuts longer ones short.
-const AHEAD: u64 = 128 << 10;
 
 /// Opens files, and keeps the last ones open.
 pub(super) struct Files<'a> {
@@ -116,37 +115,20 @@ impl Data for Files<'_> {
 
     fn read(&mut self, file: u32, at: u64, buffer: &mut [u8]) -> Option<usize> {
         let opened = self.get(file)?;
-        prefetch(opened.as_fd(), at, buffer.len() as u64 * 2);
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match rustix::io::pread(&*opened, &mut buffer[filled..], at + filled as u64) {
-                Ok(0) => break,
-                Ok(got) => filled += got,
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    self.run.failed(FileId(file), "read", errno);
-                    self.unreadable.insert(file);
-                    return None;
-                }
+        positioned::prefetch(&*opened, at..at.saturating_add(buffer.len() as u64 * 2));
+        let filled = match positioned::read_full(&*opened, buffer, at) {
+            Ok(filled) => filled,
+            Err(errno) => {
+                self.run.failed(FileId(file), "read", errno);
+                self.unreadable.insert(file);
+                return None;
             }
-        }
+        };
         let end = at + filled as u64;
         if file == self.reading && end > self.reached {
             add(&self.run.counters.read, end - self.reached.max(at));
             self.reached = end;
         }
         Some(filled)
-    }
-}
-
-/// Has the kernel read a range that is about to be used. Its own comparison reads a page at a time.
-pub(super) fn prefetch(fd: BorrowedFd<'_>, from: u64, length: u64) {
-    let mut at = from;
-    while at < from.saturating_add(length) {
-        let step = std::num::NonZeroU64::new(AHEAD);
-        if rustix::fs::fadvise(fd, at, step, rustix::fs::Advice::WillNeed).is_err() {
-            return;
-        }
-        at += AHEAD;
     }
 }

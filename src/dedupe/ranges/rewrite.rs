@@ -6,10 +6,11 @@ use super::scratch::Manner;
 use super::share::move_onto;
 use super::victims::{Reference, Victim};
 use crate::dedupe::submit::is_nocow;
+use crate::positioned;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
 use std::ops::Range;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// How much is written to one unnamed file: half of what one extent can hold.
 const GROUP: u64 = 64 << 20;
@@ -120,44 +121,22 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
     let mut at = lead(group, context.block);
     if at > 0 {
         buffer[..at as usize].fill(0xa5);
-        write_at(file.as_fd(), &buffer[..at as usize], 0)?;
+        positioned::write_all(&file, &buffer[..at as usize], 0)?;
     }
     for item in group {
         let Some((from, length)) = item.reference.within(item.range.start, item.range.end) else { continue };
         item.at = at;
         let mut done = 0;
         while done < length {
-            let want = BUFFER.min((length - done) as usize);
-            let got = match rustix::io::pread(&*source, &mut buffer[..want], from + done) {
-                Err(Errno::INTR) => continue,
-                result => result?,
-            };
-            if got == 0 {
-                // It became shorter.
-                return Err(Errno::STALE);
-            }
-            write_at(file.as_fd(), &buffer[..got], at + done)?;
-            done += got as u64;
+            let part = &mut buffer[..BUFFER.min((length - done) as usize)];
+            positioned::read_exact(&*source, part, from + done)?;
+            positioned::write_all(&file, part, at + done)?;
+            done += part.len() as u64;
         }
         at += length;
     }
     fdatasync(&file)?;
     Ok((file, at.next_multiple_of(context.block)))
-}
-
-fn write_at(file: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, at) {
-            Err(Errno::INTR) => {}
-            Ok(0) => return Err(Errno::NOSPC),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                at += written as u64;
-            }
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 /// Gives all that refer to the items what was written instead.

@@ -1,12 +1,13 @@
 //! Hands runs to the kernel: windows in which it compares from the page cache, smaller ones where something differs.
 
-use super::files::{Files, prefetch};
+use super::files::Files;
 use super::run::Source;
 use super::scratch::Scratch;
 use crate::dedupe::file::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit::{self, WINDOW};
+use crate::positioned::prefetch;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// A window that differs is halved down to this.
@@ -87,9 +88,9 @@ fn in_windows(
         let step = WINDOW.min(length - at);
         let source = (there.0, if moves { there.1 + at } else { there.1 });
         if moves {
-            prefetch(source.0, source.1, step);
+            prefetch(source.0, source.1..source.1 + step);
         }
-        prefetch(here.0, here.1 + at, step);
+        prefetch(here.0, here.1 + at..here.1 + at + step);
         window(source, (here.0, here.1 + at), step, moves, &mut result, run);
         at += step;
     }
