@@ -65,53 +65,51 @@ impl<'a> Listing<'a> {
 
     fn row(&mut self, extent: &Told) {
         let start = sectors(extent.logical);
-        let (length, block) = (sectors(extent.length), sectors(extent.physical));
         if start > sectors(self.listed) {
             self.hole(start);
         }
         self.listed = extent.logical.wrapping_add(extent.length);
-        let number = self.number;
-        self.number += 1;
-        let lines = &mut self.lines;
-        match self.widths {
-            Some(widths) => {
-                begin_table_row(lines, number, (start, length), widths);
-                let from = lines.length();
-                blocks(lines, block, length);
-                lines.pad_since(from, widths.blocks);
-                lines.text(" ");
-                lines.number_right(length, widths.length);
-                lines.text(" ");
-                let digits = hex_digits(extent.flags);
-                lines.spaces(widths.flags.saturating_sub(digits + 2));
-                lines.text("0x");
-                hex(lines, extent.flags.0, digits);
-            }
-            None => {
-                begin_plain_row(lines, number, (start, length));
-                blocks(lines, block, length);
-            }
-        }
-        lines.end();
+        self.line(start, sectors(extent.length), Some((sectors(extent.physical), extent.flags)));
     }
 
     /// The hole from what has been listed up to a sector.
     fn hole(&mut self, end: u64) {
         let start = sectors(self.listed);
-        let length = end.wrapping_sub(start);
-        let number = self.number;
+        self.line(start, end.wrapping_sub(start), None);
+    }
+
+    /// The line of `length` sectors of the file from `start` on: of the extent at a block, or of a hole.
+    fn line(&mut self, start: u64, length: u64, extent: Option<(u64, ExtentFlags)>) {
+        let (lines, widths) = (&mut self.lines, self.widths);
+        if widths.is_some() {
+            lines.number_right(self.number, 4);
+        } else {
+            lines.text("\t");
+            lines.number(self.number);
+        }
         self.number += 1;
-        let lines = &mut self.lines;
-        match self.widths {
-            Some(widths) => {
-                begin_table_row(lines, number, (start, length), widths);
-                left(lines, "hole", widths.blocks);
+        lines.text(": ");
+        let from = lines.length();
+        lines.text("[");
+        blocks(lines, start, length);
+        lines.text("]:");
+        lines.pad_since(from, widths.map_or(0, |widths| widths.offsets));
+        lines.text(" ");
+        let from = lines.length();
+        match extent {
+            Some((block, _)) => blocks(lines, block, length),
+            None => lines.text("hole"),
+        }
+        if let Some(widths) = widths {
+            lines.pad_since(from, widths.blocks);
+            lines.text(" ");
+            lines.number_right(length, widths.length);
+            if let Some((_, flags)) = extent {
                 lines.text(" ");
-                lines.number_right(length, widths.length);
-            }
-            None => {
-                begin_plain_row(lines, number, (start, length));
-                lines.text("hole");
+                let digits = hex_digits(flags);
+                lines.spaces(widths.flags.saturating_sub(digits + 2));
+                lines.text("0x");
+                hex(lines, flags.0, digits);
             }
         }
         lines.end();
@@ -183,29 +181,6 @@ impl Widths {
         }
         widths
     }
-}
-
-fn begin_table_row(lines: &mut Lines<'_>, number: u64, (start, length): (u64, u64), widths: Widths) {
-    lines.number_right(number, 4);
-    lines.text(": ");
-    let from = lines.length();
-    offsets(lines, start, length);
-    lines.pad_since(from, widths.offsets);
-    lines.text(" ");
-}
-
-fn begin_plain_row(lines: &mut Lines<'_>, number: u64, (start, length): (u64, u64)) {
-    lines.text("\t");
-    lines.number(number);
-    lines.text(": ");
-    offsets(lines, start, length);
-    lines.text(" ");
-}
-
-fn offsets(lines: &mut Lines<'_>, start: u64, length: u64) {
-    lines.text("[");
-    blocks(lines, start, length);
-    lines.text("]:");
 }
 
 /// `first..last`. A length of no sector gives a last one before the first, and xfs_io prints just that.
