@@ -10,6 +10,7 @@ mod command;
 mod demo;
 mod image;
 mod namespace;
+mod noise;
 mod packages;
 mod rundir;
 mod space;

@@ -8,6 +8,7 @@ use super::measure::{Cache, Sample, median, sample_into, temporary_file};
 use super::{pleach, report};
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
+use crate::noise::Noise;
 use crate::space;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -167,17 +168,8 @@ fn fill(kind: Kind, root: &Path, files: u32) -> Result<PathBuf> {
 
 /// 4 to 12 KiB that nothing else contains.
 fn content(number: u32, round: u32) -> Vec<u8> {
-    let mut state = (u64::from(number) << 32 | u64::from(round)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let length = 4096 + number as usize % 9 * 1000;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
+    let seed = (u64::from(number) << 32 | u64::from(round)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    Noise::from(seed).bytes(4096 + number as usize % 9 * 1000)
 }
 
 fn section(kind: Kind, cache: Cache, options: &Options, extents: u64, rows: &[(Contender, Vec<Sample>)]) -> String {

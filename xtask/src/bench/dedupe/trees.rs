@@ -1,6 +1,7 @@
 //! The trees that are deduped: real releases of large packages, and made ones that ask one question each.
 
 use crate::command::{output, program};
+use crate::noise::Noise;
 use crate::vendor::{self, Census};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -82,27 +83,10 @@ impl Tree {
 
 const BLOCK: usize = 4096;
 
-/// Bytes that repeat nowhere, always the same ones.
-struct Noise(u64);
-
-impl Noise {
-    fn number(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let words = (0..length.div_ceil(8)).flat_map(|_| self.number().to_le_bytes());
-        words.take(length).collect()
-    }
-}
-
 fn images(path: &Path) -> Result<()> {
     const COMMON: usize = (284 << 20) / BLOCK;
     const OWN: usize = (100 << 20) / BLOCK;
-    let mut noise = Noise(0x9E37_79B9_7F4A_7C15);
+    let mut noise = Noise::from(0x9E37_79B9_7F4A_7C15);
     let mut first = BufWriter::with_capacity(1 << 20, File::create(path.join("first.img"))?);
     let mut second = BufWriter::with_capacity(1 << 20, File::create(path.join("second.img"))?);
     let (mut common, mut owns) = (COMMON, [OWN, OWN]);
@@ -125,7 +109,7 @@ fn images(path: &Path) -> Result<()> {
 }
 
 fn small(path: &Path) -> Result<()> {
-    let mut noise = Noise(42);
+    let mut noise = Noise::from(42);
     for content in 0..20_000_u32 {
         let length = 4096 + (noise.number() % 12_288) as usize;
         let bytes = noise.bytes(length);
