@@ -17,8 +17,15 @@ const INTERVAL: Duration = Duration::from_millis(5);
 pub(crate) struct Seen {
     /// The most memory that one of its processes had, in bytes: `VmHWM` of proc_pid_status(5).
     pub(crate) memory: u64,
-    /// Bytes that its processes had devices read: `read_bytes` of proc_pid_io(5). Of those it started, what was seen last.
+    /// The most bytes that one of its processes had devices read: `read_bytes` of proc_pid_io(5). Of those it started,
+    /// as far as was seen; once it has collected them, what they read counts as its own.
     pub(crate) read: u64,
+}
+
+impl Seen {
+    fn reads(&mut self, pid: u32) {
+        self.read = self.read.max(field(&format!("/proc/{pid}/io"), "read_bytes:").unwrap_or(0));
+    }
 }
 
 /// Waits for the end of a command, which is still to be collected by `wait`.
@@ -28,12 +35,11 @@ pub(crate) fn to_the_end(child: &Child) -> Seen {
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let mut seen = Seen::default();
-            let mut read = std::collections::BTreeMap::new();
             while !ended.load(Ordering::Relaxed) {
-                look(pid, &mut seen, &mut read);
+                look(pid, &mut seen);
                 thread::sleep(INTERVAL);
             }
-            (seen, read)
+            seen
         });
         // Its counters outlive it until it is collected.
         let wait = WaitId::Pid(Pid::from_child(child));
@@ -41,26 +47,21 @@ pub(crate) fn to_the_end(child: &Child) -> Seen {
             rustix::process::waitid(wait.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
         ended.store(true, Ordering::Relaxed);
-        let (mut seen, mut read) = watcher.join().expect("the watcher does not panic");
-        if let Some(bytes) = field(&format!("/proc/{pid}/io"), "read_bytes:") {
-            // What its children read is in its own counter once it has collected them.
-            read.insert(pid, bytes);
-        }
-        seen.read = read.get(&pid).copied().unwrap_or(0).max(read.values().copied().max().unwrap_or(0));
+        let mut seen = watcher.join().expect("the watcher does not panic");
+        // With what the children read that it has collected.
+        seen.reads(pid);
         seen
     })
 }
 
-fn look(pid: u32, seen: &mut Seen, read: &mut std::collections::BTreeMap<u32, u64>) {
+fn look(pid: u32, seen: &mut Seen) {
     if let Some(kibibytes) = field(&format!("/proc/{pid}/status"), "VmHWM:") {
         seen.memory = seen.memory.max(kibibytes << 10);
     }
-    if let Some(bytes) = field(&format!("/proc/{pid}/io"), "read_bytes:") {
-        read.insert(pid, bytes);
-    }
+    seen.reads(pid);
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-        look(child, seen, read);
+        look(child, seen);
     }
 }
 
