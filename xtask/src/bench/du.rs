@@ -5,7 +5,7 @@
 //! same, in turns; that the figures agree is checked in every run.
 
 use super::measure::{Cache, Sample, median, sample_into, temporary_file};
-use super::{pleach, report};
+use super::{Common, pleach, report};
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
 use crate::noise::Noise;
@@ -27,12 +27,8 @@ pub(crate) struct Options {
     /// How often each command runs; medians are given
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// On these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
-    /// With these caches
-    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
-    caches: Vec<Cache>,
+    #[command(flatten)]
+    common: Common,
     /// Files in each of the 20 snapshots
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..))]
     files: u32,
@@ -40,7 +36,7 @@ pub(crate) struct Options {
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    super::on_own_filesystems(|| Ok(()), |dir| options.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
+    super::on_own_filesystems(|| Ok(()), |dir| options.common.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
 }
 
 /// Who is asked.
@@ -107,7 +103,7 @@ fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
     let nothing = fs.path().join("nothing");
     fs::create_dir(&nothing)?;
     fs.remount()?;
-    for &cache in &options.caches {
+    for &cache in &options.common.caches {
         let mut rows: Vec<_> = Contender::on(kind).into_iter().map(|who| (who, Vec::new())).collect();
         let mut extents = 0;
         for round in 0..options.runs {

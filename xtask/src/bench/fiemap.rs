@@ -5,7 +5,7 @@
 //! is thrown away, so that nobody waits for a reader.
 
 use super::measure::{Cache, Sample, median, sample};
-use super::{pleach, report};
+use super::{Common, pleach, report};
 use crate::command::{find, output, program};
 use crate::image::{Kind, Mounted};
 use crate::packages;
@@ -26,12 +26,8 @@ pub(crate) struct Options {
     /// How often each command runs; medians are given
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// On these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
-    /// With these caches
-    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
-    caches: Vec<Cache>,
+    #[command(flatten)]
+    common: Common,
     /// How many extents the file has; with another number than the usual docs/benchmarks.md is left alone
     #[arg(long, default_value_t = EXTENTS, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     extents: u64,
@@ -44,13 +40,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn on_all(dir: &Path, options: &Options) -> Result<()> {
-    for &kind in &options.kinds {
+    for &kind in &options.common.kinds {
         // Offsets are twice as far apart as extents are long; one extent in eight takes space that is written.
         let fs = Mounted::create(kind, dir, kind.name(), (options.extents >> 7) + (2 << 10))?;
         let file = fs.path().join("file");
         println!("{}: making a file of {} extents", kind.name(), report::thousands(options.extents));
         scatter(&file, options.extents).with_context(|| format!("cannot make {}", file.display()))?;
-        for &cache in &options.caches {
+        for &cache in &options.common.caches {
             let rows = measure(kind, cache, fs.path(), &file, options.runs)?;
             let section = section(kind, cache, options, &rows);
             println!("\n{section}");

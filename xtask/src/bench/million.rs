@@ -4,7 +4,8 @@
 //! a walker whose memory is for the directories in flight.
 
 use super::measure::{Cache, sample};
-use super::{Common, pleach, report};
+use super::snapshot::Options;
+use super::{pleach, report};
 use crate::command::program;
 use crate::image::Mounted;
 use crate::space;
@@ -16,8 +17,8 @@ use std::path::Path;
 const LIMIT: u64 = 400 << 20;
 
 /// Runs the bench inside the namespaces.
-pub(super) fn run(dir: &Path, common: &Common) -> Result<()> {
-    for &kind in &common.kinds {
+pub(super) fn run(dir: &Path, options: &Options) -> Result<()> {
+    for &kind in &options.common.kinds {
         let mut rows = Vec::new();
         let mut most = 0;
         for (shape, dirs) in [("1,000 directories", 1000), ("one directory", 1)] {

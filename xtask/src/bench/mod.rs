@@ -37,7 +37,7 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum Bench {
     /// Snapshots of a large real tree, against cp and rsync
-    Snapshot(Common),
+    Snapshot(snapshot::Options),
     /// Space given back, against jdupes, fclones, rmlint and duperemove
     Dedupe(dedupe::Options),
     /// The extents of a file that has a million of them, against filefrag and xfs_io
@@ -54,27 +54,15 @@ enum Bench {
     },
 }
 
-/// The options of every bench.
+/// Options that mean the same in several benches.
 #[derive(Args)]
 struct Common {
-    /// How often each command runs; medians are given
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
     /// On these filesystems
     #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
     kinds: Vec<Kind>,
     /// With these caches
     #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
     caches: Vec<measure::Cache>,
-    /// Install the tools to compare with, where they are missing
-    #[arg(long)]
-    install: bool,
-    /// Measure on this tree instead of gathering one, and leave docs/benchmarks.md alone
-    #[arg(long, value_name = "DIR")]
-    tree: Option<PathBuf>,
-    /// Instead: the memory that snapshots of 1,000,000 small files take
-    #[arg(long)]
-    million: bool,
 }
 
 /// The release build that is measured.
@@ -84,8 +72,8 @@ fn pleach() -> PathBuf {
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let common = match &options.bench {
-        Bench::Snapshot(common) => common,
+    let options = match &options.bench {
+        Bench::Snapshot(options) => options,
         Bench::Dedupe(options) => return dedupe::run(options),
         Bench::Fiemap(options) => return fiemap::run(options),
         Bench::Du(options) => return du::run(options),
@@ -95,17 +83,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
     };
     let gather = || {
-        if common.install {
+        if options.install {
             packages::install(packages::PEERS)?;
         }
-        if common.tree.is_none() && !common.million {
+        if options.tree.is_none() && !options.million {
             vendor::large_crates()?;
         }
         Ok(())
     };
-    on_own_filesystems(gather, |dir| match common.million {
-        true => million::run(dir, common),
-        false => snapshot::run(dir, common),
+    on_own_filesystems(gather, |dir| match options.million {
+        true => million::run(dir, options),
+        false => snapshot::run(dir, options),
     })
 }
 

@@ -11,28 +11,48 @@ use crate::image::{Kind, Mounted};
 use crate::space;
 use crate::vendor::{self, Census};
 use anyhow::{Result, ensure};
-use std::path::Path;
+use clap::Args;
+use std::path::{Path, PathBuf};
 
 /// The least that a tree must be to tell anything about large ones.
 const LEAST: Census = Census { files: 50_000, dirs: 0, bytes: 3 << 29 };
 
+/// The options of this bench.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How often each command runs; medians are given
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Install the tools to compare with, where they are missing
+    #[arg(long)]
+    pub(super) install: bool,
+    /// Measure on this tree instead of gathering one, and leave docs/benchmarks.md alone
+    #[arg(long, value_name = "DIR")]
+    pub(super) tree: Option<PathBuf>,
+    /// Instead: the memory that snapshots of 1,000,000 small files take
+    #[arg(long)]
+    pub(super) million: bool,
+}
+
 /// Runs the bench inside the namespaces.
-pub(super) fn run(dir: &Path, common: &Common) -> Result<()> {
-    let source = match &common.tree {
+pub(super) fn run(dir: &Path, options: &Options) -> Result<()> {
+    let source = match &options.tree {
         Some(tree) => tree.clone(),
         None => vendor::large_crates()?,
     };
     let census = Census::of(&source)?;
     println!("tree: {}", describe(census));
-    if common.tree.is_none() {
+    if options.tree.is_none() {
         ensure!(census.files >= LEAST.files && census.bytes >= LEAST.bytes, "the tree is too small to tell anything");
     }
-    for &kind in &common.kinds {
+    for &kind in &options.common.kinds {
         let fs = Mounted::create(kind, dir, kind.name(), 12 << 10)?;
-        let section = on(kind, fs.path(), &source, common)?;
+        let section = on(kind, fs.path(), &source, options)?;
         fs.check()?;
         println!("\n{section}");
-        if common.tree.is_none() {
+        if options.tree.is_none() {
             report::write(&format!("snapshot {}", kind.name()), &section)?;
         }
     }
@@ -49,7 +69,7 @@ struct Row {
     calls: Option<Calls>,
 }
 
-fn on(kind: Kind, root: &Path, source: &Path, common: &Common) -> Result<String> {
+fn on(kind: Kind, root: &Path, source: &Path, options: &Options) -> Result<String> {
     let places = Places::on(root);
     println!("{}: filling the filesystem", kind.name());
     vendor::copy_plainly(source, &places.tree)?;
@@ -68,8 +88,8 @@ fn on(kind: Kind, root: &Path, source: &Path, common: &Common) -> Result<String>
     output(program(super::pleach()).args(["snapshot", "--quiet"]).arg(&places.tree).arg(&places.repo))?;
     let cleaner = Cleaner::new(&places)?;
 
-    for &cache in &common.caches {
-        for round in 0..common.runs {
+    for &cache in &options.common.caches {
+        for round in 0..options.runs {
             // Every other round backwards, so that nobody always follows the same one.
             let mut order: Vec<_> = (0..rows.len()).collect();
             if round % 2 == 1 {
@@ -105,7 +125,7 @@ fn on(kind: Kind, root: &Path, source: &Path, common: &Common) -> Result<String>
     }
     let threads = threads(&places)?;
     cleaner.clean(&places)?;
-    Ok(section(kind, Census::of(&places.tree)?, common.runs, threads, &rows))
+    Ok(section(kind, Census::of(&places.tree)?, options.runs, threads, &rows))
 }
 
 /// The most threads that pleach has at once, as its process status tells it.
