@@ -2,6 +2,7 @@
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
+use rustix::path::Arg;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
@@ -19,6 +20,11 @@ const FILE: OFlags =
 pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     let path = if path.is_empty() { &b"."[..] } else { path };
     open(root, path, DIRECTORY)
+}
+
+/// Opens a directory by its name in `dir`. A link in its place is not followed (`NOTDIR`).
+pub fn open_subdir(dir: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
+    rustix::fs::openat(dir, name, DIRECTORY, Mode::empty())
 }
 
 /// Opens what lies at `path`, relative to `root`, with these flags: no link is followed, whatever the depth.
@@ -88,7 +94,7 @@ mod tests {
         let mut here = root.try_clone().unwrap();
         for _ in 0..100 {
             rustix::fs::mkdirat(&here, &name[..], Mode::RWXU).unwrap();
-            here = rustix::fs::openat(&here, &name[..], DIRECTORY, Mode::empty()).unwrap();
+            here = open_subdir(&here, &name[..]).unwrap();
         }
         let path = vec![&name[..]; 100].join(&b'/');
         let opened = open_dir(root.as_fd(), &path).unwrap();
@@ -110,6 +116,7 @@ mod tests {
         open_dir(root.as_fd(), b"a/b").unwrap();
         assert_eq!(open_dir(root.as_fd(), b"link/b").unwrap_err(), Errno::LOOP);
         assert!(open_dir(root.as_fd(), b"link").is_err());
+        assert_eq!(open_subdir(&root, b"link".as_slice()).unwrap_err(), Errno::NOTDIR);
         assert_eq!(open_dir(root.as_fd(), b"a/../..").unwrap_err(), Errno::XDEV);
     }
 }

@@ -3,6 +3,7 @@
 //! There is no recursion: a directory's subdirectories are renamed up into the trash before it is removed. So it needs no
 //! memory for depth, and a killed run leaves a trash that the next one empties as any other.
 
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use rayon::prelude::*;
@@ -211,14 +212,10 @@ impl Run<'_> {
 
 /// Opens a directory so that its entries can be taken out.
 fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    let open = || {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        fs::openat(parent, name, flags, Mode::empty())
-    };
     if !rustix::process::geteuid().is_root() {
         allow_all(parent, name)?;
     }
-    open()
+    beneath::open_subdir(parent, name)
 }
 
 /// Gives the owner all rights to a directory, and never to what a link points at.

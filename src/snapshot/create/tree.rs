@@ -5,13 +5,14 @@ use super::record::keep;
 use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
 use super::stats::Stats;
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
 use crate::status::Status;
 use crate::walk::{Directory, Name, Visitor, absolute};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
@@ -79,8 +80,7 @@ impl<'a> Tree<'a> {
         };
         let above = parent.place.destination(&directory.path)?;
         rustix::fs::mkdirat(above, directory.name(), PRIVATE).map_err(failed)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(above, directory.name(), flags, Mode::empty()).map_err(failed)
+        beneath::open_subdir(above, directory.name()).map_err(failed)
     }
 
     /// The last snapshot's version of a directory, if its files are needed as sources of clones.
@@ -98,8 +98,7 @@ impl<'a> Tree<'a> {
         if !directory.scaffold && self.context.is_same_filesystem(directory.status.dev, directory.fd.as_fd(), staged) {
             return None;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(parent.place.previous.as_ref()?, directory.name(), flags, Mode::empty()).ok()
+        beneath::open_subdir(parent.place.previous.as_ref()?, directory.name()).ok()
     }
 
     fn change_of_directory(&self, directory: &Directory<()>) -> Result<Option<Change>> {

@@ -4,12 +4,13 @@
 use super::place::Place;
 use super::selection::join;
 use super::{Context, Stats};
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::monitor::Change;
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::remove;
 use crate::status::Status;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -75,8 +76,7 @@ fn remove_entry(context: &Context<'_>, dir: BorrowedFd<'_>, name: &[u8], shown: 
 /// `BUSY` if it is a mount point or holds the repository, `NOTEMPTY` if something in it could not be removed (the
 /// monitor has been told).
 pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    let dir = beneath::open_subdir(parent, name)?;
     let status = Status::of(&dir)?;
     if context.is_guarded(&status) || is_mount_point(parent, &dir)? {
         return Err(Errno::BUSY);

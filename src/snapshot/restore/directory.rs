@@ -4,18 +4,17 @@ use super::outcome::{self, Attempt, Failure};
 use super::place::{Devices, Place};
 use super::selection::split;
 use super::{Context, Overwrite, decide, delete, origin};
+use crate::beneath;
 use crate::error::Error;
 use crate::metadata::{self, Attributes};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::remove::allow_all;
 use crate::status::Status;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::path::Path;
-
-const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What a directory gets when all in it is done.
 pub(super) struct End {
@@ -55,7 +54,7 @@ pub(super) fn open(
     let name = split(&record.path).1;
     let shown = context.shown(&record.path);
     let fail = |action: &str, errno: Errno| outcome::failure_at(&shown, action, errno);
-    let source = rustix::fs::openat(&above.source, name, FLAGS, Mode::empty())
+    let source = beneath::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
     let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
@@ -88,7 +87,7 @@ pub(super) fn open(
         _ => None,
     };
     let target = target
-        .map(|dir| rustix::fs::openat(dir, name, FLAGS, Mode::empty()))
+        .map(|dir| beneath::open_subdir(dir, name))
         .transpose()
         .map_err(|errno| fail("open the directory", errno))?;
     if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.inherits) {

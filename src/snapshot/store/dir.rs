@@ -1,5 +1,6 @@
 //! A directory by its descriptor, with a path for messages.
 
+use crate::beneath;
 use crate::error::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -29,11 +30,10 @@ impl From<Dir> for OwnedFd {
 }
 
 impl Dir {
-    const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
     /// Opens the directory at a path that a user gave: links on the way are followed.
     pub(crate) fn open(path: &Path) -> rustix::io::Result<Dir> {
-        Ok(Dir { fd: fs::open(path, Self::FLAGS, Mode::empty())?, path: path.to_path_buf() })
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Dir { fd: fs::open(path, flags, Mode::empty())?, path: path.to_path_buf() })
     }
 
     /// The path, for messages.
@@ -49,7 +49,7 @@ impl Dir {
     /// Opens a directory in this one.
     pub(crate) fn dir(&self, name: impl AsRef<OsStr>) -> Result<Dir> {
         let name = name.as_ref();
-        match fs::openat(&self.fd, name, Self::FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
+        match beneath::open_subdir(&self.fd, name) {
             Ok(fd) => Ok(Dir { fd, path: self.join(name) }),
             Err(errno) => Err(Error::io("open the directory", self.join(name), errno)),
         }
