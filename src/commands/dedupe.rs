@@ -29,10 +29,6 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
     };
     let stats = progress::watch(output, |monitor| dedupe(&args.paths, &options, monitor))?;
     show::show(output, &stats, &options);
-    if let Err(error) = output.finish() {
-        // What was shared is shared all the same.
-        output.error(&error);
-        return Ok(ExitStatus::Incomplete);
-    }
-    Ok(if output.is_interrupted() { ExitStatus::Interrupted } else { super::status(stats.errors) })
+    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { super::status(stats.errors) };
+    Ok(super::told(output, status))
 }

@@ -54,6 +54,17 @@ fn status(errors: u64) -> ExitStatus {
     if errors == 0 { ExitStatus::Done } else { ExitStatus::Incomplete }
 }
 
+/// The status of work that is done, whatever becomes of the words about it.
+fn told(output: &Output, status: ExitStatus) -> ExitStatus {
+    match output.finish() {
+        Ok(()) => status,
+        Err(error) => {
+            output.error(&error);
+            ExitStatus::Incomplete
+        }
+    }
+}
+
 fn settings(globals: &Globals) -> Settings {
     Settings {
         json: globals.json,

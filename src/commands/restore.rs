@@ -21,10 +21,5 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
     let id = id.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(id).hint("names are UTF-8"))?;
     let stats = progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor))?;
     restore::show(output, &stats, id, &options);
-    if let Err(error) = output.finish() {
-        // What was restored is there all the same.
-        output.error(&error);
-        return Ok(ExitStatus::Incomplete);
-    }
-    Ok(super::status(stats.errors))
+    Ok(super::told(output, super::status(stats.errors)))
 }

@@ -19,10 +19,5 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     let (sources, repo) = args.sources_and_repo();
     let stats = progress::watch(output, |monitor| create::create(sources, repo, &options, monitor))?;
     snapshot::show(output, &stats, repo, &options);
-    if let Err(error) = output.finish() {
-        // The snapshot is there all the same.
-        output.error(&error);
-        return Ok(ExitStatus::Incomplete);
-    }
-    Ok(super::status(stats.errors))
+    Ok(super::told(output, super::status(stats.errors)))
 }

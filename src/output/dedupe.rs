@@ -97,7 +97,6 @@ fn object(stats: &Stats, options: &Options) -> Summary {
 }
 
 fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
-    let nothing_or = |bytes: u64| if bytes == 0 { "nothing".to_string() } else { size(bytes) };
     let mut rows = vec![
         ("files", format!("{}, {}", count(stats.files), size(stats.bytes))),
         ("equal", format!("{}, {}", counted(stats.duplicate_files, "file"), size(stats.duplicate_bytes))),
@@ -105,7 +104,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.range_bytes > 0 {
         rows.push(("ranges", format!("{} in files that are not equal as a whole", size(stats.range_bytes))));
     }
-    rows.push(("freed", nothing_or(stats.freed_bytes)));
+    rows.push(("freed", summary::size_or_nothing(stats.freed_bytes)));
     if stats.rewritten_bytes > 0 {
         rows.push(("written", format!("{} to free more than that", size(stats.rewritten_bytes))));
     }
@@ -118,16 +117,13 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.already_shared_bytes > 0 {
         rows.push(("before", format!("{} shared already", size(stats.already_shared_bytes))));
     }
-    rows.push(("read", nothing_or(stats.read_bytes)));
+    rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
     let skipped: Vec<_> =
         stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reason.words())).collect();
     if !skipped.is_empty() {
         rows.push(("skipped", skipped.join(", ")));
     }
-    if stats.errors > 0 {
-        rows.push(("errors", format!("{}, named above", counted(stats.errors, "problem"))));
-    }
-    rows.push(("time", text::duration(stats.seconds)));
+    summary::end(&mut rows, stats.errors, stats.seconds);
     rows
 }
 

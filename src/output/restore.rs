@@ -3,7 +3,7 @@
 use super::Output;
 use super::summary;
 use pleach::snapshot::restore::{Options, Stats};
-use pleach::text::{self, count, counted, size};
+use pleach::text::{self, count, size};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -65,10 +65,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.deleted > 0 {
         rows.push(("removed", summary::entries(stats.deleted)));
     }
-    if stats.errors > 0 {
-        rows.push(("errors", format!("{}, named above", counted(stats.errors, "problem"))));
-    }
-    rows.push(("time", text::duration(stats.seconds)));
+    summary::end(&mut rows, stats.errors, stats.seconds);
     rows
 }
 

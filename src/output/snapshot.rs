@@ -3,7 +3,7 @@
 use super::Output;
 use super::summary::{self, listed, percent};
 use pleach::snapshot::create::{Options, Stats};
-use pleach::text::{self, count, counted, size};
+use pleach::text::{self, count, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -93,28 +93,29 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     rows.push(("shared", shared));
     let copied = if stats.copied_bytes == 0 { "nothing".to_string() } else { copied(stats) };
     rows.push(("copied", copied));
-    let read = if stats.read_bytes == 0 { "nothing".to_string() } else { size(stats.read_bytes) };
-    rows.push(("read", read));
+    rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
     if stats.inline_bytes > 0 {
         rows.push(("inline", format!("{} in files too small to share extents", size(stats.inline_bytes))));
     }
     if stats.hole_bytes > 0 {
         rows.push(("holes", size(stats.hole_bytes)));
     }
-    if stats.errors > 0 {
-        rows.push(("errors", format!("{}, named above", counted(stats.errors, "problem"))));
-    }
-    rows.push(("time", text::duration(stats.seconds)));
+    summary::end(&mut rows, stats.errors, stats.seconds);
     rows
 }
 
-fn files(stats: &Stats) -> String {
-    let parts = listed([
+/// The files that are there, by what became of them.
+fn found(stats: &Stats) -> [(u64, &'static str); 4] {
+    [
         (stats.new_files, "new"),
         (stats.changed_files, "changed"),
         (stats.unchanged_files, "unchanged"),
         (stats.renamed_files, "renamed"),
-    ]);
+    ]
+}
+
+fn files(stats: &Stats) -> String {
+    let parts = listed(found(stats));
     let mut text = count(stats.files);
     if !parts.is_empty() {
         text += &format!(": {parts}");
@@ -141,13 +142,7 @@ fn copied(stats: &Stats) -> String {
 }
 
 fn plan(stats: &Stats) -> String {
-    let parts = listed([
-        (stats.new_files, "new"),
-        (stats.changed_files, "changed"),
-        (stats.unchanged_files, "unchanged"),
-        (stats.renamed_files, "renamed"),
-        (stats.removed_files, "removed"),
-    ]);
+    let parts = listed(found(stats).into_iter().chain([(stats.removed_files, "removed")]));
     let parts = if parts.is_empty() { "no files".to_string() } else { parts };
     format!("dry run, nothing was written: {parts}")
 }

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::terminal::Style;
-use pleach::text::{count, counted, size};
+use pleach::text::{count, counted, duration, size};
 
 /// Prints a heading, and what there is to say below it, each with its label.
 pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
@@ -28,13 +28,26 @@ pub(super) fn extent(bytes: u64, dirs: u64, symlinks: u64, others: u64) -> Strin
     text
 }
 
+/// The last rows: what went wrong, and how long it took.
+pub(super) fn end(rows: &mut Vec<(&'static str, String)>, errors: u64, seconds: f64) {
+    if errors > 0 {
+        rows.push(("errors", format!("{}, named above", counted(errors, "problem"))));
+    }
+    rows.push(("time", duration(seconds)));
+}
+
+/// `12.0 MiB`, or `nothing`.
+pub(super) fn size_or_nothing(bytes: u64) -> String {
+    if bytes == 0 { "nothing".to_string() } else { size(bytes) }
+}
+
 /// `1 entry`, `2,000 entries`.
 pub(super) fn entries(number: u64) -> String {
     if number == 1 { "1 entry".to_string() } else { format!("{} entries", count(number)) }
 }
 
 /// `12 new, 3 changed`: what is not zero.
-pub(super) fn listed<const N: usize>(parts: [(u64, &str); N]) -> String {
+pub(super) fn listed<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     parts.map(|(number, word)| format!("{} {word}", count(number))).collect::<Vec<_>>().join(", ")
 }
