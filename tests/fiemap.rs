@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
 const BLOCK: u64 = 4096;
 
@@ -22,7 +21,7 @@ on_filesystems! {
         reserve(&fs.join("reserved"), 1 << 20);
         if fs.reflinks() {
             clone(&fs.join("whole"), &fs.join("clone"));
-            overwrite(&fs.join("clone"), 1 << 20, 5 * BLOCK);
+            overwrite(&fs.join("clone"), 1 << 20, &bytes(99, 5 * BLOCK as usize));
         }
         for file in tools::files(fs.path()) {
             assert_eq!(ours(&file), theirs(&file), "{}", file.display());
@@ -61,7 +60,7 @@ on_filesystems! {
         write(&original, &bytes(1, 1 << 20));
         clone(&original, &copy);
         assert_eq!(shared_bytes(&copy), 1 << 20);
-        overwrite(&copy, 128 << 10, 4 * BLOCK);
+        overwrite(&copy, 128 << 10, &bytes(99, 4 * BLOCK as usize));
         assert_eq!(shared_bytes(&copy), (1 << 20) - 4 * BLOCK);
         fs::remove_file(&original).expect("a file can be removed");
         // The kernel forgets in the background.
@@ -221,13 +220,4 @@ fn write_every_other_block(path: &Path, blocks: u64) {
 fn reserve(path: &Path, length: u64) {
     let file = File::create(path).expect("a file can be made");
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length).expect("space can be reserved");
-}
-
-fn overwrite(path: &Path, offset: u64, length: u64) {
-    let file = File::options().write(true).open(path).expect("a file can be opened");
-    file.write_all_at(&bytes(99, length as usize), offset).expect("a file can be written");
-}
-
-fn clone(from: &Path, to: &Path) {
-    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
 }

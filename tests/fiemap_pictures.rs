@@ -185,10 +185,6 @@ fn some_files(fs: &Filesystem) -> PathBuf {
     dir
 }
 
-fn clone(from: &Path, to: &Path) {
-    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
-}
-
 fn map_command(dir: &Path, columns: usize, args: &[&str]) -> Command {
     let words = ["fiemap", "--map"].iter().chain(args).map(OsString::from).chain([dir.into()]);
     let mut command = command(words);

@@ -5,8 +5,7 @@ use crate::on_filesystems;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,7 +20,7 @@ on_filesystems! {
         reflink(&a, 256 * KIB, &b, 1024 * KIB, 128 * KIB);
         reflink(&a, 1024 * KIB, &b, 0, 64 * KIB);
         clone(&a, &c);
-        overwrite(&c, 1024 * KIB, 16 * KIB);
+        overwrite(&c, 1024 * KIB, &bytes(99, 16 << 10));
         let told = Told::of(&[&a, &b, &c]);
         // What is cloned into b lies in all three, but for what c has overwritten.
         let of_b: Vec<_> = told.ranges_of(&b).into_iter().map(|range| (range.logical, range.length)).collect();
@@ -80,7 +79,7 @@ on_filesystems! {
         write(&alone, &[9; 512 << 10]);
         clone(&a, &b);
         // Two pieces of one extent are left on both sides: no proof that anything is there twice.
-        overwrite(&alone, 32 * KIB, 16 * KIB);
+        overwrite(&alone, 32 * KIB, &bytes(99, 16 << 10));
         let is_compressed = |file: &Path| tools::extents(file).iter().any(|extent| extent.flags & 0x8 != 0);
         assert!(is_compressed(&a) && is_compressed(&b) && is_compressed(&alone), "the filesystem compresses");
         let told = Told::of(&[&a, &b, &alone]);
@@ -301,13 +300,4 @@ fn reflink(from: &Path, offset: u64, to: &Path, at: u64, length: u64) {
     let command = format!("reflink {} {offset} {at} {length}", from.display());
     let run = finish(Command::new("xfs_io").args(["-c", &command]).arg(to)).expect(0);
     assert!(run.stderr.is_empty(), "{command}: {}", run.stderr);
-}
-
-fn overwrite(path: &Path, offset: u64, length: u64) {
-    let file = File::options().write(true).open(path).expect("a file can be opened");
-    file.write_all_at(&bytes(99, length as usize), offset).expect("a file can be written");
-}
-
-fn clone(from: &Path, to: &Path) {
-    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
 }

@@ -17,6 +17,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -346,6 +347,19 @@ pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// Writes these bytes over what is at an offset of a file.
+#[track_caller]
+pub(crate) fn overwrite(path: &Path, at: u64, content: &[u8]) {
+    let file = File::options().write(true).open(path).expect("a file can be opened");
+    file.write_all_at(content, at).expect("a file can be written");
+}
+
+/// Clones a file by `cp`, which fails where that cannot be done.
+#[track_caller]
+pub(crate) fn clone(from: &Path, to: &Path) {
+    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
 }
 
 /// Writes a file by plain writes: `cp` and `cat` may clone.

@@ -418,11 +418,6 @@ fn spread(physical: u64, logical: u64, length: u64, inode: u64) -> impl Iterator
 }
 
 #[track_caller]
-fn clone(from: &Path, to: &Path) {
-    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
-}
-
-#[track_caller]
 fn clone_part(from: &Path, to: &Path, offset: u64, length: u64, at: u64) {
     let source = File::open(from).expect("a file can be opened");
     let target = File::options().create(true).truncate(false).write(true).open(to).expect("a file can be made");

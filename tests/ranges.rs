@@ -403,18 +403,9 @@ fn files_written_in_place_share_with_their_like_only() {
     });
 }
 
-fn clone(from: &Path, to: &Path) {
-    finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
-}
-
 fn append(path: &Path, content: &[u8]) {
     let file = File::options().append(true).open(path).expect("the file can be opened");
     std::io::Write::write_all(&mut &file, content).expect("the file can be written");
-}
-
-fn overwrite(path: &Path, at: u64, content: &[u8]) {
-    let file = File::options().write(true).open(path).expect("the file can be opened");
-    file.write_all_at(content, at).expect("the file can be written");
 }
 
 /// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes; clones of
