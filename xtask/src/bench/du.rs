@@ -4,7 +4,7 @@
 //! The repository holds 20 snapshots, of which each differs from the one before in some of its files. All are asked the
 //! same, in turns; that the figures agree is checked in every run.
 
-use super::measure::{Cache, Sample, median, sample_into, temporary_file};
+use super::measure::{Cache, Sample, median, sample_into, temporary_file, turns};
 use super::{Common, pleach, report};
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
@@ -107,12 +107,8 @@ fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
         let mut rows: Vec<_> = Contender::on(kind).into_iter().map(|who| (who, Vec::new())).collect();
         let mut extents = 0;
         for round in 0..options.runs {
-            let mut order: Vec<_> = (0..rows.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
             let mut told: Vec<(Contender, Vec<u64>)> = Vec::new();
-            for index in order {
+            for index in turns(round, rows.len()) {
                 let who = rows[index].0;
                 cache.prepare(fs.path(), &nothing, &[&repo])?;
                 let mut said = temporary_file()?;

@@ -4,7 +4,7 @@
 //! All of them take turns: each round runs every one once, every other round backwards, on the same file. What they print
 //! is thrown away, so that nobody waits for a reader.
 
-use super::measure::{Cache, Sample, median, sample};
+use super::measure::{Cache, Sample, median, sample, turns};
 use super::{Common, pleach, report};
 use crate::command::{find, output, program};
 use crate::image::{Kind, Mounted};
@@ -134,11 +134,7 @@ fn measure(kind: Kind, cache: Cache, root: &Path, file: &Path, runs: u32) -> Res
     // The map is in memory from here on, unless it is dropped each time. The content never needs to be.
     output(&mut LISTERS[2].command(file))?;
     for round in 0..runs {
-        let mut order: Vec<_> = (0..rows.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for index in turns(round, rows.len()) {
             if cache == Cache::Cold {
                 cache.prepare(root, root, &[])?;
             }

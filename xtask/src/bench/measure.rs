@@ -115,6 +115,15 @@ fn read_whole(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The order in which a round takes its contenders: every other one backwards, so that nobody always follows the same one.
+pub(crate) fn turns(round: u32, contenders: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..contenders).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// The middle value, or the mean of the two in the middle.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -128,6 +137,11 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_go_forth_and_back() {
+        assert_eq!([turns(0, 3), turns(1, 3), turns(2, 3)], [[0, 1, 2], [2, 1, 0], [0, 1, 2]]);
+    }
 
     #[test]
     fn the_median_is_the_middle_value() {

@@ -3,7 +3,7 @@
 //! All of them take turns: each round runs every one once, every other round backwards, each into a fresh destination.
 
 use super::calls::Calls;
-use super::measure::{Cache, Sample, median, sample};
+use super::measure::{Cache, Sample, median, sample, turns};
 use super::peers::{ALL, Cleaner, Contender, Places};
 use super::{Common, report};
 use crate::command::{output, program};
@@ -90,12 +90,7 @@ fn on(kind: Kind, root: &Path, source: &Path, options: &Options) -> Result<Strin
 
     for &cache in &options.common.caches {
         for round in 0..options.runs {
-            // Every other round backwards, so that nobody always follows the same one.
-            let mut order: Vec<_> = (0..rows.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for index in order {
+            for index in turns(round, rows.len()) {
                 let who = rows[index].who;
                 cache.prepare(root, &places.tree, &[&places.copy, &places.repo])?;
                 let taken = sample(&mut who.command(&places), root)?;

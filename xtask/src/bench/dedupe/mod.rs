@@ -117,11 +117,7 @@ fn measure(
 ) -> Result<Vec<Row>> {
     let mut rows: Vec<_> = present.iter().map(|&who| Row { who, first: Vec::new(), second: Vec::new() }).collect();
     for round in 0..runs {
-        let mut order: Vec<_> = (0..rows.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for index in super::measure::turns(round, rows.len()) {
             let who = rows[index].who;
             let (image, own) = (dir.join("run.img"), dir.join("own"));
             output(program("cp").args(["--sparse=always", "--reflink=auto"]).arg(pristine).arg(&image))?;
