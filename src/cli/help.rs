@@ -6,6 +6,7 @@ Exit status:
   1    failed, nothing to rely on
   2    wrong usage
   3    done, but something was left out (unreadable, changed while read, skipped with an error)
+  4    what is stored in the repository is damaged
   11   the repository is locked by another run
   130  interrupted";
 
@@ -99,7 +100,7 @@ they were in the sources. What stands in DIR is never reached through a symbolic
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
   pleach list /backup
-  pleach list --exclusive /backup            what deleting each snapshot would free
+  pleach list --exclusive /backup            what deleting each snapshot would free at least
   pleach list --json /backup | jq -r 'select(.type == \"snapshot\").name'
 
 Sizes: \"size\" is what the files of a snapshot add up to, \"written\" the data that was written
