@@ -10,7 +10,6 @@ pub mod fiemap;
 pub mod fsxattr;
 pub mod getfsmap;
 mod handle;
-pub mod inumbers;
 pub mod reflink;
 pub mod uring;
 pub mod uuid;

@@ -7,8 +7,8 @@ use super::mapped;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::mounts;
-use crate::sys::inumbers::{self, CHUNK};
-use crate::sys::{fiemap, xfs};
+use crate::sys::fiemap;
+use crate::sys::xfs::{self, CHUNK};
 use rayon::prelude::*;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u6
     }
     let (Some(first), Some(last)) = (inodes.runs().next(), inodes.runs().last()) else { return Ok(0) };
     let mut chunks = 0;
-    inumbers::chunks(&volume.fd, first.start, |chunk| {
+    xfs::chunks(&volume.fd, first.start, |chunk| {
         let mut used = (0..CHUNK).filter(|bit| chunk.used >> bit & 1 == 1).map(|bit| chunk.first + bit);
         let goes = chunk.used != 0 && used.all(|inode| inodes.contains(inode) && !staying.contains(&inode));
         chunks += u64::from(goes);

@@ -1,0 +1,65 @@
+//! `XFS_IOC_INUMBERS`: the chunks in which XFS keeps its inodes, and which inodes of each are in use. For root only.
+//!
+//! Sources: ioctl_xfs_inumbers(2), `fs/xfs/libxfs/xfs_fs.h`.
+
+use super::bulk::{self, Record, Request};
+use rustix::io::Result;
+use rustix::ioctl::Opcode;
+use std::os::fd::AsFd;
+
+const XFS_IOC_INUMBERS: Opcode = bulk::call(128);
+const _: () = assert!(XFS_IOC_INUMBERS == 0x8040_5880);
+
+/// Chunks asked for in one call: 24 KiB of buffer.
+const BATCH: usize = 1024;
+
+/// How many inodes a chunk holds.
+pub const CHUNK: u64 = 64;
+
+/// `struct xfs_inumbers`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawChunk {
+    startino: u64,
+    allocmask: u64,
+    alloccount: u8,
+    version: u8,
+    padding: [u8; 6],
+}
+
+const _: () = assert!(size_of::<RawChunk>() == 24);
+
+// SAFETY: the call is XFS_IOC_INUMBERS, which fills `struct xfs_inumbers`, and its fields are all numbers.
+unsafe impl Record for RawChunk {
+    const OPCODE: Opcode = XFS_IOC_INUMBERS;
+    const EMPTY: Self = RawChunk { startino: 0, allocmask: 0, alloccount: 0, version: 0, padding: [0; 6] };
+}
+
+/// A chunk of [`CHUNK`] inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The number of its first inode.
+    pub first: u64,
+    /// A bit for each inode that is in use, the lowest for the first.
+    pub used: u64,
+}
+
+/// Hands the chunks from that of inode `from` on to `each`, in their order, until it returns false.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` on other filesystems, and before Linux 5.4.
+#[doc(alias = "XFS_IOC_INUMBERS")]
+pub fn chunks(fd: impl AsFd, from: u64, mut each: impl FnMut(Chunk) -> bool) -> Result<()> {
+    let mut request = Request::<RawChunk, BATCH>::new();
+    let mut next = Some(from);
+    while let Some(from) = next {
+        let (chunks, following) = request.fetch(&fd, from)?;
+        for raw in chunks {
+            if !each(Chunk { first: raw.startino, used: raw.allocmask }) {
+                return Ok(());
+            }
+        }
+        next = following;
+    }
+    Ok(())
+}

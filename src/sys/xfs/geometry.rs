@@ -1,0 +1,78 @@
+//! `XFS_IOC_FSGEOMETRY`: what an XFS was made with.
+//!
+//! Sources: ioctl_xfs_fsgeometry(2), `fs/xfs/libxfs/xfs_fs.h`.
+
+use rustix::io::Result;
+use rustix::ioctl::{self, Getter, Opcode, opcode};
+use std::os::fd::AsFd;
+
+const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
+const _: () = assert!(XFS_IOC_FSGEOMETRY == 0x8100_587e);
+
+const XFS_FSOP_GEOM_FLAGS_RMAPBT: u32 = 1 << 19;
+const XFS_FSOP_GEOM_FLAGS_REFLINK: u32 = 1 << 20;
+
+/// `struct xfs_fsop_geom`.
+#[repr(C)]
+struct RawGeometry {
+    blocksize: u32,
+    rtextsize: u32,
+    agblocks: u32,
+    agcount: u32,
+    logblocks: u32,
+    sectsize: u32,
+    inodesize: u32,
+    imaxpct: u32,
+    datablocks: u64,
+    rtblocks: u64,
+    rtextents: u64,
+    logstart: u64,
+    uuid: [u8; 16],
+    sunit: u32,
+    swidth: u32,
+    version: i32,
+    flags: u32,
+    logsectsize: u32,
+    rtsectsize: u32,
+    dirblocksize: u32,
+    logsunit: u32,
+    sick: u32,
+    checked: u32,
+    reserved: [u64; 17],
+}
+
+const _: () = assert!(size_of::<RawGeometry>() == 256);
+
+/// What an XFS was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of an inode.
+    pub inode_size: u32,
+    /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
+    pub reverse_map: bool,
+    /// Files can share extents (`mkfs.xfs -m reflink=1`).
+    pub reflink: bool,
+    /// It has a realtime device beside the data device.
+    pub realtime: bool,
+}
+
+/// `XFS_IOC_FSGEOMETRY`. Needs no privilege.
+///
+/// # Errors
+/// `NOTTY` on other filesystems, and on Linux before 5.2.
+#[doc(alias = "XFS_IOC_FSGEOMETRY")]
+pub fn geometry(fd: impl AsFd) -> Result<Geometry> {
+    // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
+    let request = unsafe { Getter::<XFS_IOC_FSGEOMETRY, RawGeometry>::new() };
+    // SAFETY: the kernel fills the structure that the request carries.
+    let raw = unsafe { ioctl::ioctl(fd, request) }?;
+    Ok(Geometry {
+        block_size: raw.blocksize,
+        inode_size: raw.inodesize,
+        reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,
+        reflink: raw.flags & XFS_FSOP_GEOM_FLAGS_REFLINK != 0,
+        realtime: raw.rtblocks != 0,
+    })
+}

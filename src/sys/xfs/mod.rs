@@ -1,0 +1,32 @@
+//! XFS's own calls: `geometry` is what the filesystem was made with; `inodes` lists its inodes and `chunks` where they
+//! lie, both by the request of `bulk`; here an inode is opened by its number.
+//!
+//! Sources: `fs/xfs/xfs_export.h`, `fs/xfs/libxfs/xfs_fs.h`.
+
+mod bulk;
+mod chunks;
+mod geometry;
+mod inodes;
+
+pub use chunks::{CHUNK, Chunk, chunks};
+pub use geometry::{Geometry, geometry};
+pub use inodes::{Inode, Inodes, inode, inodes};
+
+use super::handle;
+use rustix::fs::OFlags;
+use rustix::io::Result;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: a `struct xfs_fid64` without a parent.
+const FILEID_INO64_GEN: i32 = 0x81;
+
+/// Opens the inode with this number and generation on the XFS of `mount`, without a path.
+///
+/// # Errors
+/// `STALE` where it is gone; `PERM` without `CAP_DAC_READ_SEARCH`.
+pub fn open_inode(mount: impl AsFd, number: u64, generation: u32, flags: OFlags) -> Result<OwnedFd> {
+    let mut data = [0; 12];
+    data[..8].copy_from_slice(&number.to_ne_bytes());
+    data[8..].copy_from_slice(&generation.to_ne_bytes());
+    handle::open(mount, FILEID_INO64_GEN, &data, flags)
+}
