@@ -9,14 +9,12 @@ use super::{Held, Owner, Part, Subject, unknown};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::sys::btrfs::logical::{self, Offsets, Reference};
-use crate::sys::btrfs::tree::{self, Item, Key, Step};
+use crate::sys::btrfs::tree::{self, EXTENT_DATA, Item, Key, Step};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// `BTRFS_EXTENT_DATA_KEY`.
-const EXTENT_DATA: u8 = 108;
 /// `BTRFS_FILE_EXTENT_INLINE`.
 const INLINE: u8 = 0;
 /// Pieces of extents that are remembered, because a file often comes back to an extent: 48 bytes each.

@@ -6,7 +6,7 @@
 use super::Name;
 use crate::mounts::{self, Mount};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
-use crate::sys::btrfs::tree::{self, Key, Step};
+use crate::sys::btrfs::tree::{self, INODE_EXTREF, INODE_REF, Key, Step};
 use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
@@ -16,9 +16,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// `BTRFS_INODE_REF_KEY`, `BTRFS_INODE_EXTREF_KEY`.
-const INODE_REF: u8 = 12;
-const INODE_EXTREF: u8 = 13;
 /// The names of so many inodes are remembered.
 const REMEMBERED: usize = 1 << 16;
 /// Subvolumes can be nested; more than this is a circle made by changes while we look.

@@ -17,16 +17,13 @@ use super::references::{Reference, sum, union};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical::{self, Offsets};
-use crate::sys::btrfs::tree::{self, EXTENT_TREE, Item, Key, ROOT_TREE, Step};
+use crate::sys::btrfs::tree::{
+    self, EXTENT_DATA_REF, EXTENT_ITEM, EXTENT_OWNER_REF, EXTENT_TREE, Item, Key, ROOT_ITEM, ROOT_TREE,
+    SHARED_DATA_REF, Step,
+};
 use rayon::prelude::*;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-
-const ROOT_ITEM: u8 = 132;
-const EXTENT_ITEM: u8 = 168;
-const EXTENT_OWNER_REF: u8 = 172;
-const EXTENT_DATA_REF: u8 = 178;
-const SHARED_DATA_REF: u8 = 184;
 
 /// `btrfs_root_item.last_snapshot`.
 const LAST_SNAPSHOT: usize = 200;

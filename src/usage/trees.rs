@@ -9,14 +9,11 @@ use super::part::{Part, Totals};
 use super::references::{Reference, References};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
-use crate::sys::btrfs::tree::{self, Item, Key, Step};
+use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Item, Key, Step};
 use rayon::prelude::*;
 use rustix::fs::FileType;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-
-const INODE_ITEM: u8 = 1;
-const EXTENT_DATA: u8 = 108;
 
 /// `btrfs_file_extent_item.type` of data that lies in the tree itself.
 const INLINE: u8 = 0;

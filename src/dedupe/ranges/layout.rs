@@ -2,7 +2,7 @@
 //! whole, so its bounds matter: root reads them in the file's own items; anyone else sees only the parts that files use.
 
 use crate::extent::{Extent, ExtentFlags};
-use crate::sys::btrfs::tree::{self, Key, Step};
+use crate::sys::btrfs::tree::{self, EXTENT_DATA, Key, Step};
 use crate::sys::fiemap;
 use rustix::io::Result;
 use std::os::fd::BorrowedFd;
@@ -67,9 +67,6 @@ pub(super) enum Way {
         inode: u64,
     },
 }
-
-/// `BTRFS_EXTENT_DATA_KEY`.
-const EXTENT_DATA: u8 = 108;
 
 /// At most `most` pieces of a range of a file, in order, cut to the range. `sync` has its dirty pages written first.
 pub(super) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {

@@ -2,12 +2,9 @@
 //!
 //! Source: `include/uapi/linux/btrfs_tree.h`.
 
-use super::tree::{self, EXTENT_TREE, Key, Step};
+use super::tree::{self, EXTENT_ITEM, EXTENT_TREE, Key, Step};
 use rustix::io::Result;
 use std::os::fd::AsFd;
-
-/// `BTRFS_EXTENT_ITEM_KEY`: the key of an extent is its address, this, and its length.
-const EXTENT_ITEM: u8 = 168;
 
 /// The length of the data extent at this address; `None` if there is none.
 ///

@@ -19,6 +19,25 @@ pub const EXTENT_TREE: u64 = 2;
 /// The tree of the data's checksums.
 pub const CSUM_TREE: u64 = 7;
 
+/// `BTRFS_INODE_ITEM_KEY`: an inode's status.
+pub const INODE_ITEM: u8 = 1;
+/// `BTRFS_INODE_REF_KEY`: names of an inode in the directory that is the key's offset.
+pub const INODE_REF: u8 = 12;
+/// `BTRFS_INODE_EXTREF_KEY`: names of an inode for which the other kind has no room.
+pub const INODE_EXTREF: u8 = 13;
+/// `BTRFS_EXTENT_DATA_KEY`: content of a file, at the key's offset; `struct btrfs_file_extent_item`.
+pub const EXTENT_DATA: u8 = 108;
+/// `BTRFS_ROOT_ITEM_KEY`: a tree.
+pub const ROOT_ITEM: u8 = 132;
+/// `BTRFS_EXTENT_ITEM_KEY`: an extent: its key is its address, this, and its length.
+pub const EXTENT_ITEM: u8 = 168;
+/// `BTRFS_EXTENT_OWNER_REF_KEY`: the tree that an extent was made for.
+pub const EXTENT_OWNER_REF: u8 = 172;
+/// `BTRFS_EXTENT_DATA_REF_KEY`: references to an extent from a file.
+pub const EXTENT_DATA_REF: u8 = 178;
+/// `BTRFS_SHARED_DATA_REF_KEY`: references to an extent from a leaf.
+pub const SHARED_DATA_REF: u8 = 184;
+
 /// The key of an item: trees are sorted by it, field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
