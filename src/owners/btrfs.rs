@@ -8,6 +8,7 @@ use super::subvolumes::Subvolumes;
 use super::{Held, Owner, Part, Subject, unknown};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::sys::btrfs::FileExtent;
 use crate::sys::btrfs::logical::{self, Offsets, Reference};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Item, Key, Step};
 use rustix::io::Errno;
@@ -15,8 +16,6 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// `BTRFS_FILE_EXTENT_INLINE`.
-const INLINE: u8 = 0;
 /// Pieces of extents that are remembered, because a file often comes back to an extent: 48 bytes each.
 const REMEMBERED: usize = 1 << 20;
 
@@ -37,7 +36,7 @@ struct Extent {
     missed: u64,
 }
 
-/// A part of an extent, as a file holds it: `struct btrfs_file_extent_item`.
+/// A part of an extent, as a file holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     root: u64,
@@ -55,17 +54,15 @@ struct Piece {
 impl Piece {
     /// `None` for holes and inline content.
     fn from_item(root: u64, item: &Item<'_>) -> Option<Piece> {
-        let regular = item.key.kind == EXTENT_DATA && item.u8(20)? != INLINE;
-        let extent = item.u64(21).filter(|address| regular && *address != 0)?;
+        let part = FileExtent::read(item)?.data()?;
         Some(Piece {
             root,
             inode: item.key.objectid,
-            logical: item.key.offset,
-            extent,
-            within: item.u64(37)?,
-            length: item.u64(45)?,
-            // Compression, encryption, and what may come.
-            encoded: item.u32(16)? != 0,
+            logical: part.logical,
+            extent: part.extent,
+            within: part.offset,
+            length: part.length,
+            encoded: part.compressed || part.foreign,
         })
     }
 
@@ -268,24 +265,5 @@ mod tests {
         assert_eq!(seen, [(1, 0, 10, 1000), (4, 0, 10, 1000), (2, 5, 5, 1005)]);
         let elsewhere: Vec<_> = extent.elsewhere(&own).map(|piece| piece.inode).collect();
         assert_eq!(elsewhere, [3]);
-    }
-
-    #[test]
-    fn an_item_is_read_as_the_kernel_lays_it_out() {
-        let mut data = [0; 53];
-        data[20] = 1;
-        data[21..29].copy_from_slice(&4096u64.to_le_bytes());
-        data[37..45].copy_from_slice(&512u64.to_le_bytes());
-        data[45..53].copy_from_slice(&1024u64.to_le_bytes());
-        let read =
-            |data: &[u8]| Piece::from_item(5, &Item { key: Key::new(257, EXTENT_DATA, 8192), generation: 1, data });
-        let piece =
-            Piece { root: 5, inode: 257, logical: 8192, extent: 4096, within: 512, length: 1024, encoded: false };
-        assert_eq!(read(&data), Some(piece));
-        data[16] = 3;
-        assert_eq!(read(&data), Some(Piece { encoded: true, ..piece }));
-        data[20] = INLINE;
-        assert_eq!(read(&data), None);
-        assert_eq!(read(&data[..30]), None);
     }
 }

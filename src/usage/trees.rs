@@ -1,7 +1,7 @@
 //! What inodes of a Btrfs subvolume hold, by one sweep over its tree: sizes, counts of links, and every reference to an
 //! extent with its real length. No file is opened.
 //!
-//! Sources: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_inode_item`, `struct btrfs_file_extent_item`).
+//! Source: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_inode_item`).
 
 use super::device::Device;
 use super::inodes::Inodes;
@@ -10,13 +10,11 @@ use super::references::{Reference, References};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Item, Key, Step};
+use crate::sys::btrfs::{ExtentPart, FileExtent};
 use rayon::prelude::*;
 use rustix::fs::FileType;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-
-/// `btrfs_file_extent_item.type` of data that lies in the tree itself.
-const INLINE: u8 = 0;
 
 /// Inodes between two reports of progress.
 const REPORT: u64 = 4096;
@@ -130,16 +128,17 @@ impl Sweep<'_, '_> {
                     totals.apparent_bytes += size;
                 });
             }
-            EXTENT_DATA if file.inode == inode => match Extent::read(item) {
-                Some(Extent::Inline(length)) => self.counts.each(|totals| totals.inline_bytes += length),
-                Some(Extent::Data { start, range }) => {
-                    let (offset, length) = (range.start, range.end - range.start);
+            EXTENT_DATA if file.inode == inode => match FileExtent::read(item) {
+                Some(FileExtent::Inline(length)) => self.counts.each(|totals| totals.inline_bytes += length),
+                Some(FileExtent::Data(part)) => {
+                    let Some(range) = on_disk(&part) else { return Step::Next };
+                    let (extent, offset, length) = (part.extent, range.start, range.end - range.start);
                     let leaving = u32::from(file.leaves);
                     self.counts.each(|totals| {
                         totals.references += 1;
                         totals.disk_bytes += u64::from(length);
                     });
-                    self.counts.refer(Reference { extent: start, offset, length, count: 1, leaving });
+                    self.counts.refer(Reference { extent, offset, length, count: 1, leaving });
                 }
                 None => {}
             },
@@ -217,36 +216,17 @@ impl File {
     }
 }
 
-/// An extent of a file.
-#[derive(Debug, PartialEq, Eq)]
-enum Extent {
-    /// In the tree itself, so long there.
-    Inline(u64),
-    /// A part of the extent that begins at `start`, as it lies on the disk.
-    Data { start: u64, range: Range<u32> },
-}
-
-impl Extent {
-    /// `None` for a hole, and for an item that is too short to be one.
-    fn read(item: &Item<'_>) -> Option<Extent> {
-        if item.u8(20)? == INLINE {
-            return Some(Extent::Inline(item.data.len() as u64 - 21));
-        }
-        let (decoded, is_compressed) = (item.u64(8)?, item.u8(16)? != 0);
-        let (start, length, offset, part) = (item.u64(21)?, item.u64(29)?, item.u64(37)?, item.u64(45)?);
-        if start == 0 {
-            return None;
-        }
-        let end = offset.checked_add(part)?;
-        let range = match is_compressed {
-            false => offset..end,
-            // A part of what was compressed stands for the same part of what came of it: parts that meet do so there
-            // too.
-            true if end <= decoded => scale(offset, length, decoded)..scale(end, length, decoded),
-            true => 0..length,
-        };
-        Some(Extent::Data { start, range: u32::try_from(range.start).ok()?..u32::try_from(range.end).ok()? })
-    }
+/// Which bytes of its extent, as they lie on the disk, a part takes; `None` where it ends beyond all numbers.
+fn on_disk(part: &ExtentPart) -> Option<Range<u32>> {
+    let ExtentPart { offset, disk, decoded, .. } = *part;
+    let end = offset.checked_add(part.length)?;
+    let range = match part.compressed {
+        false => offset..end,
+        // A part of what was compressed stands for the same part of what came of it: parts that meet do so there too.
+        true if end <= decoded => scale(offset, disk, decoded)..scale(end, disk, decoded),
+        true => 0..disk,
+    };
+    Some(u32::try_from(range.start).ok()?..u32::try_from(range.end).ok()?)
 }
 
 fn scale(offset: u64, length: u64, decoded: u64) -> u64 {
@@ -303,39 +283,23 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    fn item(fields: [u64; 5], compression: u8, kind: u8) -> Vec<u8> {
-        let [decoded, start, length, offset, part] = fields;
-        let mut data = vec![0; 8];
-        data.extend(decoded.to_le_bytes());
-        data.extend([compression, 0, 0, 0, kind]);
-        for field in [start, length, offset, part] {
-            data.extend(field.to_le_bytes());
-        }
-        data
-    }
-
-    fn read(data: &[u8]) -> Option<Extent> {
-        Extent::read(&Item { key: Key::default(), generation: 0, data })
+    fn part(disk: u64, decoded: u64, offset: u64, length: u64, compressed: bool) -> ExtentPart {
+        let (logical, extent, written, foreign) = (0, 1 << 20, true, false);
+        ExtentPart { logical, extent, disk, decoded, offset, length, written, compressed, foreign }
     }
 
     #[test]
     fn parts_of_a_compressed_extent_tile_what_lies_on_the_disk() {
-        let part = |offset, length| match read(&item([131_072, 1 << 20, 12_288, offset, length], 2, 1)) {
-            Some(Extent::Data { range, .. }) => range,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(part(0, 131_072), 0..12_288);
-        assert_eq!(part(0, 4096).end, part(4096, 8192).start);
-        assert_eq!(part(126_976, 4096).end, 12_288);
+        let range = |offset, length| on_disk(&part(12_288, 131_072, offset, length, true)).unwrap();
+        assert_eq!(range(0, 131_072), 0..12_288);
+        assert_eq!(range(0, 4096).end, range(4096, 8192).start);
+        assert_eq!(range(126_976, 4096).end, 12_288);
     }
 
     #[test]
-    fn a_garbled_item_is_no_extent() {
-        let whole = item([4096, 1 << 20, 4096, 0, 4096], 0, 1);
-        assert!(read(&whole).is_some());
-        assert_eq!(read(&whole[..40]), None);
-        assert_eq!(read(&item([4096, 1 << 20, 4096, u64::MAX, 4096], 0, 1)), None);
-        assert_eq!(read(&item([4096, 0, 0, 0, 4096], 0, 1)), None, "a hole");
+    fn a_garbled_part_takes_nothing() {
+        assert_eq!(on_disk(&part(4096, 4096, 0, 4096, false)), Some(0..4096));
+        assert_eq!(on_disk(&part(4096, 4096, u64::MAX, 4096, false)), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::extent::{Extent, ExtentFlags};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Key, Step};
+use crate::sys::btrfs::{ExtentPart, FileExtent};
 use crate::sys::fiemap;
 use rustix::io::Result;
 use std::os::fd::BorrowedFd;
@@ -133,15 +134,11 @@ fn items(fd: BorrowedFd<'_>, root: u64, inode: u64, from: u64, to: u64) -> Resul
     Ok(pieces)
 }
 
-/// `struct btrfs_file_extent_item`.
 fn from_item(item: &tree::Item<'_>) -> Option<Piece> {
-    const REGULAR: u8 = 1;
-    let (compression, encryption, encoding) = (item.u8(16)?, item.u8(17)?, item.u8(18)? | item.u8(19)?);
-    let (kind, extent, disk, offset, length) =
-        (item.u8(20)?, item.u64(21)?, item.u64(29)?, item.u64(37)?, item.u64(45)?);
-    let plain = kind == REGULAR && encryption == 0 && encoding == 0 && extent != 0;
-    let logical = item.key.offset;
-    plain.then_some(Piece { logical, length, extent, offset, disk, encoded: compression != 0, shared: false })
+    let part = FileExtent::read(item)?.data()?;
+    let ExtentPart { logical, length, extent, offset, disk, compressed, .. } = part;
+    let readable = part.written && !part.foreign;
+    readable.then_some(Piece { logical, length, extent, offset, disk, encoded: compressed, shared: false })
 }
 
 /// Makes pieces that lie side by side on the disk parts of one extent: the most that can be told of extents without root.

@@ -1,13 +1,15 @@
 //! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
-//! address to its files, `tree` reads the trees themselves.
+//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
 mod extent;
+mod file_extent;
 pub mod logical;
 pub mod tree;
 
 pub use extent::extent_length;
+pub use file_extent::{ExtentPart, FileExtent};
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};

@@ -25,7 +25,7 @@ pub const INODE_ITEM: u8 = 1;
 pub const INODE_REF: u8 = 12;
 /// `BTRFS_INODE_EXTREF_KEY`: names of an inode for which the other kind has no room.
 pub const INODE_EXTREF: u8 = 13;
-/// `BTRFS_EXTENT_DATA_KEY`: content of a file, at the key's offset; `struct btrfs_file_extent_item`.
+/// `BTRFS_EXTENT_DATA_KEY`: content of a file, at the key's offset: see [`FileExtent`](super::FileExtent).
 pub const EXTENT_DATA: u8 = 108;
 /// `BTRFS_ROOT_ITEM_KEY`: a tree.
 pub const ROOT_ITEM: u8 = 132;

@@ -1,0 +1,141 @@
+//! The item of a tree that says what a file has at an offset: content in the tree itself, or a part of a data extent.
+//! Where the file has nothing there may also be an item; it counts as none.
+//!
+//! Source: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_file_extent_item`).
+
+use super::tree::{EXTENT_DATA, Item};
+
+/// `BTRFS_FILE_EXTENT_INLINE`.
+const INLINE: u8 = 0;
+/// `BTRFS_FILE_EXTENT_REG`.
+const REGULAR: u8 = 1;
+/// Where content that lies in the tree begins in its item.
+const INLINE_CONTENT: usize = 21;
+
+/// What a file has at an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileExtent {
+    /// Content in the tree itself: so many bytes there.
+    Inline(u64),
+    /// A part of a data extent.
+    Data(ExtentPart),
+}
+
+/// A part of a data extent, as a file has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentPart {
+    /// The offset in the file, in bytes.
+    pub logical: u64,
+    /// The address of the extent.
+    pub extent: u64,
+    /// Bytes that the whole extent takes on the disk.
+    pub disk: u64,
+    /// Bytes of content that the whole extent stands for.
+    pub decoded: u64,
+    /// Where in that content the part begins.
+    pub offset: u64,
+    /// Bytes of the part.
+    pub length: u64,
+    /// Content was written: the extent is not only reserved.
+    pub written: bool,
+    /// The extent is compressed.
+    pub compressed: bool,
+    /// It is encrypted, or encoded in a way that no kernel writes yet.
+    pub foreign: bool,
+}
+
+impl FileExtent {
+    /// `None` for a hole, for an item of another kind, and for one that is too short.
+    pub fn read(item: &Item<'_>) -> Option<FileExtent> {
+        if item.key.kind != EXTENT_DATA {
+            return None;
+        }
+        let kind = item.u8(20)?;
+        if kind == INLINE {
+            return Some(FileExtent::Inline((item.data.len() - INLINE_CONTENT) as u64));
+        }
+        let part = ExtentPart {
+            logical: item.key.offset,
+            extent: item.u64(21).filter(|address| *address != 0)?,
+            disk: item.u64(29)?,
+            decoded: item.u64(8)?,
+            offset: item.u64(37)?,
+            length: item.u64(45)?,
+            written: kind == REGULAR,
+            compressed: item.u8(16)? != 0,
+            foreign: item.u8(17)? != 0 || item.u8(18)? != 0 || item.u8(19)? != 0,
+        };
+        Some(FileExtent::Data(part))
+    }
+
+    /// The part of a data extent; `None` for content in the tree.
+    pub fn data(self) -> Option<ExtentPart> {
+        match self {
+            FileExtent::Data(part) => Some(part),
+            FileExtent::Inline(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::btrfs::tree::Key;
+
+    fn read(data: &[u8]) -> Option<FileExtent> {
+        FileExtent::read(&Item { key: Key::new(257, EXTENT_DATA, 8192), generation: 1, data })
+    }
+
+    /// 1024 bytes from 512 on of an extent at 4096 that takes 12 KiB and stands for 16 KiB.
+    fn item() -> [u8; 53] {
+        let mut data = [0; 53];
+        data[20] = REGULAR;
+        for (at, number) in [(8, 16384u64), (21, 4096), (29, 12288), (37, 512), (45, 1024)] {
+            data[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        data
+    }
+
+    const PART: ExtentPart = ExtentPart {
+        logical: 8192,
+        extent: 4096,
+        disk: 12288,
+        decoded: 16384,
+        offset: 512,
+        length: 1024,
+        written: true,
+        compressed: false,
+        foreign: false,
+    };
+
+    #[test]
+    fn an_item_is_read_as_the_kernel_lays_it_out() {
+        let with = |at: usize, byte: u8| {
+            let mut data = item();
+            data[at] = byte;
+            read(&data).and_then(FileExtent::data)
+        };
+        assert_eq!(with(20, REGULAR), Some(PART));
+        assert_eq!(with(20, 2), Some(ExtentPart { written: false, ..PART }));
+        assert_eq!(with(16, 3), Some(ExtentPart { compressed: true, ..PART }));
+        for at in 17..20 {
+            assert_eq!(with(at, 1), Some(ExtentPart { foreign: true, ..PART }));
+        }
+        let mut inline = item();
+        inline[20] = INLINE;
+        assert_eq!(read(&inline), Some(FileExtent::Inline(32)));
+        assert_eq!(read(&inline[..21]), Some(FileExtent::Inline(0)));
+    }
+
+    #[test]
+    fn what_is_no_extent_is_none() {
+        let whole = item();
+        for length in 0..whole.len() {
+            assert_eq!(read(&whole[..length]), None, "{length} bytes");
+        }
+        let mut hole = item();
+        hole[21..29].fill(0);
+        assert_eq!(read(&hole), None);
+        assert_eq!(FileExtent::read(&Item { key: Key::new(257, 1, 0), generation: 1, data: &whole }), None);
+    }
+}
