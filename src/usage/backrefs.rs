@@ -336,9 +336,8 @@ impl Judge<'_> {
         }
         match logical::logical_to_inodes(&self.volume.fd, extent.start, Offsets::Ignored) {
             Ok(references) => {
-                let total = references.found.len() as u64 + references.missed;
                 let trees: HashSet<_> = references.found.iter().map(|reference| reference.root).collect();
-                let freed = if is_held || total > leaving { 0 } else { extent.length };
+                let freed = if is_held || references.total() > leaving { 0 } else { extent.length };
                 Verdict { is_shared: is_surely_shared || trees.len() > 1, freed, undecided: 0 }
             }
             Err(_) => {

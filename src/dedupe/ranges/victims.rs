@@ -245,5 +245,5 @@ fn count_references(file: u32, extent: u64, context: &mut Context<'_>) -> Result
         }
         result => result?,
     };
-    Ok(references.found.len() as u64 + references.missed)
+    Ok(references.total())
 }

@@ -114,6 +114,13 @@ pub struct References {
     pub missed: u64,
 }
 
+impl References {
+    /// How many there are, with those that were missed.
+    pub fn total(&self) -> u64 {
+        self.found.len() as u64 + self.missed
+    }
+}
+
 /// `BTRFS_IOC_LOGICAL_INO_V2`: who refers to the data extent at `logical`. The buffer grows as far as the kernel allows.
 ///
 /// # Errors
