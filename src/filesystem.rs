@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::sys::{btrfs, reflink};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, StatFs};
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,8 +32,18 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind of the filesystem of an open file or directory.
+    pub fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {
+        Ok(Self::from_statfs(&rustix::fs::fstatfs(fd)?))
+    }
+
+    /// The kind of the filesystem that statfs(2) tells of, where that is asked for more than the kind.
+    pub fn from_statfs(statfs: &StatFs) -> Kind {
+        Self::from_magic(statfs.f_type as u64)
+    }
+
     /// The kind with this magic number (`linux/magic.h`).
-    pub fn from_magic(magic: u64) -> Kind {
+    fn from_magic(magic: u64) -> Kind {
         match magic {
             0x5846_5342 => Kind::Xfs,
             0x9123_683e => Kind::Btrfs,
@@ -93,7 +103,7 @@ impl Filesystem {
     pub fn probe(dir: impl AsFd, path: &Path) -> Result<Filesystem> {
         let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
         let statfs = rustix::fs::fstatfs(&dir).map_err(failed)?;
-        let kind = Kind::from_magic(statfs.f_type as u64);
+        let kind = Kind::from_statfs(&statfs);
         let id = Self::identify(&dir).map_err(failed)?;
         let block_size = statfs.f_bsize as u64;
         let reflink = can_clone(&dir, block_size).map_err(|e| Error::io("write a test file below", path, e))?;

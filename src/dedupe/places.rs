@@ -31,7 +31,7 @@ impl Places {
             return Ok(*found);
         }
         let statfs = rustix::fs::fstatfs(&fd)?;
-        let kind = Kind::from_magic(statfs.f_type as u64);
+        let kind = Kind::from_statfs(&statfs);
         if !can_share(kind) {
             self.found().by_dev.insert(status.dev, (kind, None));
             return Ok((kind, None));

@@ -191,9 +191,7 @@ impl Owners {
             }
             return Ok(Way::Xfs(device));
         }
-        let statfs = rustix::fs::fstatfs(file.fd).map_err(|errno| unknown(file.path, errno))?;
-        let kind = Kind::from_magic(statfs.f_type as u64);
-        let why = match kind {
+        let why = match Kind::of(file.fd).map_err(|errno| unknown(file.path, errno))? {
             Kind::Ext4 => "ext4 keeps no map from blocks to files, and its files share none".into(),
             Kind::Tmpfs => "tmpfs has no blocks on a device".into(),
             kind => format!("{kind} does not tell which file a block belongs to"),

@@ -42,7 +42,7 @@ impl Place {
         let fd = open(&directory, OFlags::RDONLY | OFlags::DIRECTORY)
             .or_else(|_| open(&directory, OFlags::PATH | OFlags::DIRECTORY))
             .map_err(failed)?;
-        let kind = Kind::from_magic(rustix::fs::fstatfs(&fd).map_err(failed)?.f_type as u64);
+        let kind = Kind::of(&fd).map_err(failed)?;
         let space = rustix::fs::fstatvfs(&fd).map_err(failed)?;
         let mount = mounts::of(&fd).ok().and_then(|mounts| mounts.into_iter().next());
         Ok(Place { fd, path: directory, kind, space, mount, unwritable: Cell::new(None) })

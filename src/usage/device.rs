@@ -133,7 +133,7 @@ impl Devices {
         let volume = match known.volumes.iter().find(|volume| volume.id == id) {
             Some(volume) => Arc::clone(volume),
             None => {
-                let kind = Kind::from_magic(rustix::fs::fstatfs(&fd).map_err(failed)?.f_type as u64);
+                let kind = Kind::of(&fd).map_err(failed)?;
                 if self.sync {
                     // What is in memory only has no place yet.
                     match rustix::fs::syncfs(&fd) {
