@@ -1,8 +1,12 @@
 //! `pleach dedupe`, block by block: files that are equal only in parts, on filesystems of their own, with df, cksum and
 //! xfs_io as witnesses.
 
+mod btrfs;
+mod random;
+
 use crate::harness::own::Own;
 use crate::harness::*;
+use random::{Random, random_tree};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -80,18 +84,6 @@ fn assert_freed(summary: &Value, before: u64, after: u64) -> u64 {
     let (said, freed) = (number(summary, "freed_bytes"), before.saturating_sub(after));
     assert!(said.abs_diff(freed) <= said / 100 + (128 << 10), "said {said}, the disk gave back {freed}: {summary}");
     freed
-}
-
-/// Numbers that look random and are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 /// Two images with the same runs of 64 KiB to 4 MiB in the same order, at different places, and other blocks between.
@@ -323,136 +315,7 @@ on_own_filesystems! {
     }
 }
 
-/// On Btrfs alone.
-fn on_btrfs(test: &str, options: &str, body: fn(&mut Own)) {
-    let test = format!("ranges::{test}");
-    let Some(mut own) = Own::new(Kind::Btrfs, &test, 512, &[], options) else { return };
-    fs::create_dir(own.join("tree")).expect("a directory can be made");
-    body(&mut own);
-    own.assert_clean();
-}
-
-#[test]
-fn compressed_extents_are_shared_and_freed_as_well() {
-    on_btrfs("compressed_extents_are_shared_and_freed_as_well", "compress-force=zstd", |own| {
-        let dir = own.join("tree");
-        // Compresses to a half or so: each block is random bytes and zeros.
-        let half = |seed, length: usize| {
-            bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect::<Vec<_>>()
-        };
-        write(dir.join("a"), &[half(1, 1 << 20), half(2, 12 << 20)].concat());
-        write(dir.join("b"), &[half(3, 3 << 20), half(2, 12 << 20), half(4, 1 << 20)].concat());
-        let (before, content) = (used(own), seen(&dir));
-        let done = dedupe(&[], &dir);
-        let after = used(own);
-        assert!(assert_freed(&done, before, after) >= 5 << 20, "{done}");
-        assert_eq!(seen(&dir), content);
-        let again = dedupe(&[], &dir);
-        assert_eq!(number(&again, "freed_bytes"), 0, "{again}");
-    });
-}
-
-#[test]
-fn a_snapshot_in_scope_moves_along_and_one_outside_pins() {
-    on_btrfs("a_snapshot_in_scope_moves_along_and_one_outside_pins", "", |own| {
-        let (tree, subvolume) = (own.join("tree"), own.join("tree/live"));
-        let btrfs = |args: &[&str], paths: &[&Path]| finish(Command::new("btrfs").args(args).args(paths)).expect(0);
-        btrfs(&["subvolume", "create"], &[&subvolume]);
-        images(&subvolume, 16 << 20, 12 << 20);
-        let inside = own.join("tree/inside");
-        btrfs(&["subvolume", "snapshot", "-r"], &[&subvolume, &inside]);
-        let (before, content) = (used(own), seen(&tree));
-        let done = dedupe(&[], &tree);
-        assert!(assert_freed(&done, before, used(own)) >= (12 << 20) / 1000 * 999, "{done}");
-        assert_eq!(seen(&tree), content);
-        for name in ["a.img", "b.img"] {
-            assert!(tools::assert_same_blocks(&subvolume.join(name), &inside.join(name)));
-        }
-        images(&subvolume, 8 << 20, 6 << 20);
-        fs::create_dir(own.join("elsewhere")).expect("a directory can be made");
-        btrfs(&["subvolume", "snapshot", "-r"], &[&subvolume, &own.join("elsewhere/snapshot")]);
-        let before = used(own);
-        let done = dedupe(&[], &subvolume);
-        assert_eq!((number(&done, "freed_bytes"), number(&done, "rewritten_bytes")), (0, 0), "{done}");
-        assert!(number(&done, "pinned_bytes") >= 5 << 20, "{done}");
-        assert_eq!(used(own), before);
-    });
-}
-
-#[test]
-fn files_written_in_place_share_with_their_like_only() {
-    on_btrfs("files_written_in_place_share_with_their_like_only", "", |own| {
-        let dir = own.join("tree");
-        let common = bytes(1, 6 << 20);
-        for (number, name) in (0..).zip(["cow 1", "cow 2", "nocow 1", "nocow 2"]) {
-            let path = dir.join(name);
-            write(&path, b"");
-            if name.starts_with("nocow") {
-                tools::tool("chattr", &["+C"], &path);
-            }
-            let content = [bytes(10 + number, (1 << 20) + BLOCK * number as usize), common.clone(), vec![0; 1 << 20]];
-            append(&path, &content.concat());
-        }
-        let (before, content) = (used(own), seen(&dir));
-        let done = pleach(args(&["--no-cache"], &dir)).expect(0).summary();
-        let freed = assert_freed(&done, before, used(own));
-        // What the second of each kind has in common with the first, and its zeros; those of the first lie in an extent
-        // of which more is unique.
-        assert!(freed >= 2 * (7 << 20), "{done}");
-        assert_eq!(seen(&dir), content);
-    });
-}
-
 fn append(path: &Path, content: &[u8]) {
     let file = File::options().append(true).open(path).expect("the file can be opened");
     std::io::Write::write_all(&mut &file, content).expect("the file can be written");
-}
-
-/// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes; clones of
-/// files, overwritten in places.
-fn random_tree(dir: &Path, random: &mut Random) {
-    let pool: Vec<_> = (0..6).map(|_| bytes(random.below(1 << 40), (8 + random.below(300) as usize) * BLOCK)).collect();
-    for number in 0..7 {
-        let path = dir.join(format!("{number}"));
-        if number > 2 && random.below(3) == 0 {
-            clone(&dir.join(random.below(number).to_string()), &path);
-        } else {
-            write(&path, b"");
-            for _ in 0..1 + random.below(9) {
-                append_piece(&path, &pool, random);
-            }
-        }
-        let size = fs::metadata(&path).expect("the file is there").size();
-        for _ in 0..random.below(4) {
-            let at = random.below(size.max(1));
-            overwrite(&path, at, &bytes(random.below(1 << 40), 1 + random.below(70_000) as usize));
-        }
-        if random.below(3) == 0 {
-            append(&path, &bytes(random.below(1 << 40), random.below(BLOCK as u64) as usize));
-        }
-    }
-}
-
-fn append_piece(path: &Path, pool: &[Vec<u8>], random: &mut Random) {
-    let blocks = |random: &mut Random, most: u64| (1 + random.below(most) as usize) * BLOCK;
-    match random.below(6) {
-        0 => append(path, &bytes(random.below(1 << 40), blocks(random, 200))),
-        1 => append(path, &vec![0; blocks(random, 200)]),
-        2 => {
-            let one = bytes(random.below(4), blocks(random, 3));
-            append(path, &one.iter().copied().cycle().take(blocks(random, 300)).collect::<Vec<_>>());
-        }
-        3 => {
-            let file = File::options().write(true).open(path).expect("the file can be opened");
-            let size = file.metadata().expect("the file has a size").len();
-            file.set_len(size + blocks(random, 100) as u64).expect("the file can be longer");
-        }
-        _ => {
-            let piece = &pool[random.below(pool.len() as u64) as usize];
-            let from = random.below(piece.len() as u64 / 2) as usize / BLOCK * BLOCK;
-            let to = from + 1 + random.below((piece.len() - from) as u64) as usize;
-            let to = if random.below(4) == 0 { to } else { to.next_multiple_of(BLOCK).min(piece.len()) };
-            append(path, &piece[from..to]);
-        }
-    }
 }
