@@ -14,6 +14,7 @@ pub mod hash;
 pub mod metadata;
 pub mod monitor;
 pub mod mounts;
+mod mutex;
 pub mod owners;
 pub mod picture;
 pub mod positioned;

@@ -11,11 +11,12 @@
 
 use super::map::{Map, Piece};
 use crate::filesystem::Kind;
+use crate::mutex::lock;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// What a filesystem gives back when a part of an extent is let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +126,6 @@ impl Account {
     fn totals(&self) -> MutexGuard<'_, Totals> {
         lock(&self.totals)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A range on the disk that a file no longer holds.

@@ -6,13 +6,14 @@
 use super::inodes::Inodes;
 use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Id, Kind};
+use crate::mutex::{self, lock};
 use crate::sys::btrfs::{logical, tree};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How the extents of files are learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +169,7 @@ impl Devices {
 
     /// All that were met: filesystems, and what lies on them, each in the order of their numbers.
     pub(super) fn met(self) -> (Vec<Arc<Volume>>, Vec<Arc<Device>>) {
-        let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let known = mutex::into_inner(self.known);
         let mut devices: Vec<_> = known.by_dev.into_values().collect();
         devices.sort_by_key(|device| device.number);
         (known.volumes, devices)
@@ -178,8 +179,4 @@ impl Devices {
 /// Whether this process may read the filesystem's trees.
 fn can_read_trees(fd: impl AsFd) -> bool {
     tree::search(fd, tree::EXTENT_TREE, tree::Key::default(), tree::Key::MAX, |_| tree::Step::Stop).is_ok()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,12 +9,13 @@ use super::part::{Part, Totals};
 use super::references::{Reference, References};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
+use crate::mutex::lock;
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Item, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
 use rayon::prelude::*;
 use rustix::fs::FileType;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Inodes between two reports of progress.
 const REPORT: u64 = 4096;
@@ -187,7 +188,7 @@ impl<'a, 'b> Counts<'a, 'b> {
 }
 
 fn give(own: &mut Vec<Reference>, all: &Mutex<&mut References>) {
-    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = lock(all);
     own.drain(..).for_each(|reference| all.add(reference));
 }
 
