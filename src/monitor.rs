@@ -3,6 +3,7 @@
 //! The terminal version lives in `output`; [`Silent`] is for callers that want only the stats, [`Recording`] for tests.
 
 use crate::error::Error;
+use crate::mutex::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -104,5 +105,5 @@ impl Monitor for Recording {
 }
 
 fn push<T>(list: &Mutex<Vec<T>>, item: T) {
-    list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(item);
+    lock(list).push(item);
 }

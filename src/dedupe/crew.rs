@@ -1,8 +1,9 @@
 //! Threads that work off a list in its order: what is begun is always what stands first, so reads stay close together on the
 //! device.
 
+use crate::mutex::{self, lock};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Threads for small cold reads: those want many requests under way, not cores.
 pub(super) const READERS: usize = 16;
@@ -24,9 +25,9 @@ pub(super) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl F
             let number = next.fetch_add(1, Ordering::Relaxed);
             (number, number < items.len())
         } {
-            let item = items[number].lock().unwrap_or_else(PoisonError::into_inner).take();
+            let item = lock(&items[number]).take();
             let result = item.map(&work);
-            *results[number].lock().unwrap_or_else(PoisonError::into_inner) = result;
+            *lock(&results[number]) = result;
         }
     };
     std::thread::scope(|scope| {
@@ -36,7 +37,7 @@ pub(super) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl F
         }
         run();
     });
-    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    results.into_iter().filter_map(mutex::into_inner).collect()
 }
 
 #[cfg(test)]

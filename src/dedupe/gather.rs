@@ -8,13 +8,14 @@ use super::{Options, exclude::Excludes};
 use crate::error::{Error, Result};
 use crate::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
+use crate::mutex::{self, lock};
 use crate::status::Status;
 use crate::walk::{self, Directory, Name, Sources, Visitor, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// What the walk found.
 pub(super) struct Gathered {
@@ -55,7 +56,7 @@ pub(super) fn gather(
     })?;
     gather.put(&mut entries)?;
     let errors = gather.errors.into_inner();
-    let mut catalogue = gather.directories.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut catalogue = mutex::into_inner(gather.directories);
     let (subvolumes, volumes) = gather.places.into_parts();
     catalogue.set_places(subvolumes, volumes);
     Ok(Gathered { catalogue, errors })
@@ -108,7 +109,7 @@ pub(super) struct Batch {
 
 impl Gather<'_> {
     fn directories(&self) -> MutexGuard<'_, Catalogue> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.directories)
     }
 
     fn problem(&self, error: &Error) {

@@ -2,13 +2,14 @@
 
 use super::catalogue::{Subvolume, Volume};
 use crate::filesystem::{Filesystem, Id, Kind};
+use crate::mutex::{self, lock};
 use crate::status::Status;
 use crate::sys::btrfs::logical;
 use crate::sys::uuid;
 use rustix::io::Result;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The places found so far. Shared by the walk's threads.
 #[derive(Debug, Default)]
@@ -62,12 +63,12 @@ impl Places {
     }
 
     pub(super) fn into_parts(self) -> (Vec<Subvolume>, Vec<Volume>) {
-        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let found = mutex::into_inner(self.found);
         (found.subvolumes, found.volumes)
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.found)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Why a file was left as it is: the kernel's answers by their meaning, and how many files each one kept out.
 
+use crate::mutex::lock;
 use crate::sys::reflink::DedupeStatus;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::file::FileId;
 
@@ -185,7 +186,7 @@ impl Skips {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashSet<(FileId, Skip)>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 

@@ -7,6 +7,7 @@
 //! always go on. Memory is thus the names of the directories on the way, and that many outputs.
 
 use super::sources::Node;
+use crate::mutex::lock;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A piece of work.
@@ -80,7 +81,7 @@ impl<D, O> Frontier<D, O> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<D, O>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Puts the root in.

@@ -13,6 +13,7 @@ pub use sources::Sources;
 
 use crate::beneath;
 use crate::error::{Error, Result};
+use crate::mutex::{self, lock};
 use crate::status::Status;
 use frontier::{Frontier, Task};
 use rustix::fs::{Mode, OFlags};
@@ -23,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How many entries are handed over at once: a directory of a million is many batches.
 pub const BATCH: usize = 512;
@@ -128,7 +129,7 @@ pub fn walk<V: Visitor>(
         .build()
         .map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?;
     pool.broadcast(|_| walk.work());
-    match walk.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match mutex::into_inner(walk.failure) {
         Some(error) => Err(error),
         None => Ok(()),
     }
@@ -156,7 +157,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         while let Some((slot, task)) = self.frontier.next() {
             let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
             if let Err(error) = result {
-                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                lock(&self.failure).get_or_insert(error);
                 self.frontier.stop();
             }
         }

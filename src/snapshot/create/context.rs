@@ -9,13 +9,14 @@ use crate::error::{Error, Result};
 use crate::filesystem::Filesystem;
 use crate::metadata::Xattr;
 use crate::monitor::Monitor;
+use crate::mutex::lock;
 use crate::status::Status;
 use crate::walk::{Directory, absolute};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A run.
 pub(super) struct Context<'a> {
@@ -52,7 +53,7 @@ impl<'a> Context<'a> {
 
     /// Whether the source's files can share extents with the snapshot, as far as the filesystem decides.
     pub(super) fn is_same_filesystem(&self, dev: u64, fd: BorrowedFd<'_>, staged: &Staged) -> bool {
-        let mut known = self.same_filesystem.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.same_filesystem);
         *known.entry(dev).or_insert_with(|| Filesystem::identify(fd).is_ok_and(|id| id == staged.filesystem.id))
     }
 }

@@ -4,12 +4,13 @@
 //! are linked from there; the kernel decides who was first, and no path has to be kept. What is kept, until the last
 //! name has come, is what their records need. `once` brings the entries in.
 
+use crate::mutex::lock;
 use crate::snapshot::manifest::Entry;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The inodes with several names.
 pub(super) struct Links {
@@ -31,7 +32,7 @@ impl Links {
 
     /// Makes `name` in `dir` a further name of an inode of the source, if that has been brought in: its record then.
     pub(super) fn join(&self, inode: (u64, u64), dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let Some(link) = known.get_mut(&inode) else { return Ok(None) };
         match rustix::fs::linkat(&self.dir, key(inode).as_str(), dir, name, AtFlags::empty()) {
             Ok(()) => {}
@@ -49,7 +50,7 @@ impl Links {
 
     /// Offers the file just made as `name` in `dir` to the names that will follow. `false`: another thread was first.
     pub(super) fn offer(&self, inode: (u64, u64), dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<bool> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.contains_key(&inode) {
             return Ok(false);
         }

@@ -5,6 +5,7 @@ use crate::copy::{Ladder, Reason};
 use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Kind};
 use crate::metadata::Creator;
+use crate::mutex::lock;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -65,12 +66,12 @@ impl Writers {
     }
 
     fn with<R>(&self, write: impl FnOnce() -> R) -> R {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = lock(&self.free);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
         drop(free);
         let result = write();
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.free) += 1;
         self.freed.notify_one();
         result
     }

@@ -9,13 +9,14 @@ use crate::beneath;
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes};
 use crate::monitor::{Amount, Change};
+use crate::mutex::{self, lock};
 use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
 use crate::status::Status;
 use crate::walk::{Directory, Name, Visitor, absolute};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// New directories and files belong to nobody else until they are published.
 const PRIVATE: Mode = Mode::RWXU;
@@ -38,11 +39,11 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn into_stats(self) -> Stats {
-        self.stats.into_inner().unwrap_or_else(PoisonError::into_inner)
+        mutex::into_inner(self.stats)
     }
 
     fn count(&self, part: &Stats) {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).add(part);
+        lock(&self.stats).add(part);
     }
 
     /// Compares with the last manifest.

@@ -1,7 +1,8 @@
 //! The blocks that were used last, shared by the threads that walk a tree beside its manifest.
 
 use super::block::Block;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::mutex::lock;
+use std::sync::{Arc, Mutex};
 
 /// A bounded set of unpacked blocks; the one that was not used for longest goes first.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl Cache {
 
     /// A block, if it is here.
     pub(super) fn get(&self, number: usize) -> Option<Arc<Block>> {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&self.blocks);
         let place = blocks.iter().rposition(|(n, _)| *n == number)?;
         blocks[place..].rotate_left(1);
         blocks.last().map(|(_, block)| Arc::clone(block))
@@ -27,7 +28,7 @@ impl Cache {
 
     /// Keeps a block.
     pub(super) fn put(&self, number: usize, block: &Arc<Block>) {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&self.blocks);
         if blocks.iter().any(|(n, _)| *n == number) {
             return; // Two threads unpacked it at once.
         }

@@ -8,10 +8,11 @@ use super::items::Items;
 use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
 use super::record::{Header, Totals};
 use crate::error::{Error, Result};
+use crate::mutex::lock;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// What a manifest says of itself without its records: read and checked in three small reads, whatever its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,14 +159,14 @@ impl Reader {
         if *blake3::hash(&stored).as_bytes() != place.digest {
             return Err(damage(part(), &self.path, "its checksum is wrong"));
         }
-        let free = self.unpackers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = lock(&self.unpackers).pop();
         let mut unpacker = match free {
             Some(unpacker) => unpacker,
             None => zstd::bulk::Decompressor::new()
                 .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
         };
         let raw = unpacker.decompress(&stored, place.raw as usize);
-        self.unpackers.lock().unwrap_or_else(PoisonError::into_inner).push(unpacker);
+        lock(&self.unpackers).push(unpacker);
         let raw = raw
             .ok()
             .filter(|raw| raw.len() == place.raw as usize)
