@@ -1,4 +1,4 @@
-//! BLAKE3 of a file's content: holes count as the zeros they read as, and cost no reading.
+//! BLAKE3 of a file's content: holes count as the zeros they read as, and cost no reading. And the beginning of a hash.
 
 use crate::copy::segments::{self, Segment};
 use crate::monitor::Monitor;
@@ -64,4 +64,19 @@ pub fn zeros(hasher: &mut blake3::Hasher, mut length: u64, monitor: &dyn Monitor
         length -= now;
     }
     Ok(())
+}
+
+/// The first eight bytes of a hash as a number, little-endian: enough where something else has the last word.
+pub fn prefix(hash: &[u8; 32]) -> u64 {
+    hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_the_same_number_on_every_machine() {
+        assert_eq!(prefix(&std::array::from_fn(|at| at as u8 + 1)), 0x0807_0605_0403_0201);
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::file::FileId;
 use super::map::Map;
+use crate::hash::prefix;
 use std::num::NonZeroU64;
 
 /// What is known of one file.
@@ -58,10 +59,9 @@ fn no_layout(file: FileId) -> u64 {
     short(hasher.update(&file.0.to_le_bytes()).finalize().as_bytes()).get()
 }
 
-/// The beginning of a hash: enough where the kernel has the last word.
+/// The beginning of a hash, and never 0: enough where the kernel has the last word.
 pub(super) fn short(hash: &[u8; 32]) -> NonZeroU64 {
-    let number = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN)
+    NonZeroU64::new(prefix(hash)).unwrap_or(NonZeroU64::MIN)
 }
 
 /// A candidate with what is known of it.

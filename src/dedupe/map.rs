@@ -2,6 +2,7 @@
 //! all they have, and where two files already lie on the same blocks.
 
 use crate::extent::{Extent, ExtentFlags};
+use crate::hash::prefix;
 use crate::sys::{btrfs, fiemap};
 use rustix::io::Result;
 use std::ops::Range;
@@ -171,9 +172,7 @@ impl Map {
             put(piece.length);
             put(u64::from(piece.unwritten));
         }
-        let hash = hasher.finalize();
-        let bytes = hash.as_bytes();
-        Some(u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]))
+        Some(prefix(hasher.finalize().as_bytes()))
     }
 
     /// The ranges of the file in which `other` does not lie in the same place, up to `size`. Where both have a hole, or

@@ -7,6 +7,7 @@
 
 use super::index::{Index, Place};
 use super::run::{Run, Source};
+use crate::hash::prefix;
 use std::ops::Range;
 
 /// How much of the file is read at once.
@@ -357,8 +358,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// A hint of a block's content: the kernel compares what it leads to.
 fn hash(bytes: &[u8]) -> u64 {
-    let hash = blake3::hash(bytes);
-    u64::from_le_bytes(hash.as_bytes()[..8].try_into().unwrap_or_default())
+    prefix(blake3::hash(bytes).as_bytes())
 }
 
 #[cfg(test)]
