@@ -4,6 +4,7 @@
 //! What was given back is read off the filesystem's own free space, before and after, each time freshly mounted.
 
 mod contenders;
+mod million;
 mod trees;
 
 use super::measure::{Cache, Sample, median, sample_into, temporary_file};
@@ -42,10 +43,16 @@ pub(crate) struct Options {
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
     install: bool,
+    /// Instead: the memory that a dedupe of 1,000,000 small files takes
+    #[arg(long)]
+    million: bool,
 }
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if options.million {
+        return super::on_own_filesystems(|| Ok(()), |dir| million::run(dir, options));
+    }
     let gather = || {
         if options.install {
             packages::install(packages::DEDUPERS)?;
