@@ -52,6 +52,12 @@ enum Bench {
         /// Its copy, which is made
         to: PathBuf,
     },
+    /// Share files with the bare system calls (one of the things that `bench dedupe` measures)
+    #[command(hide = true)]
+    BareDedupe {
+        /// Which files, as the bench has written it down
+        plan: PathBuf,
+    },
 }
 
 /// Options that mean the same in several benches.
@@ -79,6 +85,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Du(options) => return du::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::BareDedupe { plan } => {
+            dedupe::bare::run(plan)?;
             return Ok(ExitCode::SUCCESS);
         }
     };

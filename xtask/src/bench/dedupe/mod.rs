@@ -3,6 +3,7 @@
 //! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the disk.
 //! What was given back is read off the filesystem's own free space, before and after, each time freshly mounted.
 
+pub(super) mod bare;
 mod contenders;
 mod million;
 mod trees;
@@ -154,9 +155,10 @@ fn measure(
 }
 
 fn once(who: Contender, fs: &mut Mounted, own: &Path, cache: Cache) -> Result<Run> {
+    let tree = fs.path().join("tree");
+    who.prepare(&tree, own)?;
     fs.remount()?;
     let before = space::used_now(fs.path())?;
-    let tree = fs.path().join("tree");
     cache.prepare(fs.path(), &tree, &[])?;
     let mut said = temporary_file()?;
     let read = device_bytes(fs)?;
@@ -193,7 +195,7 @@ fn section(kind: Kind, tree: Tree, cache: Cache, about: &str, runs: u32, rows: &
     let row = |row: &Row| {
         let told = row.first.iter().map(|run| run.told).collect::<Option<Vec<_>>>();
         vec![
-            row.who.name().to_string(),
+            row.who.name(),
             format!("{:.2}", seconds(&row.first)),
             format!("{:.2}", ours / seconds(&row.first)),
             format!("{:.2}", seconds(&row.second)),
