@@ -47,6 +47,15 @@ pub(super) const ALL: [Contender; 9] = [
     Contender::DuperemoveOther,
 ];
 
+/// What pleach says of itself in its summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Bytes that it freed.
+    pub(super) freed: u64,
+    /// Bytes of file data that it read.
+    pub(super) read: u64,
+}
+
 impl Contender {
     /// Its name in tables.
     pub(super) fn name(self) -> String {
@@ -64,7 +73,8 @@ impl Contender {
         name.into()
     }
 
-    fn is_ours(self) -> bool {
+    /// Whether it is pleach.
+    pub(super) fn is_ours(self) -> bool {
         matches!(self, Contender::Pleach | Contender::PleachWhole)
     }
 
@@ -156,13 +166,13 @@ impl Contender {
         command
     }
 
-    /// What it says it has freed.
-    pub(super) fn told(self, said: &str) -> Option<u64> {
+    /// What it says it has done.
+    pub(super) fn told(self, said: &str) -> Option<Told> {
         if !self.is_ours() {
             return None;
         }
         let summary: serde_json::Value = serde_json::from_str(said.lines().last()?).ok()?;
-        summary["freed_bytes"].as_u64()
+        Some(Told { freed: summary["freed_bytes"].as_u64()?, read: summary["read_bytes"].as_u64()? })
     }
 }
 
@@ -180,8 +190,8 @@ mod tests {
 
     #[test]
     fn what_was_told_is_read_from_the_summary() {
-        let said = "{\"type\":\"share\"}\n{\"type\":\"summary\",\"freed_bytes\":12}\n";
-        assert_eq!(Contender::Pleach.told(said), Some(12));
+        let said = "{\"type\":\"share\"}\n{\"type\":\"summary\",\"freed_bytes\":12,\"read_bytes\":34}\n";
+        assert_eq!(Contender::Pleach.told(said), Some(Told { freed: 12, read: 34 }));
         assert_eq!(Contender::Jdupes.told(said), None);
     }
 

@@ -4,19 +4,23 @@
 //! What was given back is read off the filesystem's own free space, before and after, each time freshly mounted.
 
 pub(super) mod bare;
+mod census;
 mod contenders;
 mod million;
+mod section;
 mod trees;
 
-use super::measure::{Cache, Sample, median, sample_into, temporary_file};
+use super::measure::{Cache, Sample, sample_into, temporary_file};
 use super::report;
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
 use crate::packages;
 use crate::space;
 use anyhow::{Context, Result};
+use census::Census;
 use clap::Args;
-use contenders::{ALL, Contender};
+use contenders::{ALL, Contender, Told};
+use section::{Conditions, section};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -73,10 +77,10 @@ fn on_all(dir: &Path, options: &Options) -> Result<()> {
     for &kind in &options.kinds {
         for &tree in &options.trees {
             let pristine = dir.join("pristine.img");
-            let about = make(kind, tree, dir, &pristine)?;
+            let (about, census) = make(kind, tree, dir, &pristine)?;
             for &cache in &options.caches {
                 let rows = measure(kind, tree, cache, dir, &pristine, &present, options.runs)?;
-                let section = section(kind, tree, cache, &about, options.runs, &rows);
+                let section = section(&Conditions { kind, tree, cache, runs: options.runs }, &about, &census, &rows);
                 println!("\n{section}");
                 report::write(&format!("dedupe {} {} {}", tree.name(), kind.name(), cache.name()), &section)?;
             }
@@ -86,14 +90,15 @@ fn on_all(dir: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Makes the image that every run gets a copy of, and describes its tree.
-fn make(kind: Kind, tree: Tree, dir: &Path, pristine: &Path) -> Result<String> {
+/// Makes the image that every run gets a copy of, describes its tree, and tells what there is to find in it.
+fn make(kind: Kind, tree: Tree, dir: &Path, pristine: &Path) -> Result<(String, Census)> {
     println!("{}: making the tree \"{}\"", kind.name(), tree.name());
     let made = Mounted::create(kind, dir, "pristine", 8 << 10)?;
     let about = tree.fill(&made.path().join("tree"))?;
+    let census = Census::of(&made.path().join("tree"))?;
     space::sync(made.path())?;
     made.check().with_context(|| format!("{} is not clean", pristine.display()))?;
-    Ok(about)
+    Ok((about, census))
 }
 
 /// What was measured of one contender.
@@ -110,8 +115,8 @@ struct Run {
     device: u64,
     /// Bytes that df shows more free than before.
     freed: i64,
-    /// Bytes that it said it had freed, where it says so.
-    told: Option<u64>,
+    /// What it said itself, where it says so.
+    told: Option<Told>,
 }
 
 fn measure(
@@ -179,50 +184,4 @@ fn device_bytes(fs: &Mounted) -> Result<u64> {
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let sectors = text.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
     Ok(sectors.with_context(|| format!("{path} is not as expected"))? * 512)
-}
-
-fn section(kind: Kind, tree: Tree, cache: Cache, about: &str, runs: u32, rows: &[Row]) -> String {
-    let mut text = format!("## Dedupe of {} on {}, {} cache\n\n", tree.title(), kind.title(), cache.name());
-    text.push_str(&format!("{about} {}. Medians of {runs} runs in turns, ", report::machine()));
-    text.push_str(
-        "each on a fresh copy of the same image. \"Freed\" is the difference of df, freshly mounted before and after;\n\
-         \"told\" is what the program says itself. \"Read\" is what the program had devices read, and what the device gave out.\n\n",
-    );
-    let figure = |runs: &[Run], what: &dyn Fn(&Run) -> f64| median(runs.iter().map(what).collect());
-    let seconds = |runs: &[Run]| figure(runs, &|run| run.sample.wall.as_secs_f64());
-    let ours = rows.iter().find(|row| row.who == Contender::Pleach).map_or(f64::NAN, |row| seconds(&row.first));
-    let mebibytes = |runs: &[Run], what: &dyn Fn(&Run) -> f64| report::mebibytes(figure(runs, what));
-    let row = |row: &Row| {
-        let told = row.first.iter().map(|run| run.told).collect::<Option<Vec<_>>>();
-        vec![
-            row.who.name(),
-            format!("{:.2}", seconds(&row.first)),
-            format!("{:.2}", ours / seconds(&row.first)),
-            format!("{:.2}", seconds(&row.second)),
-            mebibytes(&row.first, &|run| run.freed as f64),
-            told.map_or("–".into(), |told| report::mebibytes(median(told.iter().map(|&told| told as f64).collect()))),
-            mebibytes(&row.first, &|run| run.sample.read as f64),
-            mebibytes(&row.first, &|run| run.device as f64),
-            mebibytes(&row.second, &|run| run.sample.read as f64),
-            mebibytes(&row.first, &|run| run.sample.memory as f64),
-        ]
-    };
-    let heading = [
-        "",
-        "first s",
-        "pleach / it",
-        "second s",
-        "freed MiB",
-        "told MiB",
-        "read MiB",
-        "device MiB",
-        "second read MiB",
-        "memory MiB",
-    ];
-    text.push_str(&report::table(&heading, &rows.iter().map(row).collect::<Vec<_>>()));
-    text.push_str("\nVersions and threads:\n\n");
-    for row in rows {
-        text.push_str(&format!("- {}: {}\n", row.who.name(), row.who.version()));
-    }
-    text
 }
