@@ -6,6 +6,7 @@
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::os::fd::AsFd;
 
@@ -182,16 +183,34 @@ unsafe impl Ioctl for Call<'_> {
 }
 
 /// Hands the items of `tree` from `from` up to and with `to` to `each`, in the order of their keys, until it has enough.
-/// `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB.
+/// `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB, which the thread keeps.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` where there is no such tree.
 #[doc(alias = "BTRFS_IOC_TREE_SEARCH_V2")]
 pub fn search(fd: impl AsFd, tree: u64, from: Key, to: Key, mut each: impl FnMut(Item<'_>) -> Step) -> Result<()> {
-    let mut buffer = Box::new(Buffer { request: Request::default(), items: [0; BUFFER] });
+    thread_local! {
+        static KEPT: Cell<Option<Box<Buffer>>> = const { Cell::new(None) };
+    }
+    // Most searches find a few items: to clear a buffer for each would cost more than the call.
+    let buffer = KEPT.take();
+    let mut buffer = buffer.unwrap_or_else(|| Box::new(Buffer { request: Request::default(), items: [0; BUFFER] }));
+    let result = search_into(&mut buffer, fd, tree, from, to, &mut each);
+    KEPT.set(Some(buffer));
+    result
+}
+
+fn search_into(
+    buffer: &mut Buffer,
+    fd: impl AsFd,
+    tree: u64,
+    from: Key,
+    to: Key,
+    each: &mut impl FnMut(Item<'_>) -> Step,
+) -> Result<()> {
     let (mut from, mut most) = (from, FEWEST);
     loop {
-        let found = fetch(&fd, &mut buffer, tree, from, to, most)?;
+        let found = fetch(&fd, buffer, tree, from, to, most)?;
         let mut items = Items { rest: &buffer.items, left: found };
         let (mut last, mut jumped) = (None, false);
         for item in &mut items {
