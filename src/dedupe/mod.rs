@@ -87,9 +87,9 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     let several = several_filesystems(&catalogue);
     several.iter().for_each(|error| monitor.problem(error));
     let mut run = Run::new(&catalogue, monitor)?;
-    (run.deadline, run.dry_run) = (deadline, options.dry_run);
+    (run.deadline, run.dry_run, run.threads) = (deadline, options.dry_run, options.threads);
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
-    stage::whole_files(&run, &candidates, &cache, options.threads);
+    stage::whole_files(&run, &candidates, &cache);
     share_ranges(&run, &cache, &options.ranges);
     if run.account.is_estimated() {
         monitor.notice("compressed extents are counted by the length of their data: only root is told what they take");

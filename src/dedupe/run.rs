@@ -30,6 +30,8 @@ pub struct Run<'a> {
     pub deadline: Option<Instant>,
     /// Only find out what would be done.
     pub dry_run: bool,
+    /// How many threads work; by default what suits each step.
+    pub threads: Option<usize>,
     out_of_time: AtomicBool,
     /// Files all of whose data another file in scope shares.
     settled: Vec<AtomicU64>,
@@ -76,6 +78,7 @@ impl<'a> Run<'a> {
             monitor,
             deadline: None,
             dry_run: false,
+            threads: None,
             out_of_time: AtomicBool::new(false),
             settled: (0..catalogue.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             unsupported: Mutex::default(),

@@ -1,7 +1,8 @@
 //! The first stage: whole files. Chunk by chunk of the size classes, those that may save the most first: where each file lies,
 //! samples of what does not lie together, groups of what looks equal, and the kernel's word on them.
 //!
-//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares.
+//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares. While one chunk
+//! is shared, which mostly takes the processor, the next one is looked at, which mostly waits for the disk.
 
 use super::cache::Cache;
 use super::candidates::{Candidates, Class};
@@ -14,21 +15,44 @@ use super::skip::Skip;
 use super::submit;
 use super::survey;
 use crate::monitor::Amount;
+use std::sync::mpsc;
 
 /// A chunk is at most so many files, unless one class has more.
-const FILES: usize = 64 << 10;
+const FILES: usize = 32 << 10;
 /// And at most so many bytes of samples.
-const SAMPLES: u64 = 256 << 20;
+const SAMPLES: u64 = 128 << 20;
 
 /// Shares all files that are equal as a whole.
-pub(super) fn whole_files(run: &Run<'_>, candidates: &Candidates, cache: &Cache, threads: Option<usize>) {
+pub(super) fn whole_files(run: &Run<'_>, candidates: &Candidates, cache: &Cache) {
     candidates.links.iter().for_each(|link| run.settle(*link));
-    let mut classes = candidates.classes();
-    while !classes.is_empty() && !run.is_over() {
-        let (chunk, rest) = classes.split_at(chunk(classes));
-        Chunk { run, threads }.work(candidates, chunk, cache);
-        classes = rest;
+    let stage = Stage { run, candidates, cache };
+    let mut looked_at = chunks(candidates.classes()).take_while(|_| !run.is_over()).map(|chunk| stage.look(chunk));
+    if run.threads.is_some() {
+        // No more of them than were asked for.
+        return looked_at.for_each(|chunk| stage.share(chunk));
     }
+    std::thread::scope(|scope| {
+        // One chunk is shared, one waits for that or is looked at.
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let sharing = std::thread::Builder::new().name("dedupe-share".into()).spawn_scoped(scope, move || {
+            receiver.into_iter().for_each(|chunk| stage.share(chunk));
+        });
+        if sharing.is_err() {
+            // No thread can be started: this one does it all.
+            return looked_at.for_each(|chunk| stage.share(chunk));
+        }
+        // It only hangs up when it panics, and then so does the scope.
+        let _ = looked_at.try_for_each(|chunk| sender.send(chunk));
+    });
+}
+
+/// The classes cut into chunks.
+fn chunks(mut classes: &[Class]) -> impl Iterator<Item = &[Class]> {
+    std::iter::from_fn(move || {
+        let (chunk, rest) = classes.split_at_checked(chunk(classes))?;
+        classes = rest;
+        Some(chunk)
+    })
 }
 
 /// How many of these classes make a chunk.
@@ -42,32 +66,47 @@ fn chunk(classes: &[Class]) -> usize {
     fits.count().max(1)
 }
 
-struct Chunk<'a, 'r> {
+#[derive(Clone, Copy)]
+struct Stage<'a, 'r> {
     run: &'a Run<'r>,
-    threads: Option<usize>,
+    candidates: &'a Candidates,
+    cache: &'a Cache,
 }
 
-impl Chunk<'_, '_> {
-    fn work(&self, candidates: &Candidates, classes: &[Class], cache: &Cache) {
+/// Some classes whose members have been looked at.
+struct Chunk<'a> {
+    classes: &'a [Class],
+    members: Vec<Member>,
+}
+
+impl<'a> Stage<'a, '_> {
+    /// Where the files of these classes lie, and samples of what does not lie together.
+    fn look(&self, classes: &'a [Class]) -> Chunk<'a> {
         let mut members = Vec::with_capacity(classes.iter().map(Class::len).sum());
         for class in classes {
-            members.extend(candidates.files(class).iter().map(|file| cache.member(self.run, *file)));
+            members.extend(self.candidates.files(class).iter().map(|file| self.cache.member(self.run, *file)));
         }
         self.place(&mut members);
         self.sample(classes, &mut members);
+        Chunk { classes, members }
+    }
+
+    /// Shares what is equal in them.
+    fn share(&self, chunk: Chunk<'_>) {
+        let Chunk { classes, mut members } = chunk;
         let mut groups = Vec::new();
         for class in split(classes, &mut members) {
             self.count_shared(class);
             groups.extend(self.groups(class));
         }
         groups.sort_by_key(|group| (u64::MAX - group_saving(self.run, group), group.first().map(|m| m.facts.first)));
-        crew::each(self.threads.unwrap_or(crew::SHARERS), groups, |group| {
+        crew::each(self.run.threads.unwrap_or(crew::SHARERS), groups, |group| {
             let before = Amount { files: group.len() as u64, bytes: untold_bytes(self.run, &group) };
             group::share_equal(self.run, group);
             self.run.monitor.advance(before);
         });
         if !self.run.dry_run {
-            members.iter().for_each(|member| cache.keep(self.run, member));
+            members.iter().for_each(|member| self.cache.keep(self.run, member));
         }
     }
 
@@ -78,7 +117,7 @@ impl Chunk<'_, '_> {
             let record = self.run.catalogue.record(member.file);
             (record.subvolume, record.ino)
         });
-        crew::each(self.threads.unwrap_or(crew::READERS), unknown, |member| {
+        crew::each(self.run.threads.unwrap_or(crew::READERS), unknown, |member| {
             if self.run.is_over() { member.out = true } else { survey::place(self.run, member) }
         });
     }
@@ -101,7 +140,7 @@ impl Chunk<'_, '_> {
             }
         }
         wanted.sort_by_key(|same| same.first().map(|member| member.facts.first));
-        crew::each(self.threads.unwrap_or(crew::READERS), wanted, |same| {
+        crew::each(self.run.threads.unwrap_or(crew::READERS), wanted, |same| {
             let sampled = same.iter_mut().find_map(|member| {
                 if self.run.is_over() {
                     return None;
