@@ -22,6 +22,30 @@ on_filesystems! {
         assert_eq!(number(&done, "cache_hits"), 2);
     }
 
+    [xfs, btrfs] fn a_second_run_over_unchanged_files_opens_none(fs: &Filesystem) {
+        let dir = fs.dir("tree");
+        // Inline on Btrfs, small, and large enough for the second stage; each size has an equal and one that differs.
+        for size in [100, 2000, 5000, 200_000, 2 << 20] {
+            for (name, content) in [("a", 1), ("b", 1), ("c", 2)] {
+                write(dir.join(format!("{size} {name}")), &bytes(content, size));
+            }
+        }
+        let first = dedupe(&dir);
+        assert!(number(&first, "opened_files") >= 15, "{first}");
+        let second = dedupe(&dir);
+        for field in ["opened_files", "read_bytes", "submitted_bytes"] {
+            assert_eq!(number(&second, field), 0, "{field}: {second}");
+        }
+        assert_eq!(number(&second, "cache_hits"), 15, "{second}");
+        let inline = |summary: &serde_json::Value| summary["skipped"]["inline"].as_u64().unwrap_or(0);
+        assert_eq!(inline(&second), inline(&first), "they are told of again");
+        assert_eq!(inline(&first) > 0, fs.kind == Kind::Btrfs, "{first}");
+        // One that was inline, and no longer is, is looked at.
+        write(dir.join("100 a"), &bytes(1, 5000));
+        let third = dedupe(&dir);
+        assert!(number(&third, "opened_files") > 0 && number(&third, "duplicate_files") == 1, "{third}");
+    }
+
     [xfs, btrfs] fn a_damaged_cache_is_made_anew_with_a_word(fs: &Filesystem) {
         let dir = fs.dir("tree");
         for name in ["a", "b", "c"] {

@@ -81,7 +81,8 @@ impl Cache {
     /// Keeps what is known of a candidate now.
     pub(super) fn keep(&self, run: &Run<'_>, member: &Member) {
         let is_settled = run.catalogue.record(member.file).ctime() < self.begun;
-        if self.path.is_some() && is_settled && !member.out && !member.facts.changing && member.facts.layout != 0 {
+        let is_placed = !member.out && member.facts.layout != 0;
+        if self.path.is_some() && is_settled && !member.facts.changing && (is_placed || member.facts.inline) {
             let entry = Entry { key: key(run.catalogue, member.file), facts: member.facts, age: 0 };
             self.new.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         }

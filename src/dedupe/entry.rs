@@ -49,6 +49,7 @@ const ENCODED: u8 = 2;
 const NOCOW: u8 = 4;
 const WAS_EQUAL: u8 = 8;
 const FIXED: u8 = 16;
+const INLINE: u8 = 32;
 
 impl Entry {
     pub(super) fn to_bytes(self) -> [u8; LENGTH] {
@@ -67,6 +68,7 @@ impl Entry {
             (facts.nocow, NOCOW),
             (facts.was_equal, WAS_EQUAL),
             (facts.fixed, FIXED),
+            (facts.inline, INLINE),
         ];
         bytes[60] = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         bytes[61] = age;
@@ -90,6 +92,7 @@ impl Entry {
             nocow: has(NOCOW),
             was_equal: has(WAS_EQUAL),
             fixed: has(FIXED),
+            inline: has(INLINE),
             ..Facts::default()
         };
         Entry { key: Key(key), facts, age: bytes[61] }
@@ -105,12 +108,12 @@ mod tests {
         #[test]
         fn entries_survive_their_bytes(
             key in any::<[u8; 16]>(), layout in any::<u64>(), first in any::<u64>(), sample in any::<u64>(),
-            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 5]>(), age in any::<u8>(),
+            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 6]>(), age in any::<u8>(),
         ) {
             let option = NonZeroU64::new;
             let facts = Facts {
                 layout, first, sample: option(sample), full: option(full), compared: option(compared), extents,
-                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4], ..Facts::default()
+                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4], inline: flags[5], ..Facts::default()
             };
             let entry = Entry { key: Key(key), facts, age };
             prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), entry);

@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) encoded: bool,
     /// It is written in place.
     pub(super) nocow: bool,
+    /// Its data lies beside the metadata: it takes no part, and this is all that is known of it.
+    pub(super) inline: bool,
     /// It cannot be a destination: immutable, or not this user's.
     pub(super) fixed: bool,
     /// Its samples were read in this run: what they cover is in memory.

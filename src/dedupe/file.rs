@@ -7,6 +7,7 @@ use crate::status::Status;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file in scope, by its number in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,13 +43,14 @@ impl AsFd for Opened {
 pub struct Opener<'a> {
     catalogue: &'a Catalogue,
     root: OwnedFd,
+    opened: AtomicU64,
 }
 
 impl<'a> Opener<'a> {
     /// An opener for the files of this catalogue.
     pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Opener { catalogue, root: rustix::fs::open(c"/", flags, Mode::empty())? })
+        Ok(Opener { catalogue, root: rustix::fs::open(c"/", flags, Mode::empty())?, opened: AtomicU64::new(0) })
     }
 
     /// Opens a file, read-only, without following any link; it must still be the regular file with the inode and the
@@ -58,12 +60,18 @@ impl<'a> Opener<'a> {
     /// Why it has to be left out.
     pub fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
         let fd = self.descriptor(file).map_err(Skip::of_opening)?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
         let status = Status::of(&fd).map_err(Skip::of_opening)?;
         let record = self.catalogue.record(file);
         let same = status.file_type() == FileType::RegularFile
             && (status.dev, status.ino) == (self.catalogue.subvolume(file).dev, record.ino)
             && status.size == record.size;
         if same { Ok(Opened { fd, status }) } else { Err(Skip::Changed) }
+    }
+
+    /// How often a file was opened.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
     }
 
     /// Whether the file is, by its times too, as the walk saw it.

@@ -160,6 +160,7 @@ fn stats(run: &Run<'_>, candidates: &Candidates) -> Stats {
         skipped: run.skips.counts(),
         errors: run.skips.errors(),
         cache_hits: get(&counters.cache_hits),
+        opened_files: run.opener.opened(),
         out_of_time: run.is_out_of_time(),
         interrupted: false,
         seconds: 0.0,

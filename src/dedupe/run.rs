@@ -35,6 +35,8 @@ pub struct Run<'a> {
     out_of_time: AtomicBool,
     /// Files all of whose data another file in scope shares.
     settled: Vec<AtomicU64>,
+    /// Files whose data lies beside the metadata.
+    inline: Vec<AtomicU64>,
     /// Filesystems that turned out not to share extents.
     unsupported: Mutex<HashSet<u16>>,
 }
@@ -65,6 +67,22 @@ pub fn add(counter: &AtomicU64, number: u64) {
     counter.fetch_add(number, Ordering::Relaxed);
 }
 
+/// A bit for each file, none of them set.
+fn bits(files: usize) -> Vec<AtomicU64> {
+    (0..files.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn set_bit(bits: &[AtomicU64], file: FileId) {
+    if let Some(word) = bits.get(file.0 as usize / 64) {
+        word.fetch_or(1 << (file.0 % 64), Ordering::Relaxed);
+    }
+}
+
+fn has_bit(bits: &[AtomicU64], file: FileId) -> bool {
+    let word = bits.get(file.0 as usize / 64);
+    word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (file.0 % 64) != 0)
+}
+
 impl<'a> Run<'a> {
     /// A run over these files.
     pub fn new(catalogue: &'a Catalogue, monitor: &'a dyn Monitor) -> Result<Self> {
@@ -80,7 +98,8 @@ impl<'a> Run<'a> {
             dry_run: false,
             threads: None,
             out_of_time: AtomicBool::new(false),
-            settled: (0..catalogue.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            settled: bits(catalogue.len()),
+            inline: bits(catalogue.len()),
             unsupported: Mutex::default(),
         })
     }
@@ -100,15 +119,22 @@ impl<'a> Run<'a> {
 
     /// All data of this file is shared with another one in scope, which stands for it from now on.
     pub fn settle(&self, file: FileId) {
-        if let Some(word) = self.settled.get(file.0 as usize / 64) {
-            word.fetch_or(1 << (file.0 % 64), Ordering::Relaxed);
-        }
+        set_bit(&self.settled, file);
     }
 
     /// Whether another file in scope stands for this one.
     pub fn is_settled(&self, file: FileId) -> bool {
-        let word = self.settled.get(file.0 as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (file.0 % 64) != 0)
+        has_bit(&self.settled, file)
+    }
+
+    /// The data of this file lies beside the metadata.
+    pub fn set_inline(&self, file: FileId) {
+        set_bit(&self.inline, file);
+    }
+
+    /// Whether the first stage found the file's data beside the metadata.
+    pub fn is_inline(&self, file: FileId) -> bool {
+        has_bit(&self.inline, file)
     }
 
     /// The files that no other one stands for, of at least this size: what is left for sharing ranges.

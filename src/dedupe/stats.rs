@@ -34,6 +34,8 @@ pub struct Stats {
     pub errors: u64,
     /// Files whose data did not have to be looked at because the cache knew them.
     pub cache_hits: u64,
+    /// How often a file was opened: a run over files that are as the cache knows them opens none.
+    pub opened_files: u64,
     /// Whether the time ran out first.
     pub out_of_time: bool,
     /// Whether the user stopped it.

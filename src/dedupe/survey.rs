@@ -22,11 +22,14 @@ pub(super) fn open(run: &Run<'_>, member: &mut Member) -> Option<Opened> {
     opened
 }
 
-/// Finds out where a file lies. What is inline has no place to share.
+/// Finds out where a file lies, unless that is known. What is inline has no place to share.
 pub(super) fn place(run: &Run<'_>, member: &mut Member) {
+    if member.facts.inline {
+        return inline(run, member);
+    }
     let Some(opened) = open(run, member) else { return };
     match Map::of(&opened, true) {
-        Ok(map) if map.is_inline() => leave_out(run, member, Skip::Inline),
+        Ok(map) if map.is_inline() => inline(run, member),
         Ok(map) => {
             let obstacle = submit::obstacle(&opened);
             // Neither source nor destination.
@@ -41,6 +44,12 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
         Err(Errno::OPNOTSUPP | Errno::NOTTY) => leave_out(run, member, Skip::Unsupported),
         Err(errno) => fail(run, member, "read the extents of", errno),
     }
+}
+
+fn inline(run: &Run<'_>, member: &mut Member) {
+    member.facts.inline = true;
+    run.set_inline(member.file);
+    leave_out(run, member, Skip::Inline);
 }
 
 /// Reads a file's samples.

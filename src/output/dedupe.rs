@@ -28,6 +28,7 @@ struct Summary {
     skipped: BTreeMap<&'static str, u64>,
     errors: u64,
     cache_hits: u64,
+    opened_files: u64,
     out_of_time: bool,
     dry_run: bool,
     seconds: f64,
@@ -90,6 +91,7 @@ fn object(stats: &Stats, options: &Options) -> Summary {
         skipped: stats.skipped.iter().map(|(reason, files)| (reason.name(), *files)).collect(),
         errors: stats.errors,
         cache_hits: stats.cache_hits,
+        opened_files: stats.opened_files,
         out_of_time: stats.out_of_time,
         dry_run: options.dry_run,
         seconds: stats.seconds,
@@ -168,7 +170,7 @@ mod tests {
         let json = serde_json::to_value(object(&stats(), &Options::default())).unwrap();
         let mut documented = "type command files bytes read_bytes duplicate_files duplicate_bytes range_bytes \
             already_shared_bytes submitted_bytes freed_bytes pinned_bytes skipped errors cache_hits seconds \
-            rewritten_bytes out_of_time dry_run"
+            rewritten_bytes opened_files out_of_time dry_run"
             .split_whitespace()
             .collect::<Vec<_>>();
         documented.sort_unstable();
