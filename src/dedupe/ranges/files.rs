@@ -84,7 +84,8 @@ impl<'a> Files<'a> {
         self.way(file) != Way::Fiemap
     }
 
-    fn way(&self, file: u32) -> Way {
+    /// How its layout is asked for.
+    pub(super) fn way(&self, file: u32) -> Way {
         let catalogue = self.run.catalogue;
         let file = FileId(file);
         if self.privileged && catalogue.volume(file).kind == Kind::Btrfs {

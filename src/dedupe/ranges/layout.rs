@@ -91,6 +91,35 @@ pub(super) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usi
     Ok(exact)
 }
 
+/// Hands the shared pieces of a file to `each`, some at a time; their bounds may be those of parts of extents. Dirty pages
+/// are written first.
+///
+/// FIEMAP tells the address of every byte that is not compressed, so only for the others the items are asked.
+pub(super) fn shared(fd: BorrowedFd<'_>, way: Way, size: u64, mut each: impl FnMut(&[Piece])) -> Result<()> {
+    let mut hand = |extents: &[Extent]| {
+        let mut found = Vec::new();
+        for piece in extents.iter().filter_map(from_fiemap).filter_map(|piece| piece.within(0, size)) {
+            match way {
+                _ if !piece.shared => {}
+                Way::Items { root, inode } if piece.encoded => {
+                    let exact = items(fd, root, inode, piece.logical, piece.end())?;
+                    found.extend(exact.into_iter().map(|piece| Piece { shared: true, ..piece }));
+                }
+                _ => found.push(piece),
+            }
+        }
+        if !found.is_empty() {
+            each(&found);
+        }
+        Ok(())
+    };
+    // Most files have few, and the memory for many costs more than the call.
+    if let Some(few) = fiemap::few_extents(fd, true)? {
+        return hand(&few);
+    }
+    fiemap::extents(fd, false).try_for_each(|extent| hand(&[extent?]))
+}
+
 fn from_fiemap(extent: &Extent) -> Option<Piece> {
     if extent.flags.intersects(ExtentFlags::UNWRITTEN | ExtentFlags::DATA_ENCRYPTED | ExtentFlags::NOT_ALIGNED) {
         return None;

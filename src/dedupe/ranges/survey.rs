@@ -2,11 +2,15 @@
 //! go.
 
 use super::context::Context;
-use super::layout::Piece;
+use super::layout::{self, Piece};
+use crate::dedupe::crew;
 use crate::dedupe::file::FileId;
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit;
+use crate::mutex::lock;
 use std::cmp::Reverse;
+use std::os::fd::AsFd as _;
+use std::sync::Mutex;
 
 /// How many pieces of a file are looked at at once.
 const PIECES: usize = 4096;
@@ -49,18 +53,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
         order.push((Reverse(if obstacle.is_some() { u64::MAX } else { 0 }), file));
     }
     if !sharing.is_empty() {
-        let volume = files.first().map(|&file| context.run.catalogue.volume_number(FileId(file)));
-        let mut looked_at: Vec<_> = files.to_vec();
-        looked_at.sort_unstable();
-        for file in context.run.catalogue.ids() {
-            let is_other = looked_at.binary_search(&file.0).is_err();
-            if is_other
-                && Some(context.run.catalogue.volume_number(file)) == volume
-                && context.run.catalogue.size(file) > 0
-            {
-                pieces_of(file.0, context, |pieces, context| context.holders.add(file.0, pieces));
-            }
-        }
+        add_others(files, context);
         context.holders.sort();
         for number in sharing {
             let file = order[number].1;
@@ -71,6 +64,33 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
     }
     order.sort();
     Survey { files: order.into_iter().map(|(_, file)| file).collect(), bytes }
+}
+
+/// Adds what all other files of the filesystem hold and share.
+fn add_others(files: &[u32], context: &mut Context<'_>) {
+    let (run, catalogue) = (context.run, context.run.catalogue);
+    let volume = files.first().map(|&file| catalogue.volume_number(FileId(file)));
+    let mut looked_at: Vec<_> = files.to_vec();
+    looked_at.sort_unstable();
+    let is_other = |file: &FileId| {
+        Some(catalogue.volume_number(*file)) == volume
+            && catalogue.size(*file) > 0
+            // What is inline holds no place.
+            && !run.is_inline(*file)
+            && looked_at.binary_search(&file.0).is_err()
+    };
+    let others: Vec<_> = catalogue.ids().filter(is_other).map(|file| (file, context.files.way(file.0))).collect();
+    let holders = Mutex::new(&mut context.holders);
+    crew::each(run.threads.unwrap_or(crew::READERS), others.chunks(64).collect(), |some| {
+        for &(file, way) in some.iter().take_while(|_| !run.is_over()) {
+            // One that cannot be mapped has been told of by now, or will be when it is read.
+            let _ = run.open(file).map(|opened| {
+                layout::shared(opened.as_fd(), way, catalogue.size(file), |pieces| {
+                    lock(&holders).add(file.0, pieces);
+                })
+            });
+        }
+    });
 }
 
 /// Bytes in pieces that are shared, and not with anything in scope. (Where extents are shared as a whole, the kernel calls
