@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const MAGIC: [u8; 16] = *b"pleach dedupe\n\0\0";
@@ -33,6 +34,8 @@ pub(super) struct Cache {
     path: Option<PathBuf>,
     /// Sorted by their keys.
     old: Vec<Entry>,
+    /// Of each old entry, whether this run met it and leaves it as it is: then it is not held a second time.
+    met: Vec<AtomicBool>,
     new: Mutex<Vec<Entry>>,
     /// When the run began.
     begun: Time,
@@ -41,7 +44,7 @@ pub(super) struct Cache {
 impl Cache {
     /// No cache.
     pub(super) fn none() -> Cache {
-        Cache { path: None, old: Vec::new(), new: Mutex::default(), begun: Time::default() }
+        Cache { path: None, old: Vec::new(), met: Vec::new(), new: Mutex::default(), begun: Time::default() }
     }
 
     /// Reads the cache at `path`; one that cannot be used is told of in a sentence, and made anew.
@@ -58,7 +61,8 @@ impl Cache {
                 )
             }
         };
-        (Cache { path: Some(path), old, new: Mutex::default(), begun }, word)
+        let met = old.iter().map(|_| AtomicBool::new(false)).collect();
+        (Cache { path: Some(path), old, met, new: Mutex::default(), begun }, word)
     }
 
     /// The inode of its file, which is not to be touched by the run.
@@ -70,12 +74,17 @@ impl Cache {
     /// A candidate with what is known of it.
     pub(super) fn member(&self, run: &Run<'_>, file: FileId) -> Member {
         let key = key(run.catalogue, file);
-        let found = self.old.binary_search_by_key(&key, |entry| entry.key).ok();
-        let facts = found.and_then(|at| self.old.get(at)).map(|entry| entry.facts);
+        let facts = self.find(&key).map(|(old, _)| old.facts);
         if facts.is_some() {
             add(&run.counters.cache_hits, 1);
         }
         Member { file, identity: key.identity(), facts: facts.unwrap_or_default(), out: false }
+    }
+
+    /// The entry with this key in the cache as it was read, and where to say that it was met.
+    fn find(&self, key: &Key) -> Option<(&Entry, &AtomicBool)> {
+        let at = self.old.binary_search_by_key(key, |entry| entry.key).ok()?;
+        self.old.get(at).zip(self.met.get(at))
     }
 
     /// Keeps what is known of a candidate now.
@@ -83,7 +92,12 @@ impl Cache {
         let is_settled = run.catalogue.record(member.file).ctime() < self.begun;
         let is_placed = !member.out && member.facts.layout != 0;
         if self.path.is_some() && is_settled && !member.facts.changing && (is_placed || member.facts.inline) {
-            let entry = Entry { key: key(run.catalogue, member.file), facts: member.facts, age: 0 };
+            let entry = Entry { key: key(run.catalogue, member.file), facts: member.facts.lasting(), age: 0 };
+            if let Some((old, met)) = self.find(&entry.key)
+                && old.facts == entry.facts
+            {
+                return met.store(true, Ordering::Relaxed);
+            }
             self.new.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         }
     }
@@ -91,7 +105,7 @@ impl Cache {
     /// Whether a run went through the blocks of these very files, as they are now, with these options.
     pub(super) fn knows_ranges(&self, run: &Run<'_>, options: &ranges::Options) -> bool {
         let key = self.path.as_ref().map(|_| set_key(run, options));
-        let known = key.is_some_and(|key| self.old.binary_search_by_key(&key, |entry| entry.key).is_ok());
+        let known = key.is_some_and(|key| self.find(&key).is_some());
         if known {
             self.keep_ranges(run, options);
         }
@@ -115,7 +129,7 @@ impl Cache {
         new.dedup_by_key(|entry| entry.key);
         let failed =
             |cause: io::Error| Error::io("write the cache", &path, cause).hint("the next run is slower for it");
-        write(&path, &self.old, &new).map_err(failed)
+        write(&path, &aged(self.old, &self.met), &new).map_err(failed)
     }
 }
 
@@ -204,7 +218,16 @@ fn read(path: &Path) -> std::result::Result<Vec<Entry>, Unusable> {
     Ok(entries)
 }
 
-/// Writes what is new, and of what is old all that is not too old, beside the file, and renames it over that.
+/// The old entries a run later: those that it met are young again, those that no run has met for long are left out.
+fn aged(mut old: Vec<Entry>, met: &[AtomicBool]) -> Vec<Entry> {
+    for (entry, met) in old.iter_mut().zip(met) {
+        entry.age = if met.load(Ordering::Relaxed) { 0 } else { entry.age.saturating_add(1) };
+    }
+    old.retain(|entry| entry.age <= OLDEST);
+    old
+}
+
+/// Writes what is old and what is new beside the file, and renames it over that.
 fn write(path: &Path, old: &[Entry], new: &[Entry]) -> io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
@@ -235,8 +258,7 @@ fn write(path: &Path, old: &[Entry], new: &[Entry]) -> io::Result<()> {
 /// Both lists as one, sorted; of the same key the new entry.
 fn merged<'a>(old: &'a [Entry], new: &'a [Entry]) -> impl Iterator<Item = Entry> + 'a {
     let mut new = new.iter().copied().peekable();
-    let aged = |entry: &Entry| Entry { age: entry.age.saturating_add(1), ..*entry };
-    let mut old = old.iter().map(aged).filter(|entry| entry.age <= OLDEST).peekable();
+    let mut old = old.iter().copied().peekable();
     std::iter::from_fn(move || match (old.peek(), new.peek()) {
         (Some(a), Some(b)) if a.key < b.key => old.next(),
         (Some(a), Some(b)) => {
@@ -280,12 +302,10 @@ mod tests {
     fn what_is_written_is_read_again_and_damage_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sub/cache");
-        write(&path, &[entry(1, 1, 0), entry(2, 2, OLDEST)], &[entry(1, 7, 0), entry(3, 3, 0)]).unwrap();
+        write(&path, &[entry(1, 1, 0), entry(2, 2, 5)], &[entry(1, 7, 0), entry(3, 3, 0)]).unwrap();
         let layouts =
             |path: &Path| read(path).map(|list| list.iter().map(|e| (e.facts.layout, e.age)).collect::<Vec<_>>());
-        assert_eq!(layouts(&path).ok(), Some(vec![(7, 0), (3, 0)]));
-        write(&path, &read(&path).ok().unwrap(), &[]).unwrap();
-        assert_eq!(layouts(&path).ok(), Some(vec![(7, 1), (3, 1)]));
+        assert_eq!(layouts(&path).ok(), Some(vec![(7, 0), (2, 5), (3, 0)]));
         let whole = fs::read(&path).unwrap();
         for (at, word) in [(3, "no cache"), (17, "version"), (40, "damaged"), (whole.len() - 1, "damaged")] {
             let mut bytes = whole.clone();
@@ -299,6 +319,14 @@ mod tests {
         }
         let (cache, word) = Cache::open(path);
         assert!(cache.old.is_empty() && word.unwrap().contains("made anew"));
+    }
+
+    #[test]
+    fn entries_age_unless_they_are_met_and_leave_when_no_run_met_them_for_long() {
+        let met = [true, false, false, true].map(AtomicBool::new);
+        let old = vec![entry(1, 1, 7), entry(2, 2, 7), entry(3, 3, OLDEST), entry(4, 4, OLDEST)];
+        let ages: Vec<_> = aged(old, &met).iter().map(|entry| (entry.key.0[0], entry.age)).collect();
+        assert_eq!(ages, [(1, 0), (2, 8), (4, 0)]);
     }
 
     #[test]

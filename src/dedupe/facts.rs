@@ -40,6 +40,11 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// What of this the next run may know.
+    pub(super) fn lasting(self) -> Facts {
+        Facts { fresh: false, changing: false, ..self }
+    }
+
     /// The kernel compared it with the file of this identity.
     pub(super) fn set_compared(&mut self, with: NonZeroU64, equal: bool) {
         (self.compared, self.was_equal) = (Some(with), equal);

@@ -113,7 +113,7 @@ impl<'a> Stage<'a, '_> {
     /// Finds out where the files lie that the cache does not know, in the order of their inodes.
     fn place(&self, members: &mut [Member]) {
         let mut unknown: Vec<_> = members.iter_mut().filter(|member| member.facts.layout == 0).collect();
-        unknown.sort_by_key(|member| {
+        unknown.sort_unstable_by_key(|member| {
             let record = self.run.catalogue.record(member.file);
             (record.subvolume, record.ino)
         });
@@ -126,7 +126,7 @@ impl<'a> Stage<'a, '_> {
     fn sample(&self, classes: &[Class], members: &mut [Member]) {
         let mut wanted = Vec::new();
         for class in split(classes, members) {
-            class.sort_by_key(|member| (member.out, member.facts.layout, member.file));
+            class.sort_unstable_by_key(|member| (member.out, member.facts.layout, member.file));
             let left = class.iter().take_while(|member| !member.out).count();
             let class = &mut class[..left];
             if class.chunk_by(|a, b| a.facts.layout == b.facts.layout).count() < 2 {
@@ -139,7 +139,7 @@ impl<'a> Stage<'a, '_> {
                 }
             }
         }
-        wanted.sort_by_key(|same| same.first().map(|member| member.facts.first));
+        wanted.sort_unstable_by_key(|same| same.first().map(|member| member.facts.first));
         crew::each(self.run.threads.unwrap_or(crew::READERS), wanted, |same| {
             let sampled = same.iter_mut().find_map(|member| {
                 if self.run.is_over() {
@@ -167,7 +167,8 @@ impl<'a> Stage<'a, '_> {
 
     /// The groups of a class: equal samples, and both written in place or neither.
     fn groups<'m>(&self, class: &'m mut [Member]) -> Vec<Vec<&'m mut Member>> {
-        class.sort_by_key(|member| (member.facts.sample, member.facts.nocow, member.facts.layout, member.file));
+        class
+            .sort_unstable_by_key(|member| (member.facts.sample, member.facts.nocow, member.facts.layout, member.file));
         let mut groups = Vec::new();
         let (mut files, mut bytes) = (0, 0);
         for same in class.chunk_by_mut(|a, b| a.facts.sample == b.facts.sample) {
