@@ -186,17 +186,23 @@ on_filesystems! {
         for name in ["x", "y", "z"] {
             write(dir.join(name), &bytes(9, 300_000));
         }
+        // Alone with its content, and large enough to be looked at block by block.
+        write(dir.join("large"), &bytes(10, 3 << 20));
         dedupe_with(&["--no-cache"], &dir, 0);
         for snapshot in 1..=4 {
             let to = dir.join(format!("snapshot {snapshot}"));
             fs::create_dir(&to).expect("a directory can be made");
-            for name in ["x", "y", "z"] {
+            for name in ["x", "y", "z", "large"] {
                 clone(&dir.join(name), &to.join(name));
             }
         }
         let done = dedupe_with(&["--no-cache"], &dir, 0);
         assert_eq!((number(&done, "read_bytes"), number(&done, "submitted_bytes")), (0, 0), "{done}");
-        assert_eq!(number(&done, "already_shared_bytes"), 14 * 300_000);
+        assert_eq!(number(&done, "already_shared_bytes"), 14 * 300_000 + 4 * (3 << 20));
+        // As soon as one of them shares with no other, all are looked at.
+        write(dir.join("other"), &[bytes(11, 1 << 20), bytes(10, 3 << 20)].concat());
+        let done = dedupe_with(&["--no-cache"], &dir, 0);
+        assert_eq!(number(&done, "range_bytes"), 3 << 20, "{done}");
     }
 
     [xfs, btrfs] fn only_the_half_that_is_not_shared_is_handed_over(fs: &Filesystem) {

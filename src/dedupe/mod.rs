@@ -107,11 +107,18 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     Ok(stats)
 }
 
-/// The second stage, unless a run that the cache remembers went through these very files, as they are now.
+/// The second stage, unless a run that the cache remembers went through these very files, as they are now. Nor, unless it
+/// was asked for, when each of them shares all it has with others already: snapshots of a tree are not read again.
 fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) {
     let files = run.left(ranges::smallest(options));
     if files.is_empty() || run.is_over() || cache.knows_ranges(run, options) {
         return;
+    }
+    if options.mode == ranges::Mode::Auto && files.iter().all(|file| run.is_standing(*file)) {
+        return run.monitor.detail(
+            "Nothing was looked at block by block: all large files share all they have with others already. \
+             `--ranges always` looks at them nevertheless.",
+        );
     }
     if ranges::share(run, &files, options) && !run.dry_run {
         cache.keep_ranges(run, options);

@@ -35,6 +35,8 @@ pub struct Run<'a> {
     out_of_time: AtomicBool,
     /// Files all of whose data another file in scope shares.
     settled: Vec<AtomicU64>,
+    /// Files that stood for others, all of whose data they share, when the run began.
+    standing: Vec<AtomicU64>,
     /// Files whose data lies beside the metadata.
     inline: Vec<AtomicU64>,
     /// Filesystems that turned out not to share extents.
@@ -99,6 +101,7 @@ impl<'a> Run<'a> {
             threads: None,
             out_of_time: AtomicBool::new(false),
             settled: bits(catalogue.len()),
+            standing: bits(catalogue.len()),
             inline: bits(catalogue.len()),
             unsupported: Mutex::default(),
         })
@@ -125,6 +128,16 @@ impl<'a> Run<'a> {
     /// Whether another file in scope stands for this one.
     pub fn is_settled(&self, file: FileId) -> bool {
         has_bit(&self.settled, file)
+    }
+
+    /// Others in scope share all of this file's data already, and it stands for them.
+    pub fn set_standing(&self, file: FileId) {
+        set_bit(&self.standing, file);
+    }
+
+    /// Whether others in scope shared all of this file's data before the run.
+    pub fn is_standing(&self, file: FileId) -> bool {
+        has_bit(&self.standing, file)
     }
 
     /// The data of this file lies beside the metadata.

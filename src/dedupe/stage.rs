@@ -161,6 +161,9 @@ impl<'a> Stage<'a, '_> {
                 let bytes: u64 = again.iter().map(|member| self.run.catalogue.size(member.file)).sum();
                 add(&self.run.counters.already_shared, bytes);
             }
+            if let (Some(first), false) = (same.first(), again.is_empty()) {
+                self.run.set_standing(first.file);
+            }
             again.iter().for_each(|member| self.run.settle(member.file));
         }
     }
