@@ -2,6 +2,8 @@
 //!
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
+mod bad_manifests;
+mod bad_sources;
 mod cli;
 mod dedupe;
 mod dedupe_cache;

@@ -4,6 +4,7 @@ use super::Names;
 use crate::error::{Error, Result};
 use crate::status::Status;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -52,6 +53,12 @@ impl Sources {
     /// The resolved paths, sorted, without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
+    }
+
+    /// Those that are not there any more.
+    pub fn vanished(&self) -> impl Iterator<Item = &Path> {
+        let is_gone = |path: &&Path| matches!(rustix::fs::lstat(*path), Err(Errno::NOENT | Errno::NOTDIR));
+        self.paths.iter().map(PathBuf::as_path).filter(is_gone)
     }
 
     pub(super) fn root(&self) -> Node {

@@ -8,8 +8,10 @@ mod file;
 mod fill;
 mod links;
 mod merge;
+mod moment;
 mod node;
 mod once;
+mod previous;
 mod record;
 mod seen;
 mod staged;
@@ -21,12 +23,14 @@ pub use stats::Stats;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filesystem::Filesystem;
 use crate::monitor::{Amount, Monitor};
-use crate::snapshot::manifest::{Header, Reader, Time, Writer};
+use crate::snapshot::manifest::{Header, Time, Writer};
 use crate::snapshot::store::{Repository, Staging};
 use crate::status::Status;
 use crate::walk::{self, Sources};
 use context::Context;
 use merge::Merge;
+use moment::Moment;
+use previous::{Candidates, Previous};
 use staged::Staged;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -56,12 +60,6 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Only tell the monitor what would be done.
     pub dry_run: bool,
-}
-
-/// The snapshot that a new one is compared with.
-struct Previous {
-    reader: Reader,
-    tree: std::os::fd::OwnedFd,
 }
 
 /// Takes a snapshot of `sources` into the repository at `repo`.
@@ -115,12 +113,39 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
         let kind = filesystem.kind;
         monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: every file is copied"));
     }
-    let created = Time::now();
-    let previous = previous(&repository, sources, monitor)?;
-    let name = repository.free_name(options.name.as_deref(), created)?;
+    let begun = Time::now();
+    let mut candidates = Candidates::of(&repository, sources, monitor)?;
+    let moment = Moment::behind(candidates.newest, begun);
+    moment.tell(monitor);
+    loop {
+        let previous = candidates.open(monitor)?;
+        match take_beside(&repository, filesystem, sources, moment, previous.as_ref(), options, monitor) {
+            // A block of it, which was read only now.
+            Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
+                candidates.pass_over(error, monitor);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Takes the snapshot, compared with an earlier one.
+///
+/// # Errors
+/// Kind `Damage` if the earlier one's manifest is; nothing of the new snapshot is left then.
+fn take_beside(
+    repository: &Repository,
+    filesystem: Filesystem,
+    sources: &Sources,
+    moment: Moment,
+    previous: Option<&Previous>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let name = repository.free_name(options.name.as_deref(), moment.created)?;
     let staging = repository.begin(&name)?;
-    let result = fill(&staging, filesystem, &header(&name, created, sources, options, previous.as_ref()), |staged| {
-        visit(sources, Some(&repository), previous.as_ref(), Some(staged), options, monitor)
+    let result = fill(&staging, filesystem, &header(&name, moment.created, sources, options, previous), |staged| {
+        visit(sources, Some(repository), previous, Some((staged, moment)), options, monitor)
     });
     match result {
         Ok(stats) => {
@@ -164,11 +189,17 @@ fn header(name: &str, created: Time, sources: &Sources, options: &Options, previ
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let repository = if repo.exists() { Some(Repository::open(repo)?) } else { None };
-    let previous = match &repository {
-        Some(repository) => previous(repository, sources, monitor)?,
-        None => None,
-    };
-    visit(sources, repository.as_ref(), previous.as_ref(), None, options, monitor)
+    let Some(repository) = repository else { return visit(sources, None, None, None, options, monitor) };
+    let mut candidates = Candidates::of(&repository, sources, monitor)?;
+    loop {
+        let previous = candidates.open(monitor)?;
+        match visit(sources, Some(&repository), previous.as_ref(), None, options, monitor) {
+            Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
+                candidates.pass_over(error, monitor);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Walks the sources: with a staging area and a writer to take the snapshot, without to plan it.
@@ -176,10 +207,11 @@ fn visit(
     sources: &Sources,
     repository: Option<&Repository>,
     previous: Option<&Previous>,
-    staged: Option<(Staged, Writer)>,
+    staged: Option<((Staged, Writer), Moment)>,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
+    let (staged, moment) = staged.unzip();
     let (staged, writer) = staged.unzip();
     let expected = previous.map(|previous| {
         let totals = previous.reader.totals();
@@ -191,25 +223,22 @@ fn visit(
     let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan)?;
     let tree = Tree::new(Context::new(previous, staged, identity, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
-    walk::walk(sources, &tree, threads(options, reads_content), |output| merge.push(output))?;
+    walk::walk(sources, &tree, threads(options, reads_content), |mut output| {
+        if let Some(moment) = moment {
+            output.items.iter_mut().for_each(|(item, _)| moment.settle(item));
+        }
+        merge.push(output)
+    })?;
     let mut stats = tree.into_stats();
+    for path in sources.vanished() {
+        let error = Error::failed("keep all of the source").at(path);
+        monitor.problem(&error.hint("it vanished while it was read: the snapshot has of it what was read before"));
+        stats.errors += 1;
+    }
     if let Some(writer) = merge.finish(&mut stats)? {
         writer.finish(&stats.totals())?;
     }
     Ok(stats)
-}
-
-/// The newest snapshot of just these sources; else the newest that has one of them.
-fn previous(repository: &Repository, sources: &Sources, monitor: &dyn Monitor) -> Result<Option<Previous>> {
-    let wanted: Vec<&[u8]> = sources.paths().iter().map(|path| path.as_os_str().as_bytes()).collect();
-    let snapshots = repository.snapshots(monitor)?;
-    let has = |header: &Header| header.sources.iter().filter(|source| wanted.contains(&source.as_slice())).count();
-    let same =
-        snapshots.iter().rev().find(|s| has(&s.header) == wanted.len() && s.header.sources.len() == wanted.len());
-    let Some(found) = same.or_else(|| snapshots.iter().rev().find(|s| has(&s.header) > 0)) else { return Ok(None) };
-    let reader = repository.manifest(&found.header.name)?;
-    let tree = repository.tree(&found.header.name)?;
-    Ok(Some(Previous { reader, tree }))
 }
 
 /// How many threads walk. Where content is read, the device's queue decides, not the cores; where nothing is but names and

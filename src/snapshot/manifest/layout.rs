@@ -1,6 +1,7 @@
 //! The fixed parts of a manifest: its beginning and its footer. `docs/format.md` has the same as tables.
 
 use crate::error::{Error, ErrorKind};
+use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
@@ -25,6 +26,14 @@ pub(super) fn damage(part: impl std::fmt::Display, path: &Path, why: &str) -> Er
     Error::new(ErrorKind::Damage, format!("read the {part} of the manifest"))
         .at(path)
         .because(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// The error for a part that could not be read. What the disk does not give back is damage like any other.
+pub(super) fn unreadable(part: impl std::fmt::Display, path: &Path, cause: io::Error) -> Error {
+    let is_lost = [Errno::IO, Errno::UCLEAN].iter().any(|lost| cause.raw_os_error() == Some(lost.raw_os_error()))
+        || cause.kind() == io::ErrorKind::UnexpectedEof;
+    let kind = if is_lost { ErrorKind::Damage } else { ErrorKind::Failed };
+    Error::new(kind, format!("read the {part} of the manifest")).at(path).because(cause)
 }
 
 /// The bytes before the header.

@@ -44,7 +44,7 @@ impl Summary {
     }
 
     fn read_with_footer(file: &File, path: &Path) -> Result<(Summary, Footer, u64)> {
-        let io = |cause| Error::io("read", path, cause);
+        let io = |cause| layout::unreadable("ends", path, cause);
         let length = file.metadata().map_err(io)?.len();
         if length < (PREFIX_LENGTH + FOOTER_LENGTH) as u64 {
             return Err(damage("end", path, "the file is cut short"));
@@ -81,7 +81,8 @@ impl Reader {
     pub fn from_file(file: File, path: &Path) -> Result<Reader> {
         let (summary, footer, start) = Summary::read_with_footer(&file, path)?;
         let mut bytes = vec![0; footer.index_length as usize];
-        file.read_exact_at(&mut bytes, footer.index_offset).map_err(|cause| Error::io("read", path, cause))?;
+        file.read_exact_at(&mut bytes, footer.index_offset)
+            .map_err(|cause| layout::unreadable("index", path, cause))?;
         if *blake3::hash(&bytes).as_bytes() != footer.index_digest {
             return Err(damage("index", path, "its checksum is wrong"));
         }
@@ -148,17 +149,36 @@ impl Reader {
         Ok(block)
     }
 
-    /// A block from the file, checked.
-    pub(super) fn load(&self, number: usize) -> Result<Block> {
+    /// Reads all of the file and compares it with its digests: nothing is unpacked.
+    ///
+    /// # Errors
+    /// Kind `Damage` for the first block that is not what was written.
+    pub fn check(&self) -> Result<()> {
+        (0..self.index.len()).try_for_each(|number| self.stored(number).map(|_| ()))
+    }
+
+    /// A block's bytes as they stand in the file, checked.
+    fn stored(&self, number: usize) -> Result<Vec<u8>> {
         let place = self.index.place(number);
-        let part = || format!("block {} of {}", number + 1, self.index.len());
         let mut stored = vec![0; place.stored as usize];
         self.file
             .read_exact_at(&mut stored, place.offset)
-            .map_err(|cause| Error::io(format!("read the {} of", part()), &self.path, cause))?;
+            .map_err(|cause| layout::unreadable(self.part(number), &self.path, cause))?;
         if *blake3::hash(&stored).as_bytes() != place.digest {
-            return Err(damage(part(), &self.path, "its checksum is wrong"));
+            return Err(damage(self.part(number), &self.path, "its checksum is wrong"));
         }
+        Ok(stored)
+    }
+
+    fn part(&self, number: usize) -> String {
+        format!("block {} of {}", number + 1, self.index.len())
+    }
+
+    /// A block from the file, checked.
+    pub(super) fn load(&self, number: usize) -> Result<Block> {
+        let place = self.index.place(number);
+        let part = || self.part(number);
+        let stored = self.stored(number)?;
         let free = lock(&self.unpackers).pop();
         let mut unpacker = match free {
             Some(unpacker) => unpacker,

@@ -1,11 +1,12 @@
 //! A directory by its descriptor, with a path for messages.
 
 use crate::beneath;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -82,13 +83,17 @@ impl Dir {
         fs::fchmod(&self.fd, Mode::RWXU).map_err(fail)
     }
 
-    /// Opens a file in this directory.
+    /// Opens a regular file in this directory. Nothing else that may stand in its place is waited for.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> Result<File> {
         let name = name.as_ref();
-        match fs::openat(&self.fd, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode) {
-            Ok(fd) => Ok(fd.into()),
-            Err(errno) => Err(Error::io("open", self.join(name), errno)),
+        let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let failed = |errno| Error::io("open", self.join(name), errno);
+        let file = fs::openat(&self.fd, name, flags | careful, mode).map_err(failed)?;
+        if FileType::from_raw_mode(fs::fstat(&file).map_err(failed)?.st_mode) != FileType::RegularFile {
+            let cause = io::Error::new(io::ErrorKind::InvalidData, "it is no regular file");
+            return Err(Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause));
         }
+        Ok(file.into())
     }
 
     /// What an entry is, links not followed; `None` if there is none.

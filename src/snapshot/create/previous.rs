@@ -1,0 +1,65 @@
+//! Which earlier snapshot a new one is compared with: the newest of the same sources whose manifest is whole.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::{Header, Reader, Time};
+use crate::snapshot::store::Repository;
+use crate::walk::Sources;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// The snapshot that a new one is compared with.
+pub(super) struct Previous {
+    pub(super) reader: Reader,
+    pub(super) tree: OwnedFd,
+}
+
+/// The snapshots that a new one can be compared with.
+pub(super) struct Candidates<'r> {
+    repository: &'r Repository,
+    /// Their names, the best last.
+    names: Vec<String>,
+    /// The moment of the newest snapshot of all.
+    pub(super) newest: Option<Time>,
+}
+
+impl<'r> Candidates<'r> {
+    /// First the snapshots of just these sources, then those that have one of them; of each the newest first.
+    ///
+    /// A snapshot whose manifest is damaged at its beginning or end is named and passed over.
+    pub(super) fn of(repository: &'r Repository, sources: &Sources, monitor: &dyn Monitor) -> Result<Self> {
+        let wanted: Vec<&[u8]> = sources.paths().iter().map(|path| path.as_os_str().as_bytes()).collect();
+        let listing = repository.listing()?;
+        let has = |header: &Header| header.sources.iter().filter(|source| wanted.contains(&source.as_slice())).count();
+        let is_same = |header: &Header| has(header) == wanted.len() && header.sources.len() == wanted.len();
+        let (same, others): (Vec<_>, Vec<_>) =
+            listing.snapshots.iter().map(|info| &info.header).partition(|header| is_same(header));
+        let others = others.into_iter().filter(|header| has(header) > 0);
+        let names = others.chain(same).map(|header| header.name.clone()).collect();
+        let newest = listing.snapshots.iter().map(|info| info.header.created).max();
+        let candidates = Candidates { repository, names, newest };
+        listing.problems.into_iter().for_each(|problem| candidates.pass_over(problem, monitor));
+        Ok(candidates)
+    }
+
+    /// Opens the best one, and takes it from the list. A damaged one is named and passed over.
+    pub(super) fn open(&mut self, monitor: &dyn Monitor) -> Result<Option<Previous>> {
+        while let Some(name) = self.names.pop() {
+            match self.repository.manifest(&name).and_then(|reader| reader.check().map(|()| reader)) {
+                Ok(reader) => return Ok(Some(Previous { reader, tree: self.repository.tree(&name)? })),
+                Err(error) if error.kind() == ErrorKind::Damage => self.pass_over(error, monitor),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells that a manifest is damaged, and what is done without it.
+    pub(super) fn pass_over(&self, damage: Error, monitor: &dyn Monitor) {
+        let instead = match self.names.last() {
+            Some(name) => format!("it is passed over: this snapshot is compared with {name} instead"),
+            None => "it is passed over: with no other to compare with, a full snapshot is made".to_string(),
+        };
+        monitor.problem(&damage.hint(instead));
+    }
+}
