@@ -1,5 +1,7 @@
 //! The pieces that JSON objects of several commands have in common. Each command's own objects stand in its own file.
 
+use pleach::text;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -24,6 +26,30 @@ impl<'a> PathField<'a> {
     }
 }
 
+/// One line of JSON that no terminal acts upon: control characters beyond those that JSON escapes anyway, and code points
+/// that show nothing or reorder others, are escaped too. A program reads the same text.
+pub(crate) fn write_line(writer: &mut dyn io::Write, object: &impl serde::Serialize) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *writer, Harmless);
+    object.serialize(&mut serializer)?;
+    writer.write_all(b"\n")
+}
+
+struct Harmless;
+
+impl serde_json::ser::Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| text::is_unprintable(*c)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = &rest[at + c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
 /// A planned change of one entry.
 #[derive(serde::Serialize)]
 pub(crate) struct ChangeLine<'a> {
@@ -45,6 +71,16 @@ mod tests {
     use super::*;
     use pleach::monitor::Change;
     use std::ffi::OsStr;
+
+    #[test]
+    fn a_line_carries_nothing_that_a_terminal_acts_upon() {
+        let text = "a\u{9b}31m\u{7f}\u{202e}\u{e0041}ä\n\x1b[0m";
+        let mut line = Vec::new();
+        write_line(&mut line, &text).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert_eq!(line, "\"a\\u009b31m\\u007f\\u202e\\udb40\\udc41ä\\n\\u001b[0m\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
 
     #[test]
     fn a_path_is_text_or_base64() {

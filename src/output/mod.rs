@@ -123,10 +123,7 @@ impl Output {
 
     /// A JSON object on a line of its own.
     pub(crate) fn json(&self, object: &impl Serialize) {
-        self.write(|writer| {
-            serde_json::to_writer(&mut *writer, object)?;
-            writer.write_all(b"\n")
-        });
+        self.write(|writer| json::write_line(writer, object));
     }
 
     /// Text as it is, which may be many lines.

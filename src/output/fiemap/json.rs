@@ -1,7 +1,7 @@
 //! Extents for scripts: an object for each, one for each file behind its extents, and the summary.
 
 use super::Total;
-use crate::output::json::PathField;
+use crate::output::json::{PathField, write_line};
 use crate::output::lines::Lines;
 use pleach::error::Result;
 use pleach::extent::Told;
@@ -46,7 +46,8 @@ impl super::Listing for Objects<'_> {
         // The path is the same in a million objects, and escaping it is most of the work of making one.
         self.head.clear();
         self.head.extend_from_slice(br#"{"type":"extent","#);
-        let path = serde_json::to_vec(&PathField::new(file.path())).unwrap_or_default();
+        let mut path = Vec::new();
+        write_line(&mut path, &PathField::new(file.path())).unwrap_or_default();
         self.head.extend_from_slice(path.trim_ascii().strip_prefix(b"{").unwrap_or_default());
         if self.head.last() == Some(&b'}') {
             self.head.pop();
