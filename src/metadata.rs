@@ -4,7 +4,7 @@
 //! attributes, then times. What the destination cannot take is handed back, so that the manifest can keep it.
 
 use crate::status::{Status, Time, timestamps};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -75,6 +75,11 @@ impl Creator {
         self.uid == 0
     }
 
+    /// Whether an inode is this process's own.
+    pub fn is_owner(&self, status: &Status) -> bool {
+        status.uid == self.uid
+    }
+
     /// Gives an open file that this process created a moment ago, asking for the permissions `created`, its attributes.
     /// Calls that would change nothing are not made: the directory must hand nothing down ([`Creator::make_private`]).
     pub fn finish(&self, fd: impl AsFd, created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
@@ -94,6 +99,12 @@ impl Creator {
     /// [`Creator::apply`] for an inode that is not to be opened, named in its directory. Links are not followed.
     pub fn apply_at(&self, dir: impl AsFd, name: &[u8], attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::Name(dir.as_fd(), name), attributes, None)
+    }
+
+    /// [`Creator::apply`] for an inode that is not to be opened, by a descriptor from [`open_path`]: no renaming can turn
+    /// that to another inode.
+    pub fn apply_node(&self, node: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
+        give(&Target::Node(node.as_fd()), attributes, None)
     }
 
     /// Gives a new directory the given extended attributes and finds out whether it may have its owner. It gets that, its
@@ -182,6 +193,7 @@ fn is_refusal(result: Result<()>) -> Result<bool> {
 enum Target<'a> {
     File(BorrowedFd<'a>),
     Name(BorrowedFd<'a>, &'a [u8]),
+    Node(BorrowedFd<'a>),
 }
 
 impl Target<'_> {
@@ -190,6 +202,7 @@ impl Target<'_> {
         match self {
             Target::File(fd) => rustix::fs::fchown(fd, owner, group),
             Target::Name(dir, name) => rustix::fs::chownat(dir, *name, owner, group, AtFlags::SYMLINK_NOFOLLOW),
+            Target::Node(node) => rustix::fs::chownat(node, b"".as_slice(), owner, group, AtFlags::EMPTY_PATH),
         }
     }
 
@@ -202,6 +215,7 @@ impl Target<'_> {
                 let node = open_path(*dir, name)?;
                 rustix::fs::chmod(magic_link(&node, b"").as_slice(), mode)
             }
+            Target::Node(node) => rustix::fs::chmod(magic_link(node, b"").as_slice(), mode),
         }
     }
 
@@ -211,6 +225,10 @@ impl Target<'_> {
             Target::Name(dir, node) => {
                 rustix::fs::lsetxattr(magic_link(dir, node).as_slice(), name, value, XattrFlags::empty())
             }
+            // The link is followed to the node itself and, where that is a symbolic link, no further.
+            Target::Node(node) => {
+                rustix::fs::setxattr(magic_link(node, b"").as_slice(), name, value, XattrFlags::empty())
+            }
         }
     }
 
@@ -219,6 +237,9 @@ impl Target<'_> {
         match self {
             Target::File(fd) => rustix::fs::futimens(fd, &times),
             Target::Name(dir, name) => rustix::fs::utimensat(dir, *name, &times, AtFlags::SYMLINK_NOFOLLOW),
+            Target::Node(node) => {
+                rustix::fs::utimensat(CWD, magic_link(node, b"").as_slice(), &times, AtFlags::empty())
+            }
         }
     }
 }
@@ -241,10 +262,13 @@ pub fn remove_other_xattrs(fd: impl AsFd, wanted: &[Xattr]) -> Result<()> {
     remove_others(xattrs(&fd)?, wanted, |name| rustix::fs::fremovexattr(&fd, name))
 }
 
-/// [`remove_other_xattrs`] for an inode that is not to be opened, named in its directory. Links are not followed.
-pub fn remove_other_xattrs_at(dir: impl AsFd, name: &[u8], wanted: &[Xattr]) -> Result<()> {
-    let path = magic_link(&dir, name);
-    remove_others(xattrs_at(&dir, name)?, wanted, |name| rustix::fs::lremovexattr(path.as_slice(), name))
+/// [`remove_other_xattrs`] for an inode that is not to be opened, by a descriptor from [`open_path`].
+pub fn remove_other_xattrs_of_node(node: impl AsFd, wanted: &[Xattr]) -> Result<()> {
+    let path = magic_link(&node, b"");
+    let path = path.as_slice();
+    let present =
+        collect(|buffer| rustix::fs::listxattr(path, buffer), |name, buffer| rustix::fs::getxattr(path, name, buffer))?;
+    remove_others(present, wanted, |name| rustix::fs::removexattr(path, name))
 }
 
 fn remove_others(present: Vec<Xattr>, wanted: &[Xattr], remove: impl Fn(&[u8]) -> Result<()>) -> Result<()> {

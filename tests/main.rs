@@ -16,6 +16,7 @@ mod fiemap_sharing;
 mod format;
 mod formats;
 mod harness;
+mod hostile;
 mod interruption;
 mod list;
 mod meanwhile;

@@ -73,8 +73,9 @@ pub(super) fn decide(
     if status.file_type() != FileType::from_raw_mode(entry.meta.mode) {
         return Ok(Decision::Replace(Change::Type));
     }
-    // Writing metadata to an inode that has other names would change those too.
-    let is_alone = status.nlink == 1 || entry.meta.nlink > 1;
+    // Writing metadata to an inode that has other names would change those too. Names that the snapshot knows of may be
+    // among them, but no more than those.
+    let is_alone = status.nlink == 1 || status.nlink <= entry.meta.nlink;
     if !is_alone || !has_same_content(overwrite, place, entry, status, origin)? {
         return Ok(Decision::Replace(Change::Content));
     }

@@ -3,12 +3,13 @@
 //! Memory: a path for each inode with several names, until its last name has come.
 
 use super::decide::{self, Decision};
-use super::outcome::{self, Attempt, Outcome};
+use super::outcome::{self, Attempt, Failure, Outcome};
 use super::place::Place;
 use super::{Context, Overwrite, Stats, make};
 use crate::beneath;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
+use crate::status::Status;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -51,7 +52,18 @@ impl Links {
             return Ok(outcome);
         };
         first.missing = first.missing.saturating_sub(1);
-        let outcome = join(context, top, place, entry, first);
+        let outcome = match join(context, top, place, entry, first) {
+            // It has as many names as the filesystem allows: this one begins another inode, which the others join.
+            Err(Refusal::Full) => {
+                let outcome = make::entry(context, place, entry)?;
+                first.directory.clone_from(&place.path);
+                first.name.clone_from(&entry.name);
+                first.inode = outcome.inode;
+                Ok(outcome)
+            }
+            Err(Refusal::Failed(failure)) => Err(failure),
+            Ok(outcome) => Ok(outcome),
+        };
         if first.missing == 0 {
             self.known.remove(&key);
         }
@@ -59,8 +71,26 @@ impl Links {
     }
 }
 
+/// Why an entry did not become a further name.
+enum Refusal {
+    Full,
+    Failed(Failure),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::Failed(failure)
+    }
+}
+
 /// Makes the entry a further name of an inode.
-fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Entry, first: &First) -> Attempt<Outcome> {
+fn join(
+    context: &Context<'_>,
+    top: Option<&OwnedFd>,
+    place: &Place,
+    entry: &Entry,
+    first: &First,
+) -> Result<Outcome, Refusal> {
     let fail = |errno| outcome::failure(context, place, entry, "link", errno);
     let existing = decide::existing(place, &entry.name).map_err(fail)?;
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
@@ -69,7 +99,7 @@ fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Ent
         None => Decision::Make,
         Some(_) if is_joined || context.options.overwrite == Overwrite::Never => Decision::Leave,
         Some(_) if is_directory && context.options.delete => Decision::Clear,
-        Some(_) if is_directory => return make::entry(context, place, entry),
+        Some(_) if is_directory => return Ok(make::entry(context, place, entry)?),
         Some(_) => Decision::Replace(Change::Content),
     };
     // The content was counted with the first name.
@@ -88,11 +118,19 @@ fn join(context: &Context<'_>, top: Option<&OwnedFd>, place: &Place, entry: &Ent
     });
     match linked {
         Ok((temporary, ())) => {
+            // What has the first name by now may be another inode, and not ours to give further names.
+            let is_first =
+                Status::at(target, temporary.as_bytes()).ok().map(|status| (status.dev, status.ino)) == first.inode;
+            if !is_first {
+                let _ = rustix::fs::unlinkat(target, &temporary, AtFlags::empty());
+                return Ok(make::entry(context, place, entry)?);
+            }
             make::put(context, place, target.as_fd(), entry, &temporary, decision)?;
             Ok(outcome)
         }
-        // It has as many names as the filesystem allows, or another one is mounted here: a file of its own.
-        Err(Errno::MLINK | Errno::XDEV | Errno::NOENT | Errno::PERM) => make::entry(context, place, entry),
-        Err(errno) => Err(fail(errno)),
+        Err(Errno::MLINK) => Err(Refusal::Full),
+        // Another filesystem is mounted here, or its first name is gone: a file of its own.
+        Err(Errno::XDEV | Errno::NOENT | Errno::PERM) => Ok(make::entry(context, place, entry)?),
+        Err(errno) => Err(fail(errno).into()),
     }
 }

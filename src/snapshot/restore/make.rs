@@ -43,8 +43,11 @@ pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Atte
         match decision {
             Decision::Leave | Decision::Blocked => {}
             Decision::Metadata => {
-                let refused =
-                    set_metadata(context, target, entry, &mut origin).map_err(|errno| fail("restore", errno))?;
+                let given = match &existing {
+                    Some(seen) => set_metadata(context, target, entry, seen, &mut origin),
+                    None => Err(Errno::NOENT),
+                };
+                let refused = given.map_err(|errno| fail("restore", errno))?;
                 stats.errors += report(context, place, entry, refused);
             }
             Decision::Make | Decision::Replace(_) | Decision::Clear => {
@@ -200,47 +203,64 @@ fn make_node(
         _ => rustix::fs::mknodat(target, name, kind, private, 0),
     });
     let (name, ()) = made.map_err(|errno| fail("make", errno))?;
-    let refused = give_by_name(context, place, target, entry, name.as_bytes(), place.inherits, origin);
+    let node = pin(target, name.as_bytes(), |status| {
+        // Made by us a moment ago, and no link that somebody put in its place.
+        status.file_type() == kind && status.nlink == 1 && context.creator.is_owner(status)
+    });
+    let refused = node.and_then(|node| give_to_node(context, place, &node, entry, place.inherits, origin));
     *temporary = Some(name);
     refused.map_err(|errno| fail("set the metadata of", errno))
 }
 
-/// Gives an inode that was there already the metadata of the snapshot.
+/// Opens the inode that has a name now, without its content, if it is the expected one.
+///
+/// # Errors
+/// `STALE` if it is another.
+fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> rustix::io::Result<OwnedFd> {
+    let node = metadata::open_path(dir, name)?;
+    if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }
+}
+
+/// Gives the inode that was there already, and was `seen` so, the metadata of the snapshot.
 fn set_metadata(
     context: &Context<'_>,
     target: &OwnedFd,
     entry: &Entry,
+    seen: &Status,
     origin: &mut Origin<'_>,
 ) -> rustix::io::Result<metadata::Refused> {
     let place = origin.place;
+    let is_same = |status: &Status| status.is_same_inode(seen) && status.nlink == seen.nlink;
     if entry.file().is_some()
         && let Ok(file) = beneath::open_file(target.as_fd(), &entry.name)
-        && Status::of(&file)?.file_type() == FileType::RegularFile
     {
+        if !is_same(&Status::of(&file)?) {
+            return Err(Errno::STALE);
+        }
         let atime = Status::of(origin.file()?)?.atime;
         let xattrs = origin.xattrs()?;
         metadata::remove_other_xattrs(&file, xattrs)?;
         return context.creator.apply(&file, &attributes(entry, atime, xattrs));
     }
-    give_by_name(context, place, target.as_fd(), entry, &entry.name, true, origin)
+    let node = pin(target.as_fd(), &entry.name, is_same)?;
+    give_to_node(context, place, &node, entry, true, origin)
 }
 
-/// Gives the inode that has `name` now the entry's metadata. Links are not followed, nothing is opened.
-fn give_by_name(
+/// Gives an inode that is not to be opened the entry's metadata.
+fn give_to_node(
     context: &Context<'_>,
     place: &Place,
-    target: BorrowedFd<'_>,
+    node: &OwnedFd,
     entry: &Entry,
-    name: &[u8],
     has_others: bool,
     origin: &mut Origin<'_>,
 ) -> rustix::io::Result<metadata::Refused> {
     let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
     let xattrs = origin.xattrs()?;
     if has_others {
-        metadata::remove_other_xattrs_at(target, name, xattrs)?;
+        metadata::remove_other_xattrs_of_node(node, xattrs)?;
     }
-    context.creator.apply_at(target, name, &attributes(entry, atime, xattrs))
+    context.creator.apply_node(node, &attributes(entry, atime, xattrs))
 }
 
 fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {

@@ -80,6 +80,8 @@ pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, actio
 /// [`failure`] with the path in the target.
 pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
     let error = Error::io(action, shown, errno);
+    let swapped = errno == Errno::STALE;
+    let error = if swapped { error.hint("something else was put in its place meanwhile; run again") } else { error };
     if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
 }
 

@@ -193,10 +193,14 @@ impl Tree<'_> {
             let Some(level) = self.levels.pop() else { break };
             if level.end.meta.is_some() || level.end.delete {
                 let place = match level.place {
-                    Some(place) => place,
-                    None => Arc::new(self.reopen(&self.path.clone())?),
+                    Some(place) => Ok(place),
+                    None => self.reopen(&self.path.clone()).map(Arc::new),
                 };
-                self.ends.push((place, level.end));
+                match place {
+                    Ok(place) => self.ends.push((place, level.end)),
+                    // Somebody put something else on the way to it.
+                    Err(error) => self.problem(&error),
+                }
             }
             self.path.truncate(self.levels.last().map_or(0, |level| level.length));
             if self.ends.len() >= BATCH_DIRS {
@@ -247,7 +251,14 @@ impl Tree<'_> {
                 return Ok(());
             }
         }
-        let above = self.here()?;
+        let above = match self.here() {
+            Ok(above) => above,
+            Err(error) => {
+                self.problem(&error);
+                self.skipped = Some(record.path);
+                return Ok(());
+            }
+        };
         match directory::open(self.context, &mut self.devices, &above, &record, is_wanted) {
             Ok(Opened { place, mut end, change }) => {
                 if let Some(change) = change.filter(|_| self.context.options.dry_run) {
@@ -296,8 +307,13 @@ impl Tree<'_> {
     }
 
     fn push(&mut self, entry: Entry) -> Result<()> {
-        let place = self.here()?;
-        self.batch.push(Job::Entry(place, entry));
+        match self.here() {
+            Ok(place) => self.batch.push(Job::Entry(place, entry)),
+            Err(error) => {
+                self.problem(&error);
+                self.skipped = Some(self.path.clone());
+            }
+        }
         if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
