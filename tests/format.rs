@@ -43,6 +43,8 @@ fn meta(mode: u32, ino: u64) -> Meta {
         has_xattrs: false,
         kept_xattrs: Vec::new(),
         kept_here: false,
+        flags: None,
+        project: None,
     }
 }
 
@@ -58,15 +60,19 @@ fn file(size: u64, stored: Stored) -> FileBody {
     FileBody { size, holes: 0, hash: None, stored, changed: false }
 }
 
-/// Every kind of record, every field in use, and more than one block.
-fn items() -> Vec<Item> {
+/// Every kind of record, every field in use as this version has it, and more than one block.
+fn items(version: u32) -> Vec<Item> {
+    let extended = |meta: Meta, flags, project| match version {
+        1 => meta,
+        _ => Meta { flags: Some(flags), project: Some(project), ..meta },
+    };
     let mut items = vec![directory(b"", true, 2), directory(b"home", false, 10)];
     items.push(entry(b"\x01\xff\xfe", meta(0o100644, 12), Body::File(file(0, Stored::Copied))));
     let hashed = FileBody { hash: Some(*blake3::hash(b"x").as_bytes()), ..file(1, Stored::Inline) };
-    items.push(entry(b".hidden", meta(0o100600, 11), Body::File(hashed)));
+    items.push(entry(b".hidden", extended(meta(0o100600, 11), 0, 0), Body::File(hashed)));
     let sparse = FileBody { holes: (1 << 41) - 4096, changed: true, ..file(1 << 41, Stored::Cloned) };
     let old = Meta { mtime: Time { seconds: -1, nanos: 1 }, btime: None, nlink: 3, ..meta(0o104755, u64::MAX) };
-    items.push(entry(b"sparse", old, Body::File(sparse)));
+    items.push(entry(b"sparse", extended(old, 0x80_0070, u32::MAX), Body::File(sparse)));
     items.push(directory(b"home/ann", false, 20));
     let kept = Meta {
         has_xattrs: true,
@@ -92,13 +98,18 @@ fn items() -> Vec<Item> {
 }
 
 #[test]
-fn the_sample_of_version_1_reads_as_it_was_written() {
-    let reader = Reader::open(&sample(1)).unwrap();
+fn the_samples_of_all_versions_read_as_they_were_written() {
+    (1..=pleach::snapshot::manifest::VERSION).for_each(reads_as_it_was_written);
+}
+
+fn reads_as_it_was_written(version: u32) {
+    let reader = Reader::open(&sample(version)).unwrap();
+    assert_eq!(reader.version(), version);
     assert_eq!(reader.header(), &header());
     assert_eq!(reader.totals(), &totals());
     assert!(reader.blocks() > 1);
     let read: Vec<Item> = reader.items().collect::<Result<_, _>>().unwrap();
-    let expected = items();
+    let expected = items(version);
     assert_eq!(read.len(), expected.len());
     for (read, expected) in read.iter().zip(&expected) {
         assert_eq!(read, expected);
@@ -118,6 +129,6 @@ fn what_is_written_today_is_the_version_of_the_newest_sample() {
 fn write_a_sample() {
     let path = sample(pleach::snapshot::manifest::VERSION);
     let mut writer = Writer::create(File::create_new(&path).unwrap(), &path, &header()).unwrap();
-    items().iter().for_each(|item| writer.push(item).unwrap());
+    items(pleach::snapshot::manifest::VERSION).iter().for_each(|item| writer.push(item).unwrap());
     writer.finish(&totals()).unwrap();
 }

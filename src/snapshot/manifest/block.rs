@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 /// An unpacked block.
 #[derive(Debug)]
 pub(super) struct Block {
+    version: u32,
     raw: Vec<u8>,
     marks: Vec<Mark>,
 }
@@ -23,8 +24,9 @@ pub(super) struct Mark {
 }
 
 impl Block {
-    /// Takes the bytes of a block. Checks every record's form, the names, and the order; else says what is wrong.
-    pub(super) fn parse(raw: Vec<u8>) -> Result<Block, &'static str> {
+    /// Takes the bytes of a block of this version of the format. Checks every record's form, the names, and the order;
+    /// else says what is wrong.
+    pub(super) fn parse(raw: Vec<u8>, version: u32) -> Result<Block, &'static str> {
         let length = u32::try_from(raw.len()).map_err(|_| "it is too large")?;
         let mut marks = Vec::new();
         let (mut path, mut before) = (Vec::new(), Vec::new());
@@ -32,7 +34,7 @@ impl Block {
         let mut rest = &raw[..];
         while !rest.is_empty() {
             let record = length - rest.len() as u32;
-            let (value, after) = Record::take_from(rest).ok_or("a record of it is malformed")?;
+            let (value, after) = Record::take_from(rest, version).ok_or("a record of it is malformed")?;
             rest = after;
             match value {
                 Record::Directory { shared, suffix, .. } => {
@@ -76,13 +78,13 @@ impl Block {
                 }
             }
         }
-        Ok(Block { raw, marks })
+        Ok(Block { version, raw, marks })
     }
 
     /// The record at an offset, and the offset behind it; `None` at the end. The block was checked when it was made.
     pub(super) fn record(&self, at: u32) -> Option<(Record<'_>, u32)> {
         let rest = self.raw.get(at as usize..).filter(|rest| !rest.is_empty())?;
-        let (record, after) = Record::take_from(rest)?;
+        let (record, after) = Record::take_from(rest, self.version)?;
         Some((record, (self.raw.len() - after.len()) as u32))
     }
 

@@ -9,8 +9,10 @@ use std::path::Path;
 const MAGIC: [u8; 8] = *b"pleachMF";
 /// The last eight bytes of every manifest.
 const END_MAGIC: [u8; 8] = *b"FMhcaelp";
-/// The version that this program writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+/// The version that this program writes.
+pub const VERSION: u32 = 2;
+/// The oldest that it reads.
+pub(super) const OLDEST: u32 = 1;
 /// Magic, version, the version's complement, the header's length.
 pub(super) const PREFIX_LENGTH: usize = 20;
 /// The footer's length.
@@ -46,8 +48,8 @@ pub(super) fn prefix(header_length: u32) -> [u8; PREFIX_LENGTH] {
     out
 }
 
-/// Reads the bytes before the header: the header's length.
-pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<u32, Error> {
+/// Reads the bytes before the header: the version, and the header's length.
+pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<(u32, u32), Error> {
     if bytes[..8] != MAGIC {
         return Err(damage("beginning", path, "it is not a manifest's"));
     }
@@ -55,14 +57,14 @@ pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<u
     if version != !complement {
         return Err(damage("beginning", path, "its version contradicts itself"));
     }
-    if version != VERSION {
+    if !(OLDEST..=VERSION).contains(&version) {
         return Err(Error::failed(format!(
-            "read version {version} of the manifest format, only version {VERSION}, in"
+            "read version {version} of the manifest format, only versions {OLDEST} to {VERSION}, in"
         ))
         .at(path)
         .hint("a newer pleach wrote it; use that one"));
     }
-    Ok(u32_at(bytes, 16))
+    Ok((version, u32_at(bytes, 16)))
 }
 
 /// Where the parts behind the blocks are, and the digests of what no block's digest covers.

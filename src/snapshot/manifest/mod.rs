@@ -9,6 +9,7 @@ mod cursor;
 mod index;
 mod items;
 mod layout;
+mod older;
 mod order;
 mod reader;
 mod record;

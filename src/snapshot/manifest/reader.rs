@@ -28,6 +28,7 @@ pub struct Summary {
 pub struct Reader {
     file: File,
     path: PathBuf,
+    version: u32,
     summary: Summary,
     index: Index,
     cache: Cache,
@@ -40,10 +41,21 @@ impl Summary {
     /// # Errors
     /// Kind `Damage` if anything of it is not what was written; the index and the blocks are not looked at.
     pub fn read(file: &File, path: &Path) -> Result<Summary> {
-        Ok(Self::read_with_footer(file, path)?.0)
+        Ok(Ends::read(file, path)?.summary)
     }
+}
 
-    fn read_with_footer(file: &File, path: &Path) -> Result<(Summary, Footer, u64)> {
+/// What stands before and behind the blocks.
+struct Ends {
+    version: u32,
+    summary: Summary,
+    footer: Footer,
+    /// Where the blocks begin.
+    start: u64,
+}
+
+impl Ends {
+    fn read(file: &File, path: &Path) -> Result<Ends> {
         let io = |cause| layout::unreadable("ends", path, cause);
         let length = file.metadata().map_err(io)?.len();
         if length < (PREFIX_LENGTH + FOOTER_LENGTH) as u64 {
@@ -51,7 +63,7 @@ impl Summary {
         }
         let mut prefix = [0; PREFIX_LENGTH];
         file.read_exact_at(&mut prefix, 0).map_err(io)?;
-        let header_length = layout::parse_prefix(&prefix, path)?;
+        let (version, header_length) = layout::parse_prefix(&prefix, path)?;
         let mut footer_bytes = [0; FOOTER_LENGTH];
         file.read_exact_at(&mut footer_bytes, length - FOOTER_LENGTH as u64).map_err(io)?;
         let start = PREFIX_LENGTH as u64 + u64::from(header_length);
@@ -64,7 +76,7 @@ impl Summary {
         let header =
             postcard::from_bytes(&beginning[PREFIX_LENGTH..]).map_err(|_| damage("header", path, "it is malformed"))?;
         let totals = postcard::from_bytes(&totals).map_err(|_| damage("totals", path, "they are malformed"))?;
-        Ok((Summary { header, totals }, footer, start))
+        Ok(Ends { version, summary: Summary { header, totals }, footer, start })
     }
 }
 
@@ -79,7 +91,7 @@ impl Reader {
     /// # Errors
     /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are not what was written.
     pub fn from_file(file: File, path: &Path) -> Result<Reader> {
-        let (summary, footer, start) = Summary::read_with_footer(&file, path)?;
+        let Ends { version, summary, footer, start } = Ends::read(&file, path)?;
         let mut bytes = vec![0; footer.index_length as usize];
         file.read_exact_at(&mut bytes, footer.index_offset)
             .map_err(|cause| layout::unreadable("index", path, cause))?;
@@ -90,7 +102,12 @@ impl Reader {
             .ok_or_else(|| damage("index", path, "it contradicts itself"))?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let cache = Cache::new(4 * threads.max(8));
-        Ok(Reader { file, path: path.to_path_buf(), summary, index, cache, unpackers: Mutex::default() })
+        Ok(Reader { file, path: path.to_path_buf(), version, summary, index, cache, unpackers: Mutex::default() })
+    }
+
+    /// The version of its format. In version 1 no record has flags and a project id.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// Which snapshot it is.
@@ -191,7 +208,7 @@ impl Reader {
             .ok()
             .filter(|raw| raw.len() == place.raw as usize)
             .ok_or_else(|| damage(part(), &self.path, "it cannot be unpacked"))?;
-        let block = Block::parse(raw).map_err(|why| damage(part(), &self.path, why))?;
+        let block = Block::parse(raw, self.version).map_err(|why| damage(part(), &self.path, why))?;
         if !block.begins_with(self.index.key(number)) {
             return Err(damage(part(), &self.path, "it is not the one that the index names"));
         }

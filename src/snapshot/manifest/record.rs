@@ -90,6 +90,11 @@ pub struct Meta {
     pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them, those that can be set. `None`: the filesystem has
+    /// none, the source could not be asked, or the manifest is of version 1.
+    pub flags: Option<u32>,
+    /// Project id. `None` as above.
+    pub project: Option<u32>,
 }
 
 impl Meta {

@@ -213,7 +213,7 @@ fn another_version_is_refused_in_words() {
     fs::write(&path, &bytes).unwrap();
     let error = read_all(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed);
-    assert!(error.to_string().contains("version 9") && error.to_string().contains("version 1"), "{error}");
+    assert!(error.to_string().contains("version 9") && error.to_string().contains("versions 1 to 2"), "{error}");
 }
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
@@ -242,10 +242,35 @@ fn meta() -> impl Strategy<Value = Meta> {
         proptest::collection::vec(any::<u8>(), 0..9).prop_map(|b| (b.clone().into(), b.into())),
         0..3,
     );
-    (any::<[u32; 3]>(), time(), time(), proptest::option::of(time()), any::<[u64; 3]>(), any::<[bool; 2]>(), xattrs)
-        .prop_map(|([mode, uid, gid], mtime, ctime, btime, [dev, ino, nlink], [has_xattrs, kept_here], kept_xattrs)| {
-            Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, kept_xattrs, kept_here }
-        })
+    let times = (time(), time(), proptest::option::of(time()));
+    let extended = any::<(Option<u32>, Option<u32>)>();
+    (any::<[u32; 3]>(), times, any::<[u64; 3]>(), any::<[bool; 2]>(), xattrs, extended).prop_map(
+        |(
+            [mode, uid, gid],
+            (mtime, ctime, btime),
+            [dev, ino, nlink],
+            [has_xattrs, kept_here],
+            kept_xattrs,
+            (flags, project),
+        )| {
+            Meta {
+                mode,
+                uid,
+                gid,
+                mtime,
+                ctime,
+                btime,
+                dev,
+                ino,
+                nlink,
+                has_xattrs,
+                kept_xattrs,
+                kept_here,
+                flags,
+                project,
+            }
+        },
+    )
 }
 
 /// A tree: paths with their directories, in order.

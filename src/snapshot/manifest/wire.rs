@@ -1,14 +1,15 @@
 //! The records as they stand in a block: those of [`super::record`], with names borrowed and directory paths shortened by
-//! what they share with the directory before.
+//! what they share with the directory before. What an older version had in its place is in `older`.
 
+use super::older::Meta1;
 use super::record::{Body, Entry, Meta};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// One record of a block.
+/// One record of a block. `M`: the metadata of its version.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Record<'a> {
+pub(super) enum Record<'a, M: Clone = Meta> {
     /// A directory begins.
     Directory {
         /// How many first bytes its path shares with the directory before it in this block; as many as possible.
@@ -19,7 +20,7 @@ pub(super) enum Record<'a> {
         /// See [`super::Directory::scaffold`].
         scaffold: bool,
         /// Its metadata.
-        meta: Cow<'a, Meta>,
+        meta: Cow<'a, M>,
     },
     /// An entry of the directory that began last.
     Entry {
@@ -27,7 +28,7 @@ pub(super) enum Record<'a> {
         #[serde(borrow, with = "serde_bytes")]
         name: &'a [u8],
         /// Its metadata.
-        meta: Cow<'a, Meta>,
+        meta: Cow<'a, M>,
         /// What it is.
         body: Cow<'a, Body>,
     },
@@ -46,9 +47,26 @@ impl<'a> Record<'a> {
         encode(self, out)
     }
 
-    /// The record at the beginning of `bytes`, and what follows it.
-    pub(super) fn take_from(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    /// The record at the beginning of `bytes`, which are of this version of the format, and what follows it.
+    pub(super) fn take_from(bytes: &'a [u8], version: u32) -> Option<(Self, &'a [u8])> {
+        if version == 1 {
+            let (record, rest) = postcard::take_from_bytes::<Record<'a, Meta1>>(bytes).ok()?;
+            return Some((record.into(), rest));
+        }
         postcard::take_from_bytes(bytes).ok()
+    }
+}
+
+impl<'a> From<Record<'a, Meta1>> for Record<'a> {
+    fn from(record: Record<'a, Meta1>) -> Self {
+        let meta = |meta: Cow<'_, Meta1>| Cow::Owned(meta.into_owned().into());
+        match record {
+            Record::Directory { shared, suffix, scaffold, meta: old } => {
+                Record::Directory { shared, suffix, scaffold, meta: meta(old) }
+            }
+            Record::Entry { name, meta: old, body } => Record::Entry { name, meta: meta(old), body },
+            Record::Continued(path) => Record::Continued(path),
+        }
     }
 }
 

@@ -1,0 +1,44 @@
+//! What older versions of the format have in a record. They are only read.
+
+use super::record::{Meta, Time};
+use serde::{Deserialize, Serialize};
+
+/// [`Meta`] in version 1: without flags and project id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Meta1 {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    mtime: Time,
+    ctime: Time,
+    btime: Option<Time>,
+    dev: u64,
+    ino: u64,
+    nlink: u64,
+    has_xattrs: bool,
+    kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+    kept_here: bool,
+}
+
+impl From<Meta1> for Meta {
+    fn from(old: Meta1) -> Meta {
+        let Meta1 { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, kept_xattrs, kept_here } = old;
+        let (flags, project) = (None, None);
+        Meta {
+            mode,
+            uid,
+            gid,
+            mtime,
+            ctime,
+            btime,
+            dev,
+            ino,
+            nlink,
+            has_xattrs,
+            kept_xattrs,
+            kept_here,
+            flags,
+            project,
+        }
+    }
+}
