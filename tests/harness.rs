@@ -72,6 +72,7 @@ impl Filesystem {
         let name = format!("{topic:.40}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let scratch = Path::new(&root).join(name);
         if scratch.exists() {
+            tools::let_be_removed(&scratch);
             fs::remove_dir_all(&scratch).expect("an earlier run's scratch directory can be removed");
         }
         fs::create_dir(&scratch).expect("a scratch directory can be made");
@@ -109,6 +110,7 @@ impl Filesystem {
 
 impl Drop for Filesystem {
     fn drop(&mut self) {
+        tools::let_be_removed(&self.scratch);
         // By rm: it descends by descriptor, so trees deeper than PATH_MAX are no obstacle, nor are they to a full disk.
         let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(&self.scratch).stderr(Stdio::null()).status();
         let removed = Command::new("rm").arg("-rf").arg(&self.scratch).status();

@@ -26,3 +26,4 @@ mod ranges;
 mod refusal;
 mod restore;
 mod snapshot;
+mod subvolume;

@@ -1,11 +1,14 @@
 //! Deletes trees in parallel: whatever is in a trash directory, of any depth, without following a link.
 //!
 //! There is no recursion: a directory's subdirectories are renamed up into the trash before it is removed. So it needs no
-//! memory for depth, and a killed run leaves a trash that the next one empties as any other.
+//! memory for depth, and a killed run leaves a trash that the next one empties as any other. A Btrfs subvolume
+//! is deleted by one call, but only where the caller says so: in a repository's trash they are trees of snapshots, elsewhere
+//! they may be anybody's.
 
 use crate::beneath;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
+use crate::sys::btrfs::{logical::ROOT_DIRECTORY, subvolume};
 use rayon::prelude::*;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -25,6 +28,8 @@ const BATCH: usize = 4096;
 pub struct Options {
     /// How many threads; by default those of the pool that calls.
     pub threads: Option<usize>,
+    /// Whether Btrfs subvolumes are deleted too, read-only ones among them. Else they stay, and are told as errors.
+    pub subvolumes: bool,
 }
 
 /// What was deleted.
@@ -49,6 +54,7 @@ pub fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dy
     let run = Run {
         trash,
         path,
+        options,
         monitor,
         fresh: FreshNames::new(),
         dirs: AtomicU64::new(0),
@@ -82,9 +88,49 @@ pub fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dy
     })
 }
 
+/// Deletes the directory `name` of `parent` with all in it, on its own: nothing is renamed out of it. `false`: there is no
+/// directory of that name. `path` is for messages.
+///
+/// # Errors
+/// If anything of it cannot be deleted.
+pub(crate) fn directory(parent: BorrowedFd<'_>, name: &[u8], path: &Path, monitor: &dyn Monitor) -> Result<bool> {
+    let failed = |errno| Error::io("delete", path, errno);
+    let name = CString::new(name).map_err(|_| failed(Errno::INVAL))?;
+    loop {
+        match fs::unlinkat(parent, &name, AtFlags::REMOVEDIR) {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let dir = match open_for_deletion(parent, &name) {
+            Ok(dir) => dir,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            Err(errno) => return Err(failed(errno)),
+        };
+        if empty(dir.as_fd(), path, &Options::default(), &Uncounted(monitor))?.errors > 0 {
+            return Err(failed(Errno::NOTEMPTY));
+        }
+    }
+}
+
+/// A monitor that is not told how much is deleted: that is only a part of other work.
+struct Uncounted<'a>(&'a dyn Monitor);
+
+impl Monitor for Uncounted<'_> {
+    fn problem(&self, error: &Error) {
+        self.0.problem(error);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
 struct Run<'a> {
     trash: BorrowedFd<'a>,
     path: &'a Path,
+    options: &'a Options,
     monitor: &'a dyn Monitor,
     fresh: FreshNames,
     dirs: AtomicU64,
@@ -135,6 +181,9 @@ impl Run<'_> {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             done => return done,
         }
+        if let Some(done) = self.subvolume(self.trash, name, path) {
+            return done;
+        }
         let dir = open_for_deletion(self.trash, name)?;
         loop {
             let (mut gone, mut failed) = (0_u64, 0_u64);
@@ -143,7 +192,7 @@ impl Run<'_> {
                 if is_dot(entry.file_name()) {
                     continue;
                 }
-                match self.take_out(dir.as_fd(), entry.file_name(), entry.file_type()) {
+                match self.take_out(dir.as_fd(), entry.file_name(), entry.file_type(), path) {
                     Ok(()) => gone += 1,
                     Err(errno) => {
                         failed += 1;
@@ -160,7 +209,7 @@ impl Run<'_> {
     }
 
     /// Takes an entry out of a directory: a file is deleted, a directory renamed into the trash.
-    fn take_out(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> rustix::io::Result<()> {
+    fn take_out(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType, path: &Path) -> rustix::io::Result<()> {
         if kind != FileType::Directory {
             match fs::unlinkat(dir, name, AtFlags::empty()) {
                 Ok(()) => {
@@ -182,6 +231,11 @@ impl Run<'_> {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
+        if let Some(done) = self.subvolume(dir, name, &path.join(OsStr::from_bytes(name.to_bytes()))) {
+            return done.inspect(|()| {
+                self.count(&self.dirs);
+            });
+        }
         match self.fresh.rename(dir, name.to_bytes(), self.trash) {
             Err(Errno::ACCESS) => {
                 // Moving a directory changes its `..`, so its owner must be allowed to write it.
@@ -190,6 +244,33 @@ impl Run<'_> {
             }
             done => done,
         }
+    }
+
+    /// Deletes a directory that is a Btrfs subvolume with something in it; `None` if it is none.
+    fn subvolume(&self, dir: BorrowedFd<'_>, name: &CStr, path: &Path) -> Option<rustix::io::Result<()>> {
+        let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if !self.options.subvolumes || stat.st_ino != ROOT_DIRECTORY {
+            return None;
+        }
+        match subvolume::destroy(dir, name.to_bytes()) {
+            Ok(()) | Err(Errno::NOENT) => Some(Ok(())),
+            Err(Errno::INVAL | Errno::NOTTY | Errno::OPNOTSUPP) => None,
+            // A subvolume in it, or no right to delete in one call: what is in it goes first, and its root as a directory.
+            Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => Some(self.hollow_out(dir, name, path)),
+            Err(errno) => Some(Err(errno)),
+        }
+    }
+
+    /// Deletes a subvolume entry by entry: they cannot be renamed out of it.
+    fn hollow_out(&self, parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> rustix::io::Result<()> {
+        subvolume::set_read_only(beneath::open_subdir(parent, name)?, false)?;
+        let dir = open_for_deletion(parent, name)?;
+        let options = Options { threads: None, subvolumes: true };
+        let gone = empty(dir.as_fd(), path, &options, self.monitor).map_err(|_| Errno::NOTEMPTY)?;
+        self.files.fetch_add(gone.files, Ordering::Relaxed);
+        self.dirs.fetch_add(gone.dirs, Ordering::Relaxed);
+        self.errors.fetch_add(gone.errors, Ordering::Relaxed);
+        fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
     }
 
     fn count(&self, counter: &AtomicU64) -> bool {
@@ -269,7 +350,7 @@ mod tests {
 
     fn run(trash: &Path, monitor: &dyn Monitor) -> Stats {
         let dir = std::fs::File::open(trash).unwrap();
-        empty(dir.as_fd(), trash, &Options { threads: Some(2) }, monitor).unwrap()
+        empty(dir.as_fd(), trash, &Options { threads: Some(2), subvolumes: false }, monitor).unwrap()
     }
 
     #[test]

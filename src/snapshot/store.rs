@@ -8,12 +8,14 @@ mod lock;
 mod name;
 mod snapshots;
 mod staging;
+mod subvolume;
 
 pub(crate) use dir::Dir;
 pub use lock::Lock;
 pub use name::check_name;
 pub use snapshots::{Listing, SnapshotInfo};
 pub use staging::Staging;
+pub use subvolume::Start;
 
 use super::manifest::Reader;
 use crate::error::{Error, Result};

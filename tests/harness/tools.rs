@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A range of a file that lies on disk, in units of 512 bytes, as xfs_io tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,4 +241,49 @@ pub(crate) fn free_bytes(path: &Path) -> u64 {
     rustix::fs::syncfs(&dir).expect("the filesystem syncs");
     let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem tells its size");
     stat.f_bfree * stat.f_frsize
+}
+
+/// Whether a directory is the root of a Btrfs subvolume.
+pub(crate) fn is_subvolume(dir: &Path) -> bool {
+    fs::metadata(dir).is_ok_and(|meta| meta.ino() == 256)
+}
+
+/// Whether nothing in a Btrfs subvolume can be changed, as `btrfs` tells it.
+#[track_caller]
+pub(crate) fn is_read_only(subvolume: &Path) -> bool {
+    let run = tool("btrfs", &["property", "get", "-ts"], subvolume);
+    run.stdout.trim() == "ro=true"
+}
+
+/// Lets a Btrfs subvolume be changed, or not any more.
+#[track_caller]
+pub(crate) fn set_read_only(subvolume: &Path, read_only: bool) {
+    let value = if read_only { "true" } else { "false" };
+    finish(Command::new("btrfs").args(["property", "set", "-ts"]).arg(subvolume).args(["ro", value])).expect(0);
+}
+
+/// What `btrfs subvolume show` says of a subvolume under this heading.
+#[track_caller]
+pub(crate) fn subvolume_property(subvolume: &Path, heading: &str) -> String {
+    let run = tool("btrfs", &["subvolume", "show"], subvolume);
+    let line = run.stdout.lines().find_map(|line| line.trim().strip_prefix(heading));
+    line.unwrap_or_else(|| panic!("no {heading:?} in {}", run.stdout)).trim_start_matches(':').trim().to_string()
+}
+
+/// Deletes a snapshot by hand, as docs/format.md says.
+#[track_caller]
+pub(crate) fn delete_snapshot(snapshot: &Path) {
+    if is_subvolume(snapshot) {
+        tool("btrfs", &["subvolume", "delete", "--commit-after"], snapshot);
+    } else {
+        fs::remove_dir_all(snapshot).expect("a snapshot can be deleted");
+    }
+}
+
+/// Makes the Btrfs subvolumes below a directory writable, so that `rm` can remove them: they are trees of snapshots.
+pub(crate) fn let_be_removed(dir: &Path) {
+    let mut find = Command::new("find");
+    find.arg(dir).args(["-type", "d", "-inum", "256"]);
+    find.args(["-exec", "btrfs", "property", "set", "-f", "-ts", "{}", "ro", "false", ";"]);
+    let _ = find.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }

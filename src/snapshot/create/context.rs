@@ -1,20 +1,20 @@
-//! What every step of a run knows: the run itself ([`Context`]), a directory ([`Place`]), and where the entries of one
-//! directory are brought to ([`Target`]). What is done with entries is in `file`, `node` and `tree`.
+//! What every step of a run knows: the run itself ([`Context`]), and where the entries of one directory are brought to
+//! ([`Target`]). What is done with entries is in `file`, `node` and `tree`; a directory's own part is in `place`.
 
+use super::place::{self, Place};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
 use super::{Hash, Options, Previous};
 use crate::error::{Error, Result};
 use crate::filesystem::Filesystem;
-use crate::metadata::Xattr;
 use crate::monitor::Monitor;
 use crate::mutex::lock;
 use crate::status::Status;
 use crate::walk::{Directory, absolute};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -58,23 +58,6 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The snapshot's part of a directory of the walk.
-pub(super) struct Place {
-    /// Its copy in the staging tree; none in a dry run.
-    pub(super) destination: Option<OwnedFd>,
-    /// Its version in the last snapshot, where files may have to be cloned from it.
-    pub(super) previous: Option<OwnedFd>,
-    /// ACLs, which new entries would inherit: given last.
-    pub(super) acls: Vec<Xattr>,
-}
-
-impl Place {
-    pub(super) fn destination(&self, path: &[u8]) -> Result<BorrowedFd<'_>> {
-        let error = || Error::failed("write in a dry run").at(absolute(path));
-        self.destination.as_ref().map(AsFd::as_fd).ok_or_else(error)
-    }
-}
-
 /// Where the entries of one directory are brought to.
 pub(super) struct Target<'a> {
     pub(super) context: &'a Context<'a>,
@@ -86,9 +69,21 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    pub(super) fn new(context: &'a Context<'a>, staged: &'a Staged, directory: &'a Directory<Place>) -> Result<Self> {
-        let above = directory.place.destination(&directory.path)?;
+    /// Opens the directory in the staging tree for changes, if it is not yet.
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        staged: &'a Staged,
+        directory: &'a Directory<Place>,
+        part: &mut Stats,
+    ) -> Result<Self> {
+        let above = place::copy(directory, staged, context.monitor, part)?;
         Ok(Target { context, staged, directory, above })
+    }
+
+    /// The directory's version in the last snapshot, if it has one.
+    pub(super) fn previous(&self) -> Option<BorrowedFd<'_>> {
+        let previous = self.context.previous?;
+        self.directory.place.previous(previous.tree.as_fd(), &self.directory.path)
     }
 
     /// The path of an entry in the source.

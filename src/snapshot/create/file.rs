@@ -9,8 +9,9 @@
 //! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
 //! and after, on the open file.
 
-use super::context::{Place, Target};
+use super::context::Target;
 use super::fill::Source;
+use super::place::Place;
 use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
@@ -124,11 +125,13 @@ impl Target<'_> {
 
     /// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
     fn clone_previous(&self, seen: &Seen<'_>) -> Result<Option<Brought>> {
-        let (None, Some(old), Some(previous)) = (seen.change, &seen.old, &self.directory.place.previous) else {
+        let (None, Some(old)) = (seen.change, &seen.old) else { return Ok(None) };
+        let is_same = || self.context.is_same_filesystem(seen.status.dev, self.directory.fd.as_fd(), self.staged);
+        if !self.staged.filesystem.reflink || is_same() {
             return Ok(None);
-        };
-        let Some(old_file) = old.file() else { return Ok(None) };
-        let Ok(fd) = beneath::open_file(previous.as_fd(), seen.name) else { return Ok(None) };
+        }
+        let (Some(old_file), Some(previous)) = (old.file(), self.previous()) else { return Ok(None) };
+        let Ok(fd) = beneath::open_file(previous, seen.name) else { return Ok(None) };
         let Ok(status) = Status::of(&fd) else { return Ok(None) };
         if status.file_type() != FileType::RegularFile || status.size != old_file.size {
             return Ok(None);

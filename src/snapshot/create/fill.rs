@@ -157,7 +157,7 @@ fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<O
 }
 
 /// Whether Btrfs keeps a cloned file beside its metadata. No other filesystem that clones does.
-fn is_inline(file: &OwnedFd, size: u64, staged: &Staged) -> bool {
+pub(super) fn is_inline(file: &OwnedFd, size: u64, staged: &Staged) -> bool {
     staged.filesystem.kind == Kind::Btrfs
         && (1..=staged.filesystem.block_size).contains(&size)
         && matches!(fiemap::first_extent(file), Ok(Some(extent)) if extent.flags.contains(ExtentFlags::DATA_INLINE))

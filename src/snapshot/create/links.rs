@@ -1,40 +1,76 @@
 //! Hard links: the names of one inode in the source become names of one inode in the snapshot.
 //!
 //! The first name that is brought in is also linked into a directory of the staging area, under the inode's number. Others
-//! are linked from there; the kernel decides who was first, and no path has to be kept. What is kept, until the last
-//! name has come, is what their records need. `once` brings the entries in.
+//! are linked from there; the kernel decides who was first, and no path has to be kept. No link leads out of a Btrfs
+//! subvolume: where the tree is one, the path of the first name is kept, and the others are linked from that. What is kept
+//! besides, until the last name has come, is what their records need. `once` brings the entries in.
 
+use crate::beneath;
 use crate::mutex::lock;
 use crate::snapshot::manifest::Entry;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The inodes with several names.
 pub(super) struct Links {
-    dir: OwnedFd,
+    shelf: Shelf,
     known: Mutex<HashMap<(u64, u64), Known>>,
 }
 
+/// Where further names are linked from.
+enum Shelf {
+    /// A directory that has a name of each inode.
+    Directory(OwnedFd),
+    /// The tree itself.
+    Tree(OwnedFd),
+}
+
 struct Known {
+    /// Of the first name.
     entry: Entry,
+    /// The directory of the first name, where it is linked from there.
+    directory: Vec<u8>,
+    /// Whether the tree had the first name when it began.
+    kept: bool,
     /// Names that have not come yet.
     missing: u64,
 }
 
+/// What is known of an inode of which the tree has a name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Nothing yet.
+    First,
+    /// The tree has another name of it as well.
+    Again,
+    /// Another name of it was brought in: they are two inodes of the tree so far.
+    Apart,
+}
+
 impl Links {
     /// Keeps the inodes in the directory `dir`, which is on the snapshot's filesystem and otherwise empty.
-    pub(super) fn new(dir: OwnedFd) -> Self {
-        Links { dir, known: Mutex::default() }
+    pub(super) fn in_directory(dir: OwnedFd) -> Self {
+        Links { shelf: Shelf::Directory(dir), known: Mutex::default() }
+    }
+
+    /// Keeps the paths of the inodes in the tree with this root.
+    pub(super) fn in_tree(tree: OwnedFd) -> Self {
+        Links { shelf: Shelf::Tree(tree), known: Mutex::default() }
     }
 
     /// Makes `name` in `dir` a further name of an inode of the source, if that has been brought in: its record then.
     pub(super) fn join(&self, inode: (u64, u64), dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
         let mut known = lock(&self.known);
         let Some(link) = known.get_mut(&inode) else { return Ok(None) };
-        match rustix::fs::linkat(&self.dir, key(inode).as_str(), dir, name, AtFlags::empty()) {
+        let linked = match &self.shelf {
+            Shelf::Directory(shelf) => rustix::fs::linkat(shelf, key(inode).as_str(), dir, name, AtFlags::empty()),
+            Shelf::Tree(tree) => beneath::open_dir(tree.as_fd(), &link.directory)
+                .and_then(|first| rustix::fs::linkat(first, &link.entry.name, dir, name, AtFlags::empty())),
+        };
+        match linked {
             Ok(()) => {}
             // It has as many names as the filesystem allows: this one becomes a file of its own.
             Err(Errno::MLINK) => return Ok(None),
@@ -48,21 +84,56 @@ impl Links {
         Ok(Some(entry))
     }
 
-    /// Offers the file just made as `name` in `dir` to the names that will follow. `false`: another thread was first.
-    pub(super) fn offer(&self, inode: (u64, u64), dir: impl AsFd, name: &[u8], entry: &Entry) -> Result<bool> {
+    /// Offers the file just made to the names that will follow; it lies in `dir`, the staging tree's directory at `path`, and
+    /// has its record's name. `false`: another thread was first.
+    pub(super) fn offer(&self, inode: (u64, u64), dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
         let mut known = lock(&self.known);
         if known.contains_key(&inode) {
             return Ok(false);
         }
-        match rustix::fs::linkat(dir, name, &self.dir, key(inode).as_str(), AtFlags::empty()) {
+        let (put, directory) = match &self.shelf {
+            Shelf::Directory(shelf) => {
+                let put = rustix::fs::linkat(dir, &entry.name, shelf, key(inode).as_str(), AtFlags::empty());
+                (put, Vec::new())
+            }
+            // It may be a node that only the manifest has.
+            Shelf::Tree(_) => {
+                let there = rustix::fs::statat(dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).map(|_| ());
+                (there, path.to_vec())
+            }
+        };
+        match put {
             Ok(()) => {
-                known.insert(inode, Known { entry: entry.clone(), missing: entry.meta.nlink.saturating_sub(1) });
+                known.insert(inode, Known::new(entry, directory, false));
                 Ok(true)
             }
             // All its names had come already, or more can't be had, or only the manifest has it: it stands alone.
             Err(Errno::EXIST | Errno::MLINK | Errno::NOENT) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// A name of an inode of the source that the tree has had from its beginning, in its directory at `path`.
+    pub(super) fn keep(&self, inode: (u64, u64), path: &[u8], entry: &Entry) -> Kept {
+        let mut known = lock(&self.known);
+        let Some(link) = known.get_mut(&inode) else {
+            known.insert(inode, Known::new(entry, path.to_vec(), true));
+            return Kept::First;
+        };
+        if !link.kept {
+            return Kept::Apart;
+        }
+        link.missing = link.missing.saturating_sub(1);
+        if link.missing == 0 {
+            known.remove(&inode);
+        }
+        Kept::Again
+    }
+}
+
+impl Known {
+    fn new(entry: &Entry, directory: Vec<u8>, kept: bool) -> Known {
+        Known { entry: entry.clone(), directory, kept, missing: entry.meta.nlink.saturating_sub(1) }
     }
 }
 

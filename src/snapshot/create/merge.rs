@@ -1,5 +1,6 @@
 //! The sink of the walk: writes the manifest, and reads the last one in step with it to see what is gone or renamed.
 
+use super::removal::Removal;
 use super::stats::Stats;
 use super::tree::Output;
 use crate::error::Result;
@@ -22,13 +23,20 @@ pub(super) struct Merge<'a> {
     directory: Vec<u8>,
     /// Where the plan goes.
     plan: Option<&'a dyn Monitor>,
+    /// What is gone goes from the staging tree as well, where that began with it.
+    removal: Option<Removal<'a>>,
     gone: Vec<u64>,
     come: Vec<u64>,
     removed_files: u64,
 }
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(writer: Option<Writer>, old: Option<Items<'a>>, plan: Option<&'a dyn Monitor>) -> Result<Self> {
+    pub(super) fn new(
+        writer: Option<Writer>,
+        old: Option<Items<'a>>,
+        plan: Option<&'a dyn Monitor>,
+        removal: Option<Removal<'a>>,
+    ) -> Result<Self> {
         let mut merge = Merge {
             writer,
             old,
@@ -36,6 +44,7 @@ impl<'a> Merge<'a> {
             ahead_directory: Vec::new(),
             directory: Vec::new(),
             plan,
+            removal,
             gone: Vec::new(),
             come: Vec::new(),
             removed_files: 0,
@@ -51,6 +60,9 @@ impl<'a> Merge<'a> {
                 self.directory.clone_from(&directory.path);
             }
             self.pass(Some(&item))?;
+            if let (Item::Directory(directory), Some(removal)) = (&item, &mut self.removal) {
+                removal.passed(directory);
+            }
             if let (Some(change), Some(monitor)) = (change, self.plan) {
                 monitor.planned(change, &absolute(&path_of(&self.directory, &item)));
             }
@@ -70,6 +82,9 @@ impl<'a> Merge<'a> {
     /// Passes what is left of the old stream, adds what only the streams know to `stats`, and hands the writer back.
     pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Option<Writer>> {
         self.pass(None)?;
+        if let Some(removal) = &mut self.removal {
+            removal.settle()?;
+        }
         self.gone.sort_unstable();
         let renamed = self.come.iter().filter(|come| self.gone.binary_search(come).is_ok()).count() as u64;
         let renamed = renamed.min(self.removed_files).min(stats.new_files);
@@ -100,6 +115,9 @@ impl<'a> Merge<'a> {
 
     fn removed(&mut self) -> Result<()> {
         if let Some(old) = &self.ahead {
+            if let Some(removal) = &mut self.removal {
+                removal.remove(old, &path_of(&self.ahead_directory, old))?;
+            }
             if let Some(monitor) = self.plan {
                 monitor.planned(Change::Removed, &absolute(&path_of(&self.ahead_directory, old)));
             }

@@ -6,13 +6,16 @@
 mod context;
 mod file;
 mod fill;
+mod kept;
 mod links;
 mod merge;
 mod moment;
 mod node;
 mod once;
+mod place;
 mod previous;
 mod record;
+mod removal;
 mod seen;
 mod staged;
 mod stats;
@@ -21,17 +24,19 @@ mod tree;
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::filesystem::Filesystem;
+use crate::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
-use crate::snapshot::manifest::{Header, Time, Writer};
-use crate::snapshot::store::{Repository, Staging};
+use crate::snapshot::manifest::{self, Header, Time, Writer};
+use crate::snapshot::store::{Repository, Staging, Start};
 use crate::status::Status;
 use crate::walk::{self, Sources};
 use context::Context;
 use merge::Merge;
 use moment::Moment;
 use previous::{Candidates, Previous};
+use removal::Removal;
 use staged::Staged;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -47,6 +52,16 @@ pub enum Hash {
     None,
 }
 
+/// Whether the tree may be a Btrfs subvolume that begins as a snapshot of the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subvolumes {
+    /// Where that can be. Else every file is cloned by itself: the same tree, the same manifest, later.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+}
+
 /// What a snapshot is to be like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -56,6 +71,8 @@ pub struct Options {
     pub tags: Vec<String>,
     /// When content is hashed.
     pub hash: Hash,
+    /// Whether the tree may be a Btrfs subvolume.
+    pub subvolumes: Subvolumes,
     /// How many threads; by default as many as the device's queue likes.
     pub threads: Option<usize>,
     /// Only tell the monitor what would be done.
@@ -143,7 +160,8 @@ fn take_beside(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let name = repository.free_name(options.name.as_deref(), moment.created)?;
-    let staging = repository.begin(&name)?;
+    let start = start(repository, filesystem, previous, options, monitor)?;
+    let staging = repository.begin(&name, start)?;
     let result = fill(&staging, filesystem, &header(&name, moment.created, sources, options, previous), |staged| {
         visit(sources, Some(repository), previous, Some((staged, moment)), options, monitor)
     });
@@ -165,6 +183,41 @@ fn take_beside(
     }
 }
 
+/// How the new tree begins: on Btrfs as a snapshot of the last one, where that can be.
+fn start<'a>(
+    repository: &Repository,
+    filesystem: Filesystem,
+    previous: Option<&'a Previous>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Start<'a>> {
+    if filesystem.kind != Kind::Btrfs || options.subvolumes == Subvolumes::Never {
+        return Ok(Start::Directory);
+    }
+    // Only root may write into the directories of the last tree, whatever their modes, and give them their owners again.
+    if !rustix::process::geteuid().is_root() || !repository.can_make_subvolumes() {
+        monitor.notice(
+            "every file is cloned by itself, since only root may make and delete Btrfs subvolumes in the repository",
+        );
+        return Ok(Start::Directory);
+    }
+    let Some(previous) = previous else { return Ok(Start::Subvolume) };
+    let name = &previous.reader.header().name;
+    if previous.reader.version() != manifest::VERSION {
+        // Its records, and perhaps its tree, lack what this version knows of an inode.
+        return Ok(Start::Subvolume);
+    }
+    if repository.is_as_published(name)? {
+        return Ok(Start::SnapshotOf(previous.tree.as_fd()));
+    }
+    if repository.is_subvolume(name)? {
+        monitor.notice(&format!(
+            "every file is cloned by itself this time, since the tree of the snapshot {name} was changed after it was published"
+        ));
+    }
+    Ok(Start::Subvolume)
+}
+
 fn fill(
     staging: &Staging,
     filesystem: Filesystem,
@@ -172,7 +225,7 @@ fn fill(
     visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
 ) -> Result<Stats> {
     let writer = Writer::create(staging.create_manifest()?, &staging.manifest, header)?;
-    visit((Staged::new(&staging.tree, &staging.links, filesystem)?, writer))
+    visit((Staged::new(staging, filesystem)?, writer))
 }
 
 fn header(name: &str, created: Time, sources: &Sources, options: &Options, previous: Option<&Previous>) -> Header {
@@ -220,7 +273,14 @@ fn visit(
     monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
     let identity = repository.and_then(|repository| Status::of(repository.fd()).ok());
     let plan = options.dry_run.then_some(monitor);
-    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan)?;
+    let removal = match staged.as_ref().filter(|staged| staged.based) {
+        Some(staged) => {
+            let failed = |cause| Error::failed("open the staging area").because(cause);
+            Some(Removal::new(staged.tree.try_clone().map_err(failed)?, monitor))
+        }
+        None => None,
+    };
+    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal)?;
     let tree = Tree::new(Context::new(previous, staged, identity, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     walk::walk(sources, &tree, threads(options, reads_content), |mut output| {

@@ -26,7 +26,7 @@ impl Target<'_> {
             return Ok(Some(joined(entry)));
         }
         let Some(brought) = make()? else { return Ok(None) };
-        if links.offer(inode, self.above, seen.name, &brought.entry).map_err(failed)? {
+        if links.offer(inode, self.above, &self.directory.path, &brought.entry).map_err(failed)? {
             return Ok(Some(brought));
         }
         // Another thread brought it in at the same time and was first.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Kind};
 use crate::metadata::Creator;
 use crate::mutex::lock;
+use crate::snapshot::store::Staging;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -13,6 +14,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 pub(super) struct Staged {
     pub(super) tree: OwnedFd,
     pub(super) links: Links,
+    /// Whether the tree began as a snapshot of the last one.
+    pub(super) based: bool,
     pub(super) filesystem: Filesystem,
     pub(super) creator: Creator,
     pub(super) ladder: Ladder,
@@ -20,14 +23,21 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    pub(super) fn new(tree: &OwnedFd, links: &OwnedFd, filesystem: Filesystem) -> Result<Self> {
+    pub(super) fn new(staging: &Staging, filesystem: Filesystem) -> Result<Self> {
         let duplicate =
             |fd: &OwnedFd| fd.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
+        let Staging { tree, links, is_subvolume, is_based, .. } = staging;
         let creator = Creator::current();
         creator.make_private(tree).map_err(|errno| Error::failed("prepare the staging area").because(errno))?;
         Ok(Staged {
             tree: duplicate(tree)?,
-            links: Links::new(duplicate(links)?),
+            // No link leads out of a subvolume.
+            links: if *is_subvolume {
+                Links::in_tree(duplicate(tree)?)
+            } else {
+                Links::in_directory(duplicate(links)?)
+            },
+            based: *is_based,
             filesystem,
             creator,
             ladder: Ladder::new(),

@@ -1,25 +1,26 @@
 //! The visitor of the walk: brings directories and their entries from the source into the staging tree.
 
-use super::context::{Context, Place, Target, cannot_make};
+use super::context::{Context, Target, cannot_make};
+use super::place::{self, Place};
 use super::record::keep;
 use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::{self, Attributes};
+use crate::metadata::Attributes;
 use crate::monitor::{Amount, Change};
 use crate::mutex::{self, lock};
 use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
-use crate::status::Status;
+use crate::status::{Status, Time, timestamps};
 use crate::walk::{Directory, Name, Visitor, absolute};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-/// New directories and files belong to nobody else until they are published.
-const PRIVATE: Mode = Mode::RWXU;
+/// Stands for the inode number of what could not be read as a whole, so that it counts as changed next time.
+const UNKNOWN: u64 = 0;
 
 /// What a directory or a batch of entries yields: records, and how each differs from the last snapshot's.
 #[derive(Default)]
@@ -69,37 +70,46 @@ impl<'a> Tree<'a> {
         Ok(Ok(Seen { name, status, old, change }))
     }
 
-    fn make_directory(
+    /// The directory's copy, open for changes: a new one, or the last snapshot's where the tree began with that.
+    fn open_copy(
         &self,
         directory: &Directory<()>,
         parent: Option<&Directory<Place>>,
         staged: &Staged,
+        old: Option<&DirectoryRecord>,
+        part: &mut Stats,
     ) -> Result<OwnedFd> {
         let failed = |errno: Errno| cannot_make(&directory.path, errno);
         let Some(parent) = parent else {
             return staged.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
         };
-        let above = parent.place.destination(&directory.path)?;
-        rustix::fs::mkdirat(above, directory.name(), PRIVATE).map_err(failed)?;
-        beneath::open_subdir(above, directory.name()).map_err(failed)
+        if old.is_some() {
+            return beneath::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed);
+        }
+        let above = place::copy(parent, staged, self.context.monitor, part)?;
+        if staged.based {
+            // Something else, under this name, that the last snapshot had.
+            self.context.take_out(above, &directory.path)?;
+        }
+        place::make(above, directory.name()).map_err(failed)
     }
 
-    /// The last snapshot's version of a directory, if its files are needed as sources of clones.
-    fn open_previous(
-        &self,
-        directory: &Directory<()>,
-        parent: Option<&Directory<Place>>,
-        staged: &Staged,
-    ) -> Option<OwnedFd> {
-        let previous = self.context.previous?;
-        let Some(parent) = parent else { return previous.tree.try_clone().ok() };
-        if !staged.filesystem.reflink {
-            return None;
+    /// The directory's record in the last snapshot, if the staging tree began with that.
+    fn old_directory(&self, directory: &Directory<()>) -> Result<Option<DirectoryRecord>> {
+        let based = self.context.staged.as_ref().is_some_and(|staged| staged.based);
+        match self.context.previous.filter(|_| based) {
+            Some(previous) => Ok(previous.reader.directory(&directory.path)?.map(|cursor| cursor.directory().clone())),
+            None => Ok(None),
         }
-        if !directory.scaffold && self.context.is_same_filesystem(directory.status.dev, directory.fd.as_fd(), staged) {
-            return None;
-        }
-        beneath::open_subdir(parent.place.previous.as_ref()?, directory.name()).ok()
+    }
+
+    /// Whether nothing of the directory itself has to be done in a tree that began with its `old` version. The top of the
+    /// tree was made private when it began.
+    fn is_untouched(&self, directory: &Directory<()>, old: &DirectoryRecord) -> bool {
+        let (now, then) = (&directory.status, &old.meta);
+        let is_same = (now.mtime, now.ctime, now.ino, now.mode) == (then.mtime, then.ctime, then.ino, then.mode);
+        let is_settled = self.context.previous.is_some_and(|previous| then.ctime < previous.reader.header().created);
+        is_same && is_settled && old.scaffold == directory.scaffold && !directory.path.is_empty()
     }
 
     fn change_of_directory(&self, directory: &Directory<()>) -> Result<Option<Change>> {
@@ -130,27 +140,13 @@ impl Visitor for Tree<'_> {
             self.count(&part);
             return Ok(None);
         }
-        let mut xattrs = metadata::xattrs(&directory.fd).unwrap_or_else(|errno| {
-            let error = Error::io("read the extended attributes of", absolute(&directory.path), errno);
-            self.context.problem(&error, &mut part);
-            Vec::new()
-        });
-        let mut meta = Meta::of(&directory.status, !xattrs.is_empty());
-        let acls = xattrs.extract_if(.., |(name, _)| name.starts_with(b"system.posix_acl_")).collect::<Vec<_>>();
-        let mut place = Place { destination: None, previous: None, acls };
-        if let Some(staged) = &self.context.staged {
-            let destination = self.make_directory(directory, parent, staged)?;
-            let attributes = Attributes::of(&directory.status, &xattrs);
-            let refused = staged
-                .creator
-                .begin_directory(&destination, &attributes)
-                .map_err(|errno| cannot_make(&directory.path, errno))?;
-            keep(&mut meta, refused);
-            // A filesystem may refuse ACLs only when they are given, after this record is written.
-            meta.kept_xattrs.extend(place.acls.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
-            place.destination = Some(destination);
-            place.previous = self.open_previous(directory, parent, staged);
-        }
+        let old = self.old_directory(directory)?;
+        let (place, meta) = match &old {
+            Some(old) if self.is_untouched(directory, old) => {
+                (Place::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() })
+            }
+            _ => self.enter_changed(directory, parent, old.as_ref(), &mut part)?,
+        };
         part.dirs = u64::from(!directory.scaffold);
         self.count(&part);
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
@@ -193,16 +189,14 @@ impl Visitor for Tree<'_> {
     }
 
     fn leave(&self, directory: &Directory<Place>) -> Result<()> {
-        let (Some(staged), Some(destination)) = (&self.context.staged, &directory.place.destination) else {
+        let (Some(staged), Some((copy, acls))) = (&self.context.staged, directory.place.changed()) else {
             return Ok(());
         };
         if directory.path.is_empty() && directory.scaffold {
-            // The snapshot's own top is no copy of anything: open to whom the repository lets pass.
-            let mode = Mode::from_bits_truncate(0o755);
-            return rustix::fs::fchmod(destination, mode).map_err(|errno| cannot_make(b"", errno));
+            return leave_top(copy).map_err(|errno| cannot_make(b"", errno));
         }
-        let attributes = Attributes::of(&directory.status, &directory.place.acls);
-        staged.creator.end_directory(destination, &attributes).map_err(|errno| cannot_make(&directory.path, errno))
+        let attributes = Attributes::of(&directory.status, acls);
+        staged.creator.end_directory(copy, &attributes).map_err(|errno| cannot_make(&directory.path, errno))
     }
 
     fn incomplete(&self, error: Error) {
@@ -224,11 +218,15 @@ impl Visitor for Tree<'_> {
             return Ok(None);
         };
         // Its content is out of reach, but not that it is there.
-        let mut meta = Meta::of(&status, false);
+        let mut meta = Meta { ino: UNKNOWN, ..Meta::of(&status, false) };
         if let Some(staged) = &self.context.staged {
-            let above = parent.place.destination(path)?;
+            let above = place::copy(parent, staged, self.context.monitor, &mut part)?;
             let failed = |errno| cannot_make(path, errno);
-            rustix::fs::mkdirat(above, name, PRIVATE).map_err(failed)?;
+            if staged.based {
+                // With all that the last snapshot still saw of it.
+                self.context.take_out(above, path)?;
+            }
+            rustix::fs::mkdirat(above, name, place::PRIVATE).map_err(failed)?;
             keep(&mut meta, staged.creator.apply_at(above, name, &Attributes::of(&status, &[])).map_err(failed)?);
         }
         part.dirs = 1;
@@ -239,6 +237,34 @@ impl Visitor for Tree<'_> {
 }
 
 impl Tree<'_> {
+    /// Enters a directory that is new or changed: its part of the snapshot, and its record's metadata.
+    fn enter_changed(
+        &self,
+        directory: &Directory<()>,
+        parent: Option<&Directory<Place>>,
+        old: Option<&DirectoryRecord>,
+        part: &mut Stats,
+    ) -> Result<(Place, Meta)> {
+        let errors = part.errors;
+        let mut xattrs = place::read_xattrs(directory, self.context.monitor, part);
+        let mut meta = Meta::of(&directory.status, !xattrs.is_empty());
+        if part.errors > errors {
+            meta.ino = UNKNOWN;
+        }
+        let acls = place::take_acls(&mut xattrs);
+        let Some(staged) = &self.context.staged else { return Ok((Place::untouched(), meta)) };
+        let copy = self.open_copy(directory, parent, staged, old, part)?;
+        let attributes = Attributes::of(&directory.status, &xattrs);
+        let refused = match staged.based {
+            true => place::reopen(staged, &copy, &attributes),
+            false => staged.creator.begin_directory(&copy, &attributes),
+        };
+        keep(&mut meta, refused.map_err(|errno| cannot_make(&directory.path, errno))?);
+        // A filesystem may refuse ACLs only when they are given, after this record is written.
+        meta.kept_xattrs.extend(acls.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
+        Ok((Place::open(copy, acls), meta))
+    }
+
     /// Brings entries in that have been looked at, and adds their records to `output` in their order.
     fn bring(
         &self,
@@ -260,8 +286,39 @@ impl Tree<'_> {
             }
             return Ok(());
         };
-        let target = Target::new(&self.context, staged, directory)?;
-        let files = target.files(&group, part)?;
+        let mut entries = Vec::with_capacity(group.len());
+        let mut rest = Vec::new();
+        for seen in group {
+            match self.context.keep(directory, &seen, part) {
+                Some(entry) => {
+                    count(&seen, part);
+                    entries.push((entry, None));
+                }
+                None => rest.push(seen),
+            }
+        }
+        if !rest.is_empty() {
+            self.bring_anew(directory, staged, &rest, &mut entries, part)?;
+            entries.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+        }
+        output.items.extend(entries.into_iter().map(|(entry, change)| (Item::Entry(entry), change)));
+        let files = (output.items.len() - first) as u64;
+        self.context.monitor.advance(Amount { files, bytes: 0 });
+        Ok(())
+    }
+
+    /// Brings in what the staging tree does not have as it is.
+    fn bring_anew(
+        &self,
+        directory: &Directory<Place>,
+        staged: &Staged,
+        group: &[Seen<'_>],
+        entries: &mut Vec<(Entry, Option<Change>)>,
+        part: &mut Stats,
+    ) -> Result<()> {
+        let target = Target::new(&self.context, staged, directory, part)?;
+        target.make_room(group)?;
+        let files = target.files(group, part)?;
         for (seen, file) in group.iter().zip(files) {
             let entry = match seen.status.file_type() {
                 FileType::RegularFile => file,
@@ -278,13 +335,18 @@ impl Tree<'_> {
             };
             if let Some(entry) = entry {
                 count(seen, part);
-                output.items.push((Item::Entry(entry), seen.change));
+                entries.push((entry, seen.change));
             }
         }
-        let files = (output.items.len() - first) as u64;
-        self.context.monitor.advance(Amount { files, bytes: 0 });
         Ok(())
     }
+}
+
+/// The snapshot's own top is no copy of anything: open to whom the repository lets pass, and as old as the snapshot.
+fn leave_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
+    let now = Time::now();
+    rustix::fs::futimens(top, &timestamps(now, now))
 }
 
 fn is_directory(status: &Status) -> bool {

@@ -1,6 +1,7 @@
 //! How a snapshot comes to be there at once: it is built aside, synced, and renamed into its place.
 
 use super::dir::os;
+use super::subvolume::{self, Start};
 use super::{Dir, LATEST, Repository, check_name};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -21,6 +22,10 @@ pub struct Staging {
     pub links: OwnedFd,
     /// Where the manifest is to be; there is no file yet.
     pub manifest: PathBuf,
+    /// Whether the tree is a Btrfs subvolume.
+    pub is_subvolume: bool,
+    /// Whether the tree began as a snapshot of an earlier one.
+    pub is_based: bool,
     name: String,
     dir: Dir,
 }
@@ -71,11 +76,11 @@ impl Repository {
         Err(Error::io("make the snapshot", self.root.join(name), Errno::EXIST).hint(hint))
     }
 
-    /// Begins a snapshot. A leftover of an earlier attempt at this name is put into the trash.
+    /// Begins a snapshot, with a tree as `start` says. A leftover of an earlier attempt at this name is put into the trash.
     ///
     /// # Errors
     /// If the name cannot be one, or is taken.
-    pub fn begin(&self, name: &str) -> Result<Staging> {
+    pub fn begin(&self, name: &str, start: Start<'_>) -> Result<Staging> {
         check_name(name)?;
         self.check_free(name)?;
         // Its tree was never published, or is gone already.
@@ -85,9 +90,17 @@ impl Repository {
             self.throw_away(&partial, name.as_bytes(), &FreshNames::new())?;
         }
         let dir = partial.make_dir(name)?;
-        let tree = dir.make_dir("tree")?.into();
+        let tree = subvolume::make(&dir, "tree", start)?.into();
         let links = dir.make_dir("links")?.into();
-        Ok(Staging { tree, links, manifest: dir.join("manifest"), name: name.to_string(), dir })
+        Ok(Staging {
+            tree,
+            links,
+            manifest: dir.join("manifest"),
+            is_subvolume: !matches!(start, Start::Directory),
+            is_based: matches!(start, Start::SnapshotOf(_)),
+            name: name.to_string(),
+            dir,
+        })
     }
 
     /// Makes a staged snapshot appear, complete and on the disk, then moves `latest` to it.
@@ -104,6 +117,10 @@ impl Repository {
         self.manifests.sync()?;
         fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
         self.root.sync()?;
+        if staging.is_subvolume {
+            // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it.
+            self.seal(name, staging.tree.as_fd(), &manifest)?;
+        }
         self.point_latest_to(name)?;
         let partial = self.partial()?;
         let emptied = fs::unlinkat(&staging.dir, "links", fs::AtFlags::REMOVEDIR)
@@ -123,7 +140,8 @@ impl Repository {
     /// Deletes all that is in the trash.
     pub fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<remove::Stats> {
         let trash = self.trash()?;
-        remove::empty(trash.as_fd(), trash.path(), &remove::Options { threads: Some(threads) }, monitor)
+        let options = remove::Options { threads: Some(threads), subvolumes: true };
+        remove::empty(trash.as_fd(), trash.path(), &options, monitor)
     }
 
     /// Moves the link `latest`; also after a removal. On the disk when it returns.
@@ -141,6 +159,7 @@ impl Repository {
         let partial = self.partial()?;
         let fresh = FreshNames::new();
         for name in partial.names()? {
+            self.complete(&partial, &name)?;
             self.throw_away(&partial, &name, &fresh)?;
         }
         for name in self.manifests.names()? {
@@ -149,6 +168,16 @@ impl Repository {
             }
         }
         self.empty_trash(threads, monitor)
+    }
+
+    /// Completes the publishing of a snapshot that was cut off when its tree had been renamed already.
+    fn complete(&self, partial: &Dir, name: &[u8]) -> Result<()> {
+        let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
+        if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
+            return Ok(());
+        }
+        let is_published = self.manifests.stat(name)?.is_some() && self.root.has_dir(name)?;
+        if is_published { self.seal_published(name) } else { Ok(()) }
     }
 
     fn throw_away(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {

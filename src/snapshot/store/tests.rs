@@ -15,7 +15,7 @@ fn repository() -> (TempDir, Repository) {
 }
 
 fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
-    let staging = repository.begin(name).unwrap();
+    let staging = repository.begin(name, Start::Directory).unwrap();
     let header = Header {
         name: name.into(),
         created: Time { seconds: created, nanos: 0 },
@@ -122,7 +122,7 @@ fn a_snapshot_appears_when_it_is_published_and_latest_points_at_it() {
     assert_eq!(names(&repository), ["b", "a"], "by creation");
     assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("a"));
     assert_eq!(fs::read_dir(repo.join(".pleach/partial")).unwrap().count(), 0);
-    assert!(repository.begin("a").is_err(), "taken");
+    assert!(repository.begin("a", Start::Directory).is_err(), "taken");
     assert!(repository.free_name(Some("a"), Time::default()).is_err(), "taken");
     assert_eq!(repository.manifest("a").unwrap().header().name, "a");
     repository.tree("a").unwrap();

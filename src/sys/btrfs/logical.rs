@@ -218,6 +218,11 @@ pub struct Subvolume {
     pub directory: u64,
     /// Whether nothing in it can be changed.
     pub read_only: bool,
+    /// Its own UUID: no other subvolume ever has it, neither here nor on another machine.
+    pub uuid: [u8; 16],
+    /// The number of the transaction that last changed an inode in it. Reading does not, nor does a snapshot, a balance, or
+    /// the change to read-only and back.
+    pub changed: u64,
 }
 
 /// `BTRFS_IOC_GET_SUBVOL_INFO`: the subvolume in which an open directory lies. Needs no privilege.
@@ -236,6 +241,8 @@ pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
         parent: raw.parent_id,
         directory: raw.dirid,
         read_only: raw.flags & ROOT_SUBVOL_RDONLY != 0,
+        uuid: raw.uuids[0],
+        changed: raw.transids[0],
     })
 }
 

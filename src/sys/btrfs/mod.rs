@@ -1,11 +1,13 @@
 //! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
-//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them.
+//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them, `subvolume` makes and
+//! deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
 mod extent;
 mod file_extent;
 pub mod logical;
+pub mod subvolume;
 pub mod tree;
 
 pub use extent::extent_length;

@@ -1,0 +1,114 @@
+//! The snapshot's part of a directory of the walk: its copy in the staging tree, and its version in the last snapshot.
+//!
+//! Where the staging tree began as a snapshot of the last one, most directories are right as they are. Then the copy is
+//! opened only when something in it has to change, and becomes what a new one is: private until it is left.
+
+use super::context::cannot_make;
+use super::staged::Staged;
+use super::stats::Stats;
+use crate::beneath;
+use crate::error::Result;
+use crate::metadata::{self, Attributes, Refused, Xattr};
+use crate::monitor::Monitor;
+use crate::mutex::lock;
+use crate::walk::Directory;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock};
+
+/// New directories and files belong to nobody else until they are published.
+pub(super) const PRIVATE: Mode = Mode::RWXU;
+
+/// The snapshot's part of a directory.
+#[derive(Default)]
+pub(super) struct Place {
+    /// Its copy, once it is open for changes; never in a dry run.
+    copy: OnceLock<Copy>,
+    /// Held by the thread that opens the copy.
+    opening: Mutex<()>,
+    /// Its version in the last snapshot, once somebody has asked for it.
+    previous: OnceLock<Option<OwnedFd>>,
+}
+
+/// A directory of the staging tree that is open for changes.
+struct Copy {
+    fd: OwnedFd,
+    /// ACLs, which new entries would inherit: given last.
+    acls: Vec<Xattr>,
+}
+
+impl Place {
+    /// The part of a directory whose copy is as it should be.
+    pub(super) fn untouched() -> Place {
+        Place::default()
+    }
+
+    /// The part of a directory whose copy is open and has yet to get its `acls`.
+    pub(super) fn open(fd: OwnedFd, acls: Vec<Xattr>) -> Place {
+        let place = Place::default();
+        let _ = place.copy.set(Copy { fd, acls });
+        place
+    }
+
+    /// The copy, if it has been opened for changes, and the ACLs that it has to get.
+    pub(super) fn changed(&self) -> Option<(BorrowedFd<'_>, &[Xattr])> {
+        self.copy.get().map(|copy| (copy.fd.as_fd(), copy.acls.as_slice()))
+    }
+
+    /// The directory's version in the last snapshot, whose tree is `tree`; `None` where it has none.
+    pub(super) fn previous(&self, tree: BorrowedFd<'_>, path: &[u8]) -> Option<BorrowedFd<'_>> {
+        self.previous.get_or_init(|| beneath::open_dir(tree, path).ok()).as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// The copy of a directory, opened for changes.
+pub(super) fn copy<'d>(
+    directory: &'d Directory<Place>,
+    staged: &Staged,
+    monitor: &dyn Monitor,
+    part: &mut Stats,
+) -> Result<BorrowedFd<'d>> {
+    let place = &directory.place;
+    if let Some(copy) = place.copy.get() {
+        return Ok(copy.fd.as_fd());
+    }
+    let _opening = lock(&place.opening);
+    if place.copy.get().is_none() {
+        let failed = |errno| cannot_make(&directory.path, errno);
+        let fd = beneath::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed)?;
+        let mut xattrs = read_xattrs(directory, monitor, part);
+        let acls = take_acls(&mut xattrs);
+        reopen(staged, &fd, &Attributes::of(&directory.status, &xattrs)).map_err(failed)?;
+        let _ = place.copy.set(Copy { fd, acls });
+    }
+    place.copy.get().map(|copy| copy.fd.as_fd()).ok_or_else(|| cannot_make(&directory.path, Errno::BADF))
+}
+
+/// Makes a directory of the last snapshot's tree what a new one is: private, with nothing that its entries could inherit.
+pub(super) fn reopen(staged: &Staged, fd: &OwnedFd, attributes: &Attributes<'_>) -> rustix::io::Result<Refused> {
+    staged.creator.make_private(fd)?;
+    metadata::remove_other_xattrs(fd, attributes.xattrs)?;
+    staged.creator.begin_directory(fd, attributes)
+}
+
+/// Makes a directory called `name` in the open directory `above`, and opens it.
+pub(super) fn make(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::mkdirat(above, name, PRIVATE)?;
+    beneath::open_subdir(above, name)
+}
+
+/// The extended attributes of a directory of the source; none if they cannot be read, which is told.
+pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, part: &mut Stats) -> Vec<Xattr> {
+    metadata::xattrs(&directory.fd).unwrap_or_else(|errno| {
+        let path = crate::walk::absolute(&directory.path);
+        monitor.problem(&crate::error::Error::io("read the extended attributes of", path, errno));
+        part.errors += 1;
+        Vec::new()
+    })
+}
+
+/// Takes the ACLs out of a directory's attributes.
+pub(super) fn take_acls(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
+    xattrs.extract_if(.., |(name, _)| name.starts_with(b"system.posix_acl_")).collect()
+}

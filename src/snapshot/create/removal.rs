@@ -1,0 +1,114 @@
+//! What the last snapshot had and the new one has not is removed from a staging tree that began as a snapshot of the last.
+//!
+//! Whatever has no record in the new manifest goes: what was deleted, is excluded now, or could not be taken in. It is the
+//! merge of the two manifests that finds it, behind the walk: an entry of another type may stand under the name already,
+//! and stays. The directory gets its modification time back; whether the walk has left it by then does not matter, since
+//! both give the same.
+
+use super::context::cannot_make;
+use crate::beneath;
+use crate::error::Result;
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::{Directory, Item, Time};
+use crate::snapshot::remove;
+use crate::walk::absolute;
+use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Removes from a staging tree.
+pub(super) struct Removal<'a> {
+    tree: OwnedFd,
+    monitor: &'a dyn Monitor,
+    /// The newest directory of the new manifest and those above it, topmost first.
+    chain: Vec<Above>,
+    /// Where something was looked for last.
+    open: Option<Open>,
+    /// A directory that is gone with all below it.
+    gone: Option<Vec<u8>>,
+}
+
+struct Above {
+    path: Vec<u8>,
+    /// `None` for the top of a snapshot that is no copy of anything.
+    mtime: Option<Time>,
+}
+
+struct Open {
+    path: Vec<u8>,
+    /// `None` if the directory is not there.
+    fd: Option<OwnedFd>,
+    mtime: Option<Time>,
+}
+
+impl<'a> Removal<'a> {
+    /// From the tree whose root is `tree`.
+    pub(super) fn new(tree: OwnedFd, monitor: &'a dyn Monitor) -> Self {
+        Removal { tree, monitor, chain: Vec::new(), open: None, gone: None }
+    }
+
+    /// The new manifest has this directory. What is removed later comes behind it in the manifest's order.
+    pub(super) fn passed(&mut self, directory: &Directory) {
+        let is_above = |above: &Above| is_below(&directory.path, &above.path);
+        self.chain.truncate(self.chain.iter().take_while(|above| is_above(above)).count());
+        let is_copy = !(directory.path.is_empty() && directory.scaffold);
+        self.chain.push(Above { path: directory.path.clone(), mtime: is_copy.then_some(directory.meta.mtime) });
+    }
+
+    /// Removes what the record `old` of the last snapshot, at `path`, stands for.
+    pub(super) fn remove(&mut self, old: &Item, path: &[u8]) -> Result<()> {
+        if self.gone.as_ref().is_some_and(|gone| is_below(path, gone)) {
+            return Ok(());
+        }
+        let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&b""[..], path),
+        };
+        if matches!(old, Item::Directory(_)) {
+            self.gone = Some(path.to_vec());
+        }
+        if self.open.as_ref().is_none_or(|open| open.path != above) {
+            self.settle()?;
+            let fd = match beneath::open_dir(self.tree.as_fd(), above) {
+                Ok(fd) => Some(fd),
+                // It became something else, or went with what was above it.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+                Err(errno) => return Err(cannot_make(above, errno)),
+            };
+            let mtime = self.chain.iter().find(|place| place.path == above).and_then(|place| place.mtime);
+            self.open = Some(Open { path: above.to_vec(), fd, mtime });
+        }
+        let Some(Open { fd: Some(fd), .. }) = &self.open else { return Ok(()) };
+        match old {
+            Item::Entry(_) => match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
+                Err(errno) => Err(cannot_make(path, errno)),
+            },
+            Item::Directory(_) => remove::directory(fd.as_fd(), name, &absolute(path), self.monitor).map(|_| ()),
+        }
+    }
+
+    /// Gives the directory where something was removed last its time again.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let Some(Open { path, fd: Some(fd), mtime: Some(mtime) }) = self.open.take() else { return Ok(()) };
+        let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let times = Timestamps { last_access: omit, last_modification: mtime.timespec() };
+        rustix::fs::futimens(&fd, &times).map_err(|errno| cannot_make(&path, errno))
+    }
+}
+
+/// Whether `path` is `above` or lies below it.
+fn is_below(path: &[u8], above: &[u8]) -> bool {
+    above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_is_told_by_whole_components() {
+        assert!(is_below(b"a/b", b"a") && is_below(b"a", b"a") && is_below(b"a", b""));
+        assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a/b"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Trees that are Btrfs subvolumes: begun as a snapshot of an earlier tree, read-only once they are published.
+//!
+//! A new tree may only begin as a snapshot of one that is still exactly what its manifest says. Whoever makes a snapshot
+//! writable, to take something out of it, changes its tree behind the manifest's back. So publishing notes at the manifest
+//! which subvolume the tree is and which transaction was the last to change anything in it.
+
+use super::{Dir, Repository, check_name};
+use crate::error::{Error, Result};
+use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, Subvolume};
+use crate::sys::btrfs::subvolume;
+use rustix::fs::{self, AtFlags, Mode, OFlags, XattrFlags};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The extended attribute of a manifest that says which subvolume its tree is.
+const NOTE: &str = "user.pleach.tree";
+
+/// How a staged tree begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// As an empty directory.
+    Directory,
+    /// As an empty subvolume.
+    Subvolume,
+    /// As a snapshot of the tree of an earlier snapshot, which is a subvolume.
+    SnapshotOf(BorrowedFd<'a>),
+}
+
+impl Repository {
+    /// Whether trees can be subvolumes here: found by making one in the staging area and deleting it. Whoever does so must
+    /// also be able to write into directories whose owners and modes forbid it, as those of the last tree may.
+    pub fn can_make_subvolumes(&self) -> bool {
+        let Ok(partial) = self.partial() else { return false };
+        let name = format!(".trial-{}", std::process::id());
+        if subvolume::create(&partial, name.as_bytes()).is_err() {
+            return false;
+        }
+        let writes = partial.dir(&name).is_ok_and(|trial| writes_anywhere(&trial));
+        let deleted = subvolume::destroy(&partial, name.as_bytes()).is_ok();
+        if !deleted {
+            // An empty one goes as a directory does, for everyone. What does not, the next run finds.
+            let _ = fs::unlinkat(&partial, name.as_str(), AtFlags::REMOVEDIR);
+        }
+        writes && deleted
+    }
+
+    /// Whether a snapshot's tree is a subvolume: nothing else of it is asked.
+    pub fn is_subvolume(&self, name: &str) -> Result<bool> {
+        Ok(subvolume_at(self.tree(name)?).is_some())
+    }
+
+    /// Whether a snapshot's tree is a subvolume in which nothing was changed since it was published.
+    pub fn is_as_published(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        let Some(tree) = subvolume_at(self.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
+        let manifest = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
+        let mut noted = [0; 128];
+        let length = fs::fgetxattr(&manifest, NOTE, &mut noted[..]).unwrap_or(0);
+        Ok(noted.get(..length) == Some(note(&tree).as_bytes()))
+    }
+
+    /// Makes the tree of a snapshot read-only whose publishing was cut off just before that.
+    pub(super) fn seal_published(&self, name: &str) -> Result<()> {
+        let tree = self.tree(name)?;
+        match subvolume_at(&tree) {
+            // Nobody knows what was done to it meanwhile, so no tree will begin with it.
+            Some(subvolume) if !subvolume.read_only => self.make_read_only(name, tree.as_fd()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is.
+    pub(super) fn seal(&self, name: &str, tree: BorrowedFd<'_>, manifest: &File) -> Result<()> {
+        self.make_read_only(name, tree)?;
+        if let Some(tree) = subvolume_at(tree) {
+            // Without the note the next snapshot clones file by file, and is none the worse for it.
+            let _ = fs::fsetxattr(manifest, NOTE, note(&tree).as_bytes(), XattrFlags::empty());
+        }
+        Ok(())
+    }
+
+    fn make_read_only(&self, name: &str, tree: BorrowedFd<'_>) -> Result<()> {
+        subvolume::set_read_only(tree, true)
+            .map_err(|errno| Error::io("make the snapshot read-only", self.root.join(name), errno))
+    }
+}
+
+/// Makes a tree called `name` in `dir`, and opens it.
+pub(super) fn make(dir: &Dir, name: &str, start: Start<'_>) -> Result<Dir> {
+    let failed = |errno| Error::io("make the subvolume", dir.join(name), errno);
+    match start {
+        Start::Directory => return dir.make_dir(name),
+        Start::Subvolume => subvolume::create(dir, name.as_bytes()).map_err(failed)?,
+        Start::SnapshotOf(tree) => subvolume::snapshot(tree, dir, name.as_bytes(), false).map_err(failed)?,
+    }
+    let tree = dir.dir(name)?;
+    tree.make_private()?;
+    Ok(tree)
+}
+
+/// The subvolume whose root a directory is, if it is one.
+fn subvolume_at(dir: impl AsFd) -> Option<Subvolume> {
+    let is_root = fs::fstat(&dir).is_ok_and(|stat| stat.st_ino == ROOT_DIRECTORY);
+    is_root.then(|| logical::subvolume(dir).ok()).flatten()
+}
+
+fn writes_anywhere(dir: &Dir) -> bool {
+    let made = fs::fchmod(dir, Mode::empty()).and_then(|()| fs::mkdirat(dir, "entry", Mode::RWXU));
+    made.and_then(|()| fs::unlinkat(dir, "entry", AtFlags::REMOVEDIR)).is_ok()
+}
+
+fn note(tree: &Subvolume) -> String {
+    let mut text = String::new();
+    for byte in tree.uuid {
+        let _ = write!(text, "{byte:02x}");
+    }
+    let _ = write!(text, " {}", tree.changed);
+    text
+}

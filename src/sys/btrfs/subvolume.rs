@@ -1,0 +1,120 @@
+//! Subvolumes made, snapshotted, deleted, and made read-only: `BTRFS_IOC_SUBVOL_CREATE_V2`, `BTRFS_IOC_SNAP_CREATE_V2`,
+//! `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. What a subvolume is called and where it lies is `logical`'s.
+//!
+//! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/ioctl.c`, btrfs-ioctl(2).
+
+use rustix::io::{Errno, Result};
+use rustix::ioctl::{self, Opcode, Setter, opcode};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+const BTRFS_IOC_SNAP_CREATE_V2: Opcode = opcode::write::<Arguments>(0x94, 23);
+const BTRFS_IOC_SUBVOL_CREATE_V2: Opcode = opcode::write::<Arguments>(0x94, 24);
+const BTRFS_IOC_SUBVOL_SETFLAGS: Opcode = opcode::write::<u64>(0x94, 26);
+const BTRFS_IOC_SNAP_DESTROY_V2: Opcode = opcode::write::<Arguments>(0x94, 63);
+const _: () = assert!(BTRFS_IOC_SNAP_CREATE_V2 == 0x5000_9417);
+const _: () = assert!(BTRFS_IOC_SUBVOL_CREATE_V2 == 0x5000_9418);
+const _: () = assert!(BTRFS_IOC_SUBVOL_SETFLAGS == 0x4008_941a);
+const _: () = assert!(BTRFS_IOC_SNAP_DESTROY_V2 == 0x5000_943f);
+
+/// `BTRFS_SUBVOL_RDONLY`: the flag as these calls have it.
+const RDONLY: u64 = 1 << 1;
+
+/// `BTRFS_SUBVOL_NAME_MAX` and the NUL behind it.
+const NAME: usize = 4040;
+
+/// `struct btrfs_ioctl_vol_args_v2`.
+#[repr(C)]
+struct Arguments {
+    fd: i64,
+    transid: u64,
+    flags: u64,
+    unused: [u64; 4],
+    name: [u8; NAME],
+}
+
+const _: () = assert!(size_of::<Arguments>() == 4096);
+
+impl Arguments {
+    fn new(fd: Option<BorrowedFd<'_>>, flags: u64, name: &[u8]) -> Result<Arguments> {
+        let mut arguments = Arguments {
+            fd: fd.map_or(0, |fd| i64::from(fd.as_raw_fd())),
+            transid: 0,
+            flags,
+            unused: [0; 4],
+            name: [0; NAME],
+        };
+        // The last byte stays a NUL.
+        if name.len() >= NAME || name.contains(&0) {
+            return Err(Errno::INVAL);
+        }
+        arguments.name[..name.len()].copy_from_slice(name);
+        Ok(arguments)
+    }
+}
+
+/// `BTRFS_IOC_SUBVOL_CREATE_V2`: makes an empty subvolume called `name` in the directory `dir`.
+///
+/// # Errors
+/// `EXIST` where something is called so; `NOTTY` on other filesystems.
+#[doc(alias = "BTRFS_IOC_SUBVOL_CREATE_V2")]
+pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
+    let arguments = Arguments::new(None, 0, name)?;
+    // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
+    let request = unsafe { Setter::<BTRFS_IOC_SUBVOL_CREATE_V2, Arguments>::new(arguments) };
+    // SAFETY: the request carries the whole structure, and its name ends with a NUL.
+    unsafe { ioctl::ioctl(dir, request) }
+}
+
+/// `BTRFS_IOC_SNAP_CREATE_V2`: makes a snapshot of the subvolume whose root directory `source` is, called `name` in the
+/// directory `dir`. On the disk when it returns.
+///
+/// # Errors
+/// `PERM` for who neither owns the subvolume nor is root; `XDEV` for another filesystem's; `INVAL` where `source` is no root.
+#[doc(alias = "BTRFS_IOC_SNAP_CREATE_V2")]
+pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool) -> Result<()> {
+    let arguments = Arguments::new(Some(source.as_fd()), if read_only { RDONLY } else { 0 }, name)?;
+    // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
+    let request = unsafe { Setter::<BTRFS_IOC_SNAP_CREATE_V2, Arguments>::new(arguments) };
+    // SAFETY: `source` is borrowed, hence open, for the length of the call; the name ends with a NUL.
+    unsafe { ioctl::ioctl(dir, request) }
+}
+
+/// `BTRFS_IOC_SNAP_DESTROY_V2`: deletes the subvolume called `name` in the directory `dir`, with all in it but subvolumes.
+///
+/// # Errors
+/// `PERM` without the right (root; the owner where `user_subvol_rm_allowed` is mounted, and then `ROFS` for a read-only
+/// one); `NOTEMPTY` where there is another subvolume in it; `INVAL` for what is no subvolume; `NOTTY` on other filesystems.
+#[doc(alias = "BTRFS_IOC_SNAP_DESTROY_V2")]
+pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
+    let arguments = Arguments::new(None, 0, name)?;
+    // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
+    let request = unsafe { Setter::<BTRFS_IOC_SNAP_DESTROY_V2, Arguments>::new(arguments) };
+    // SAFETY: the request carries the whole structure, and its name ends with a NUL.
+    unsafe { ioctl::ioctl(dir, request) }
+}
+
+/// `BTRFS_IOC_SUBVOL_SETFLAGS`: lets nothing in the subvolume whose root directory `root` is be changed any more, or lets
+/// it again. On the disk when it returns.
+///
+/// # Errors
+/// `PERM` for who neither owns the subvolume nor is root; `INVAL` where `root` is no root of a subvolume.
+#[doc(alias = "BTRFS_IOC_SUBVOL_SETFLAGS")]
+pub fn set_read_only(root: impl AsFd, read_only: bool) -> Result<()> {
+    let flags = if read_only { RDONLY } else { 0 };
+    // SAFETY: the number belongs to a 64-bit integer (checked above), and the kernel only reads it.
+    let request = unsafe { Setter::<BTRFS_IOC_SUBVOL_SETFLAGS, u64>::new(flags) };
+    // SAFETY: the request carries the integer.
+    unsafe { ioctl::ioctl(root, request) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_the_kernel_could_not_take_are_refused() {
+        assert!(Arguments::new(None, 0, &[b'x'; NAME - 1]).is_ok());
+        assert!(Arguments::new(None, 0, &[b'x'; NAME]).is_err());
+        assert!(Arguments::new(None, 0, b"a\0b").is_err());
+    }
+}
