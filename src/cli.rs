@@ -104,6 +104,9 @@ pub(crate) struct Snapshot {
     /// Whose content is hashed
     #[arg(long, value_name = "WHICH", default_value = "new")]
     pub(crate) hash: Hash,
+    /// Read sources on Btrfs from a temporary read-only snapshot of their subvolume: all of one moment (root)
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) freeze: bool,
     /// Only show what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -15,6 +15,7 @@ mod fiemap_pictures;
 mod fiemap_sharing;
 mod format;
 mod formats;
+mod freeze;
 mod harness;
 mod hostile;
 mod interruption;

@@ -14,6 +14,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
             cli::Hash::None => Hash::None,
         },
         threads: globals.threads,
+        freeze: args.freeze,
         subvolumes: create::Subvolumes::Auto,
         dry_run: args.dry_run,
     };

@@ -1,15 +1,18 @@
 //! Walks trees in parallel and hands what visitors make of them over in the order of the manifest.
 //!
 //! Directories are opened by descriptor, each from its parent, never through a link; see `frontier` for the order and
-//! the bound on memory, `names` for the listing of one directory, `sources` for what is walked. What is done with the
+//! the bound on memory, `names` for the listing of one directory, `sources` for what is walked, `stand_ins` for what is
+//! walked instead. What is done with the
 //! entries is the [`Visitor`]'s.
 
 mod frontier;
 mod names;
 mod sources;
+mod stand_ins;
 
 pub use names::{Name, Names};
 pub use sources::Sources;
+pub use stand_ins::StandIns;
 
 use crate::beneath;
 use crate::error::{Error, Result};
@@ -121,7 +124,13 @@ pub fn walk<V: Visitor>(
     threads: usize,
     sink: impl FnMut(V::Output) -> Result<()> + Send,
 ) -> Result<()> {
-    let walk = Walk { visitor, frontier: Frontier::new(threads), sink: Mutex::new(sink), failure: Mutex::new(None) };
+    let walk = Walk {
+        visitor,
+        stand_ins: sources.stand_ins(),
+        frontier: Frontier::new(threads),
+        sink: Mutex::new(sink),
+        failure: Mutex::new(None),
+    };
     walk.frontier.begin(sources.root());
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -137,6 +146,7 @@ pub fn walk<V: Visitor>(
 
 struct Walk<'a, V: Visitor, S> {
     visitor: &'a V,
+    stand_ins: &'a StandIns,
     frontier: Frontier<Open<V::Place>, V::Output>,
     sink: Mutex<S>,
     failure: Mutex<Option<Error>>,
@@ -192,7 +202,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     ) -> Result<Vec<V::Output>> {
         let above = parent.map(|parent| &parent.directory);
         let path = above.map_or_else(Vec::new, |parent| parent.join(name));
-        let directory = match open(above, name, path.clone(), only.is_some()) {
+        let directory = match open(above, name, path.clone(), only.is_some(), self.stand_ins) {
             Ok(directory) => directory,
             Err(errno) => {
                 let error = Error::io("open the directory", absolute(&path), errno);
@@ -256,11 +266,13 @@ fn open<P>(
     name: &[u8],
     path: Vec<u8>,
     scaffold: bool,
+    stand_ins: &StandIns,
 ) -> rustix::io::Result<Directory<()>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = |how| match parent {
-        Some(parent) => rustix::fs::openat(&parent.fd, name, flags | how, Mode::empty()),
-        None => rustix::fs::open(c"/", flags | how, Mode::empty()),
+    let open = |how| match (stand_ins.open(&path, flags | how), parent) {
+        (Some(stand_in), _) => stand_in,
+        (None, Some(parent)) => rustix::fs::openat(&parent.fd, name, flags | how, Mode::empty()),
+        (None, None) => rustix::fs::open(c"/", flags | how, Mode::empty()),
     };
     let fd = match beneath::without_access(|access| open(OFlags::RDONLY | access)) {
         // A directory on the way needs only to be passed through.
@@ -268,5 +280,10 @@ fn open<P>(
         result => result,
     }?;
     let status = Status::of(&fd)?;
+    if let Some(living) = stand_ins.living_instead(&path, &fd, status.ino, flags | OFlags::RDONLY) {
+        let fd = living?;
+        let status = Status::of(&fd)?;
+        return Ok(Directory { fd, path, status, scaffold, place: () });
+    }
     Ok(Directory { fd, path, status, scaffold, place: () })
 }

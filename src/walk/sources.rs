@@ -1,6 +1,6 @@
 //! What is walked: the sources, and the directories on the way to them from the root.
 
-use super::Names;
+use super::{Names, StandIns};
 use crate::error::{Error, Result};
 use crate::status::Status;
 use rustix::fs::FileType;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub struct Sources {
     paths: Vec<PathBuf>,
     root: Node,
+    stand_ins: StandIns,
 }
 
 /// A component on the way to a source, or a source.
@@ -47,7 +48,7 @@ impl Sources {
         for path in &paths {
             root.add(&components(path));
         }
-        Ok(Sources { paths, root })
+        Ok(Sources { paths, root, stand_ins: StandIns::default() })
     }
 
     /// The resolved paths, sorted, without duplicates.
@@ -55,10 +56,20 @@ impl Sources {
         &self.paths
     }
 
-    /// Those that are not there any more.
+    /// Those that are not there any more; none where others are read in their place.
     pub fn vanished(&self) -> impl Iterator<Item = &Path> {
         let is_gone = |path: &&Path| matches!(rustix::fs::lstat(*path), Err(Errno::NOENT | Errno::NOTDIR));
-        self.paths.iter().map(PathBuf::as_path).filter(is_gone)
+        self.paths.iter().map(PathBuf::as_path).filter(|_| self.stand_ins.is_empty()).filter(is_gone)
+    }
+
+    /// The same sources, some of their directories read elsewhere.
+    #[must_use]
+    pub fn with(&self, stand_ins: StandIns) -> Sources {
+        Sources { stand_ins, ..self.clone() }
+    }
+
+    pub(super) fn stand_ins(&self) -> &StandIns {
+        &self.stand_ins
     }
 
     pub(super) fn root(&self) -> Node {

@@ -1,6 +1,7 @@
 //! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, Btrfs
 //! cleans up after its commit.
 
+use crate::command::{output, program};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::Path;
@@ -28,6 +29,18 @@ pub(crate) fn used_now(path: &Path) -> Result<u64> {
     sync(path)?;
     let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot tell the space of {}", path.display()))?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+}
+
+/// Bytes of metadata that a Btrfs has in use now, after a sync, each copy counted; `None` on other filesystems.
+pub(crate) fn metadata(path: &Path) -> Result<Option<u64>> {
+    sync(path)?;
+    let Ok(text) = output(program("btrfs").args(["filesystem", "usage", "-b"]).arg(path)) else { return Ok(None) };
+    // `Metadata,DUP: Size:268435456, Used:163840 (0.06%)`.
+    let line = text.lines().find(|line| line.starts_with("Metadata,")).context("btrfs tells nothing of metadata")?;
+    let used = line.split("Used:").nth(1).context("btrfs does not tell what is used of metadata")?;
+    let digits: String = used.chars().take_while(char::is_ascii_digit).collect();
+    let copies = if line.starts_with("Metadata,DUP") { 2 } else { 1 };
+    Ok(Some(digits.parse::<u64>()? * copies))
 }
 
 /// Writes everything out on the filesystem at `path`, as `sync -f` does.

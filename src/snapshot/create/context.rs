@@ -42,6 +42,14 @@ impl<'a> Context<'a> {
         Context { previous, staged, options, monitor, repository, same_filesystem: Mutex::default() }
     }
 
+    /// Whether this is the repository's own directory. A frozen copy of it has another device, but is as old to the tick.
+    pub(super) fn is_repository(&self, status: &Status) -> bool {
+        let is_frozen = |own: &Status| {
+            self.options.freeze && own.btime.is_some() && (own.ino, own.btime) == (status.ino, status.btime)
+        };
+        self.repository.as_ref().is_some_and(|own| own.is_same_inode(status) || is_frozen(own))
+    }
+
     pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
         part.errors += 1;
         self.monitor.problem(error);

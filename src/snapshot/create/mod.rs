@@ -6,6 +6,7 @@
 mod context;
 mod file;
 mod fill;
+mod freeze;
 mod kept;
 mod links;
 mod merge;
@@ -31,6 +32,7 @@ use crate::snapshot::store::{Repository, Staging, Start};
 use crate::status::Status;
 use crate::walk::{self, Sources};
 use context::Context;
+use freeze::Frozen;
 use merge::Merge;
 use moment::Moment;
 use previous::{Candidates, Previous};
@@ -71,6 +73,8 @@ pub struct Options {
     pub tags: Vec<String>,
     /// When content is hashed.
     pub hash: Hash,
+    /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. Not in a dry run.
+    pub freeze: bool,
     /// Whether the tree may be a Btrfs subvolume.
     pub subvolumes: Subvolumes,
     /// How many threads; by default as many as the device's queue likes.
@@ -88,6 +92,9 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
     let begun = Instant::now();
     let sources = Sources::resolve(sources)?;
     refuse_overlap(&sources, repo)?;
+    if options.freeze {
+        Frozen::check(&sources)?;
+    }
     let mut stats =
         if options.dry_run { plan(&sources, repo, options, monitor)? } else { take(&sources, repo, options, monitor)? };
     stats.seconds = begun.elapsed().as_secs_f64();
@@ -162,9 +169,15 @@ fn take_beside(
     let name = repository.free_name(options.name.as_deref(), moment.created)?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository.begin(&name, start)?;
-    let result = fill(&staging, filesystem, &header(&name, moment.created, sources, options, previous), |staged| {
-        visit(sources, Some(repository), previous, Some((staged, moment)), options, monitor)
+    let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
+        let header = header(&name, moment.created, sources, options, previous);
+        let result = fill(&staging, filesystem, &header, |staged| {
+            visit(&frozen.sources(sources), Some(repository), previous, Some((staged, moment)), options, monitor)
+        });
+        frozen.end(monitor);
+        result
     });
+    repository.remove_frozen_dir();
     match result {
         Ok(stats) => {
             monitor.phase("publishing", None);
@@ -181,6 +194,10 @@ fn take_beside(
             Err(error)
         }
     }
+}
+
+fn freeze(sources: &Sources, repository: &Repository, options: &Options, monitor: &dyn Monitor) -> Result<Frozen> {
+    if options.freeze { Frozen::freeze(sources, repository, monitor) } else { Ok(Frozen::default()) }
 }
 
 /// How the new tree begins: on Btrfs as a snapshot of the last one, where that can be.
@@ -208,6 +225,7 @@ fn start<'a>(
         return Ok(Start::Subvolume);
     }
     if repository.is_as_published(name)? {
+        monitor.detail(&format!("the new tree begins as a subvolume snapshot of {name}"));
         return Ok(Start::SnapshotOf(previous.tree.as_fd()));
     }
     if repository.is_subvolume(name)? {

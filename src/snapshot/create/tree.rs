@@ -134,7 +134,7 @@ impl Visitor for Tree<'_> {
 
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
         let mut part = Stats::default();
-        if self.context.repository.as_ref().is_some_and(|repository| repository.is_same_inode(&directory.status)) {
+        if self.context.is_repository(&directory.status) {
             let error = Error::failed("take a snapshot of the repository itself").at(absolute(&directory.path));
             self.context.problem(&error.hint("it is mounted here a second time; it was left out"), &mut part);
             self.count(&part);

@@ -112,14 +112,15 @@ impl Repository {
         let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
         manifest.sync_all().map_err(|cause| Error::io("sync", &staging.manifest, cause))?;
         fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))?;
+        let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
         // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a snapshot.
         fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
         self.manifests.sync()?;
         fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
-        self.root.sync()?;
-        if staging.is_subvolume {
+        match subvolume {
             // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it.
-            self.seal(name, staging.tree.as_fd(), &manifest)?;
+            Some(before) => self.seal(name, staging.tree.as_fd(), &before, &manifest)?,
+            None => self.root.sync()?,
         }
         self.point_latest_to(name)?;
         let partial = self.partial()?;

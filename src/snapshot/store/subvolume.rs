@@ -11,10 +11,13 @@ use crate::sys::btrfs::subvolume;
 use rustix::fs::{self, AtFlags, Mode, OFlags, XattrFlags};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The extended attribute of a manifest that says which subvolume its tree is.
 const NOTE: &str = "user.pleach.tree";
+
+/// Where frozen snapshots of sources lie, in the staging area: no snapshot can have this name.
+const FROZEN: &str = ".frozen";
 
 /// How a staged tree begins.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,19 @@ impl Repository {
         writes && deleted
     }
 
+    /// The directory for frozen snapshots of sources. It is part of the staging area: what a killed run left there goes with
+    /// all else.
+    pub fn frozen_dir(&self) -> Result<OwnedFd> {
+        Ok(self.partial()?.make_dir(FROZEN)?.into())
+    }
+
+    /// Removes the directory for frozen snapshots, if there is one and nothing is in it.
+    pub fn remove_frozen_dir(&self) {
+        if let Ok(partial) = self.partial() {
+            let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
+        }
+    }
+
     /// Whether a snapshot's tree is a subvolume: nothing else of it is asked.
     pub fn is_subvolume(&self, name: &str) -> Result<bool> {
         Ok(subvolume_at(self.tree(name)?).is_some())
@@ -70,12 +86,13 @@ impl Repository {
         }
     }
 
-    /// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is.
-    pub(super) fn seal(&self, name: &str, tree: BorrowedFd<'_>, manifest: &File) -> Result<()> {
+    /// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is, if that is still what it
+    /// was `before`. On the disk when it returns, and with it all that was done in the repository until then.
+    pub(super) fn seal(&self, name: &str, tree: BorrowedFd<'_>, before: &Subvolume, manifest: &File) -> Result<()> {
         self.make_read_only(name, tree)?;
-        if let Some(tree) = subvolume_at(tree) {
+        if subvolume_at(tree).is_some_and(|after| note(&after) == note(before)) {
             // Without the note the next snapshot clones file by file, and is none the worse for it.
-            let _ = fs::fsetxattr(manifest, NOTE, note(&tree).as_bytes(), XattrFlags::empty());
+            let _ = fs::fsetxattr(manifest, NOTE, note(before).as_bytes(), XattrFlags::empty());
         }
         Ok(())
     }
@@ -100,7 +117,7 @@ pub(super) fn make(dir: &Dir, name: &str, start: Start<'_>) -> Result<Dir> {
 }
 
 /// The subvolume whose root a directory is, if it is one.
-fn subvolume_at(dir: impl AsFd) -> Option<Subvolume> {
+pub(super) fn subvolume_at(dir: impl AsFd) -> Option<Subvolume> {
     let is_root = fs::fstat(&dir).is_ok_and(|stat| stat.st_ino == ROOT_DIRECTORY);
     is_root.then(|| logical::subvolume(dir).ok()).flatten()
 }

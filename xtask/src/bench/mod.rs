@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `du`, `fiemap`; `floor` is what they are held
-//! against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `du`, `fiemap`; `floor` and `statx` are what
+//! they are held against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
 mod calls;
@@ -14,6 +14,7 @@ mod million;
 mod peers;
 mod report;
 mod snapshot;
+mod statx;
 mod watch;
 
 use crate::command::{self, cargo};
@@ -52,6 +53,12 @@ enum Bench {
         /// Its copy, which is made
         to: PathBuf,
     },
+    /// Ask the status of everything in a tree (one of the things that `bench snapshot` measures)
+    #[command(hide = true)]
+    Statx {
+        /// The tree
+        tree: PathBuf,
+    },
     /// Share files with the bare system calls (one of the things that `bench dedupe` measures)
     #[command(hide = true)]
     BareDedupe {
@@ -85,6 +92,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Du(options) => return du::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::Statx { tree } => {
+            statx::run(tree)?;
             return Ok(ExitCode::SUCCESS);
         }
         Bench::BareDedupe { plan } => {

@@ -47,10 +47,12 @@ pub(crate) enum Contender {
     Floor,
     /// No copy at all: names and inodes read, as everyone must.
     Walk,
+    /// The same on two threads, without a program around it.
+    Statx,
 }
 
 /// All of them, those of pleach first.
-pub(crate) const ALL: [Contender; 8] = [
+pub(crate) const ALL: [Contender; 9] = [
     Contender::FirstUnhashed,
     Contender::First,
     Contender::Unchanged,
@@ -59,6 +61,7 @@ pub(crate) const ALL: [Contender; 8] = [
     Contender::Rsync,
     Contender::Floor,
     Contender::Walk,
+    Contender::Statx,
 ];
 
 impl Contender {
@@ -73,6 +76,7 @@ impl Contender {
             Contender::Rsync => "`rsync -aHAX --link-dest`",
             Contender::Floor => "the bare calls",
             Contender::Walk => "`find`, names and inodes only",
+            Contender::Statx => "`statx` of each entry",
         }
     }
 
@@ -87,7 +91,7 @@ impl Contender {
             _ if self.is_ours() => pleach(),
             Contender::Cp | Contender::CpReflink => find("cp").unwrap_or_default(),
             Contender::Rsync => find("rsync").unwrap_or_default(),
-            Contender::Floor => std::env::current_exe().unwrap_or_default(),
+            Contender::Floor | Contender::Statx => std::env::current_exe().unwrap_or_default(),
             _ => find("find").unwrap_or_default(),
         }
     }
@@ -109,6 +113,7 @@ impl Contender {
             _ if self.is_ours() => threads.to_string(),
             Contender::Rsync => "1 in each of 3 processes".into(),
             Contender::Floor => super::floor::THREADS.to_string(),
+            Contender::Statx => super::statx::THREADS.to_string(),
             _ => "1".into(),
         }
     }
@@ -125,6 +130,7 @@ impl Contender {
             Contender::CpReflink => command.args(["-a", "--reflink=always"]),
             Contender::Rsync => command.arg("-aHAX").arg(with_option("--link-dest=", &places.copy)),
             Contender::Floor => command.args(["bench", "floor"]),
+            Contender::Statx => command.args(["bench", "statx"]).arg(&places.tree),
             // A test on the time makes find ask for each inode; nothing is that young.
             Contender::Walk => command.arg(&places.tree).args(["-newermt", "2200-01-01"]),
         };
@@ -133,7 +139,7 @@ impl Contender {
             Contender::Unchanged => command.arg(&places.tree).arg(&places.repo),
             Contender::Cp | Contender::CpReflink | Contender::Floor => command.arg(&places.tree).arg(&places.fresh),
             Contender::Rsync => command.arg(with_slash(&places.tree)).arg(&places.fresh),
-            Contender::Walk => &mut command,
+            Contender::Walk | Contender::Statx => &mut command,
         };
         command
     }
@@ -166,14 +172,28 @@ impl Cleaner {
 
     /// Brings it back.
     pub(crate) fn clean(&self, places: &Places) -> anyhow::Result<()> {
-        let new = listing(&places.repo)?.into_iter().filter(|path| !self.kept.contains(path));
-        let mut rm = program("rm");
-        output(rm.arg("-rf").arg(&places.fresh).args(new))?;
+        let is_new = |path: &PathBuf| !self.kept.contains(path);
+        let new: Vec<_> = listing(&places.repo)?.into_iter().filter(is_new).chain([places.fresh.clone()]).collect();
+        new.iter().try_for_each(|dir| delete_subvolumes(dir, places))?;
+        output(program("rm").arg("-rf").args(new))?;
         let latest = places.repo.join("latest");
         let _ = fs::remove_file(&latest);
         std::os::unix::fs::symlink(&self.latest, latest)?;
         crate::space::sync(&places.root)
     }
+}
+
+/// Deletes the snapshots of a repository, or one of them, that are Btrfs subvolumes: `rm` may not. It is over when they are
+/// gone, so that nothing of it falls into the next run.
+fn delete_subvolumes(dir: &Path, places: &Places) -> anyhow::Result<()> {
+    let found = output(program("find").arg(dir).args(["-maxdepth", "1", "-type", "d", "-inum", "256"]));
+    let found = found.unwrap_or_default();
+    let subvolumes: Vec<_> = found.lines().collect();
+    if !subvolumes.is_empty() {
+        output(program("btrfs").args(["subvolume", "delete", "--commit-after"]).args(subvolumes))?;
+        output(program("btrfs").args(["subvolume", "sync"]).arg(&places.root))?;
+    }
+    Ok(())
 }
 
 /// The snapshots of a repository, and all of its own files.

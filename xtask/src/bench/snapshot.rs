@@ -66,6 +66,8 @@ struct Row {
     warm: Vec<Sample>,
     /// Bytes on disk that one run adds.
     disk: i64,
+    /// Of them, bytes of metadata, where the filesystem tells.
+    metadata: Option<i64>,
     calls: Option<Calls>,
 }
 
@@ -77,7 +79,7 @@ fn on(kind: Kind, root: &Path, source: &Path, options: &Options) -> Result<Strin
     let mut rows = Vec::new();
     for who in ALL {
         match who.absence() {
-            None => rows.push(Row { who, cold: Vec::new(), warm: Vec::new(), disk: 0, calls: None }),
+            None => rows.push(Row { who, cold: Vec::new(), warm: Vec::new(), disk: 0, metadata: None, calls: None }),
             Some(reason) => println!("skipped: {}: {reason}", who.name()),
         }
     }
@@ -107,9 +109,10 @@ fn on(kind: Kind, root: &Path, source: &Path, options: &Options) -> Result<Strin
     let log = root.join("strace.log");
     for row in &mut rows {
         println!("{} space and system calls: {}", kind.name(), row.who.name());
-        let before = space::used(root)?;
+        let (before, metadata) = (space::used(root)?, space::metadata(root)?);
         output(&mut row.who.command(&places))?;
         row.disk = space::used(root)? as i64 - before as i64;
+        row.metadata = metadata.zip(space::metadata(root)?).map(|(before, after)| after as i64 - before as i64);
         cleaner.clean(&places)?;
         // strace takes minutes for a run, so only one of the others stands beside ours.
         if row.who.is_ours() || row.who == Contender::CpReflink {
@@ -157,7 +160,9 @@ fn section(kind: Kind, census: Census, runs: u32, threads: usize, rows: &[Row]) 
          GNU `cp -a` clones by itself where it can, since coreutils 9.0. `rsync --link-dest` makes hard links and no files,\n\
          so its copies share metadata too. \"The bare calls\" are the system\n\
          calls that cloning a tree cannot leave out, on as many threads as pleach has, with no manifest, no check and no\n\
-         sync: what the kernel itself takes. `find` copies nothing: it is the floor of everyone who looks at each entry.\n\n",
+         sync: what the kernel itself takes. `find` copies nothing: it is the floor of everyone who looks at each entry;\n\
+         so is `statx`, on two threads and without a program around it. Btrfs keeps two copies of its metadata here, and both\n\
+         are counted.\n\n",
     );
     for (cache, samples) in
         [(Cache::Cold, (|row| &row.cold) as fn(&Row) -> &Vec<Sample>), (Cache::Warm, |row| &row.warm)]
@@ -180,9 +185,9 @@ fn section(kind: Kind, census: Census, runs: u32, threads: usize, rows: &[Row]) 
     );
     text.push_str(&calls(census, rows));
     text.push_str("\n### Versions\n\n");
-    for row in
-        rows.iter().filter(|row| row.who == Contender::First || (!row.who.is_ours() && row.who != Contender::Floor))
-    {
+    for row in rows.iter().filter(|row| {
+        row.who == Contender::First || (!row.who.is_ours() && !matches!(row.who, Contender::Floor | Contender::Statx))
+    }) {
         text.push_str(&format!("- {}: {}\n", row.who.name(), row.who.version()));
     }
     text
@@ -210,6 +215,7 @@ fn times(census: Census, threads: usize, rows: &[Row], samples: fn(&Row) -> &Vec
             format!("{:.0}", alone * 1e6 / census.entries() as f64),
             report::mebibytes(median(all.iter().map(|sample| sample.memory as f64).collect())),
             report::mebibytes(row.disk as f64),
+            row.metadata.map_or("–".into(), |bytes| format!("{:.2}", bytes as f64 / f64::from(1 << 20))),
         ]
     };
     let heading = [
@@ -223,6 +229,7 @@ fn times(census: Census, threads: usize, rows: &[Row], samples: fn(&Row) -> &Vec
         "µs an entry",
         "memory MiB",
         "disk MiB",
+        "of it metadata",
     ];
     report::table(&heading, &rows.iter().map(cell).collect::<Vec<_>>())
 }

@@ -1,0 +1,252 @@
+//! Sources on Btrfs read from a temporary read-only snapshot of their subvolume, so that the whole tree is of one moment.
+//!
+//! The walk goes by the sources' own paths, and the frozen directories stand in for those that live. What a snapshot
+//! of a subvolume does not have in it is read as it lives: other mounts, and subvolumes below that were not named as sources.
+//!
+//! A frozen snapshot lies in the repository's staging area, where that is on the same filesystem: no name appears in the
+//! source, and what a killed run leaves goes with the other leftovers. Else it lies in the filesystem's top-level
+//! subvolume, which most systems do not mount; there a lock tells the leftovers of killed runs from those in use.
+
+use crate::error::{Error, Result};
+use crate::filesystem::{Filesystem, Id, Kind};
+use crate::monitor::Monitor;
+use crate::mounts;
+use crate::snapshot::store::Repository;
+use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
+use crate::sys::btrfs::subvolume;
+use crate::walk::{Sources, StandIns, absolute};
+use crate::{beneath, status};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What the names of frozen snapshots begin with, where they lie outside a repository.
+const PREFIX: &str = ".pleach-frozen-";
+
+const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The frozen snapshots of a run. They are deleted when it ends, however it does.
+#[derive(Debug, Default)]
+pub(super) struct Frozen {
+    snapshots: Vec<Snapshot>,
+    stand_ins: StandIns,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    /// Where it lies.
+    dir: OwnedFd,
+    name: String,
+    /// Its root directory, locked.
+    root: OwnedFd,
+}
+
+impl Frozen {
+    /// Whether the sources lie where they can be frozen.
+    ///
+    /// # Errors
+    /// Kind `Usage` for a source that does not lie on Btrfs.
+    pub(super) fn check(sources: &Sources) -> Result<()> {
+        sources.paths().iter().try_for_each(|source| Part::of(source).map(drop))
+    }
+
+    /// Freezes the subvolumes in which the sources lie.
+    ///
+    /// # Errors
+    /// Where subvolumes cannot be made or deleted.
+    pub(super) fn freeze(sources: &Sources, repository: &Repository, monitor: &dyn Monitor) -> Result<Frozen> {
+        let parts = sources.paths().iter().map(|source| Part::of(source)).collect::<Result<Vec<_>>>()?;
+        if !rustix::process::geteuid().is_root() || !repository_allows(repository) {
+            let error = Error::failed("freeze the sources").because(Errno::PERM);
+            return Err(
+                error.hint("only root may make and delete snapshots of subvolumes; run as root, or without --freeze")
+            );
+        }
+        let mut frozen = Frozen::default();
+        for source in sources.paths() {
+            frozen.keep_mounts(source)?;
+        }
+        let home = Filesystem::identify(repository.fd()).ok();
+        let mut made: BTreeMap<([u8; 16], u64), usize> = BTreeMap::new();
+        for part in parts {
+            let snapshot = match made.get(&(part.filesystem, part.subvolume)) {
+                Some(snapshot) => *snapshot,
+                None => {
+                    let is_home = home == Some(Id::Btrfs(part.filesystem));
+                    let dir = if is_home { repository.frozen_dir()? } else { part.top_level()? };
+                    if !is_home {
+                        clear_leftovers(&dir, monitor);
+                    }
+                    let snapshot = part.freeze(dir, frozen.snapshots.len())?;
+                    frozen.snapshots.push(snapshot);
+                    made.insert((part.filesystem, part.subvolume), frozen.snapshots.len() - 1);
+                    frozen.snapshots.len() - 1
+                }
+            };
+            let Some(snapshot) = frozen.snapshots.get(snapshot) else { continue };
+            let directory = beneath::open_dir(snapshot.root.as_fd(), &part.within)
+                .map_err(|errno| Error::io("open the frozen copy of", absolute(&part.path), errno))?;
+            frozen.stand_ins.put(&part.path, directory);
+        }
+        Ok(frozen)
+    }
+
+    /// The sources, to be read from the frozen snapshots.
+    pub(super) fn sources(&self, sources: &Sources) -> Sources {
+        sources.with(self.stand_ins.clone())
+    }
+
+    /// Says what was read as it lives, and deletes the snapshots.
+    pub(super) fn end(mut self, monitor: &dyn Monitor) {
+        for path in self.stand_ins.living() {
+            monitor.notice(&format!(
+                "{} is a subvolume of its own and was read as it lives; name it as a source to have it frozen too",
+                crate::text::path(&absolute(&path))
+            ));
+        }
+        for snapshot in self.snapshots.drain(..) {
+            if let Err(errno) = snapshot.delete() {
+                let error = Error::io("delete the frozen snapshot", &snapshot.name, errno);
+                monitor.notice(&format!("{error}; the next run tries again"));
+            }
+        }
+    }
+
+    /// Other filesystems below a source stay part of it: they are read where they are mounted.
+    fn keep_mounts(&mut self, source: &Path) -> Result<()> {
+        let mounts = mounts::all().map_err(|cause| Error::io("read", "/proc/self/mountinfo", cause))?;
+        for mount in mounts.iter().filter(|mount| mount.point.starts_with(source) && mount.point != source) {
+            // One on a file, or hidden by another, or gone meanwhile.
+            let Ok(living) = rustix::fs::open(&mount.point, PASS, Mode::empty()) else { continue };
+            self.stand_ins.put(without_slash(&mount.point), living);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for snapshot in self.snapshots.drain(..) {
+            // What stays, the next run deletes.
+            let _ = snapshot.delete();
+        }
+    }
+}
+
+impl Snapshot {
+    fn delete(&self) -> rustix::io::Result<()> {
+        subvolume::destroy(&self.dir, self.name.as_bytes())
+    }
+}
+
+/// The part of a subvolume that is to be frozen: as high above a source as the subvolume reaches without another mount.
+struct Part {
+    source: PathBuf,
+    filesystem: [u8; 16],
+    subvolume: u64,
+    /// Its path, without the leading slash.
+    path: Vec<u8>,
+    /// Its path within the subvolume; empty for that one's root.
+    within: Vec<u8>,
+    directory: OwnedFd,
+}
+
+impl Part {
+    fn of(source: &Path) -> Result<Part> {
+        let failed = |errno: Errno| Error::io("freeze", source, errno);
+        let is_dir = source.symlink_metadata().map_err(|cause| Error::io("freeze", source, cause))?.is_dir();
+        let start = if is_dir { Some(source) } else { source.parent() };
+        let mut top = start.unwrap_or(Path::new("/"));
+        let mut directory = rustix::fs::open(top, READ, Mode::empty()).map_err(failed)?;
+        let Ok(Id::Btrfs(filesystem)) = Filesystem::identify(&directory) else {
+            let kind = Kind::of(&directory).map_err(failed)?;
+            return Err(Error::usage(format!("freeze a source on {kind}, only one on Btrfs:"))
+                .at(source)
+                .hint("docs/freeze.md says how a frozen mount of LVM or XFS can take its place"));
+        };
+        let here = place(&directory).map_err(failed)?;
+        while let Some(above) = top.parent() {
+            let is_root = status::Status::of(&directory).map_err(failed)?.ino == ROOT_DIRECTORY;
+            let Ok(next) = rustix::fs::open(above, READ, Mode::empty()) else { break };
+            if is_root || place(&next).map_err(failed)? != here {
+                break;
+            }
+            (top, directory) = (above, next);
+        }
+        let subvolume = logical::subvolume_of(&directory).map_err(failed)?;
+        let inode = status::Status::of(&directory).map_err(failed)?.ino;
+        let mut within = match inode {
+            ROOT_DIRECTORY => Vec::new(),
+            _ => logical::directory_path(&directory, subvolume, inode).map_err(failed)?,
+        };
+        if within.last() == Some(&b'/') {
+            within.pop();
+        }
+        let path = without_slash(top).to_vec();
+        Ok(Part { source: source.to_path_buf(), filesystem, subvolume, path, within, directory })
+    }
+
+    /// The root directory of the filesystem's top-level subvolume, whether it is mounted or not.
+    fn top_level(&self) -> Result<OwnedFd> {
+        logical::open_inode(&self.directory, TOP_LEVEL, ROOT_DIRECTORY, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|errno| Error::io("open the top-level subvolume of the filesystem of", &self.source, errno))
+    }
+
+    /// Makes the snapshot in `dir`, as the run's number `number`.
+    fn freeze(&self, dir: OwnedFd, number: usize) -> Result<Snapshot> {
+        let failed = |errno: Errno| Error::io("freeze", &self.source, errno);
+        let now = status::Time::now();
+        let name = format!("{PREFIX}{}.{:x}.{number}", std::process::id(), now.seconds);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let living = logical::open_inode(&self.directory, self.subvolume, ROOT_DIRECTORY, flags).map_err(failed)?;
+        let before = status::Status::of(&dir).map_err(failed)?;
+        subvolume::snapshot(living, &dir, name.as_bytes(), true).map_err(failed)?;
+        // Where the top level is itself the source, it is to look as it did.
+        let _ = rustix::fs::futimens(&dir, &status::timestamps(before.atime, before.mtime));
+        let root = rustix::fs::openat(&dir, name.as_str(), READ, Mode::empty())
+            .and_then(|root| flock(&root, FlockOperation::NonBlockingLockExclusive).map(|()| root));
+        match root {
+            Ok(root) => Ok(Snapshot { dir, name, root }),
+            Err(errno) => {
+                let _ = subvolume::destroy(&dir, name.as_bytes());
+                Err(failed(errno))
+            }
+        }
+    }
+}
+
+/// The device and the mount of an open directory: another one, and it is not the same part of a subvolume.
+fn place(directory: &OwnedFd) -> rustix::io::Result<(u32, u32, u64)> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let status = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, wanted)?;
+    Ok((status.stx_dev_major, status.stx_dev_minor, status.stx_mnt_id))
+}
+
+fn repository_allows(repository: &Repository) -> bool {
+    // Elsewhere the call that makes the first one tells.
+    !matches!(Filesystem::identify(repository.fd()), Ok(Id::Btrfs(_))) || repository.can_make_subvolumes()
+}
+
+/// Deletes the frozen snapshots that killed runs left in `dir`.
+fn clear_leftovers(dir: &OwnedFd, monitor: &dyn Monitor) {
+    let Ok(entries) = rustix::fs::Dir::read_from(dir) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_bytes().starts_with(PREFIX.as_bytes())) {
+        let name = entry.file_name();
+        let Ok(root) = rustix::fs::openat(dir, name, READ, Mode::empty()) else { continue };
+        // Whoever still uses it has the lock.
+        if flock(&root, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && subvolume::destroy(dir, name.to_bytes()).is_ok()
+        {
+            monitor.detail(&format!("deleted the frozen snapshot {} of a killed run", name.to_string_lossy()));
+        }
+    }
+}
+
+fn without_slash(path: &Path) -> &[u8] {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.strip_prefix(b"/").unwrap_or(bytes)
+}
