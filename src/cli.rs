@@ -3,8 +3,11 @@
 mod dedupe;
 mod du;
 mod help;
+mod snapshot;
+mod values;
 
 pub(crate) use du::Du;
+pub(crate) use snapshot::{Hash, Snapshot};
 
 use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
@@ -64,7 +67,7 @@ pub(crate) enum When {
 pub(crate) enum Command {
     /// Take a snapshot of the sources into a repository
     #[command(override_usage = "pleach snapshot [OPTIONS] SOURCE... REPO")]
-    #[command(after_help = help::SNAPSHOT_EXAMPLES, after_long_help = help::long(help::SNAPSHOT_EXAMPLES))]
+    #[command(after_help = snapshot::EXAMPLES, after_long_help = help::long(snapshot::EXAMPLES))]
     Snapshot(Snapshot),
     /// List the snapshots of a repository
     #[command(after_help = help::LIST_EXAMPLES, after_long_help = help::long(help::LIST_EXAMPLES))]
@@ -88,37 +91,6 @@ pub(crate) enum Command {
     /// Print the completions of a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Snapshot {
-    /// Directories or files to keep; the last one is the repository (left out: $PLEACH_REPO)
-    #[arg(value_name = "SOURCE... REPO", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
-    paths: Vec<PathBuf>,
-    /// Name it; by default the moment in UTC, as 2026-11-20T020000Z
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Tag it; may be given several times
-    #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
-    /// Whose content is hashed
-    #[arg(long, value_name = "WHICH", default_value = "new")]
-    pub(crate) hash: Hash,
-    /// Read sources on Btrfs from a temporary read-only snapshot of their subvolume: all of one moment (root)
-    #[arg(long, conflicts_with = "dry_run")]
-    pub(crate) freeze: bool,
-    /// Only show what would be done
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-/// Whose content a snapshot hashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Hash {
-    /// New and changed files
-    New,
-    /// No file: then nothing is read where clones work
-    None,
 }
 
 #[derive(Args, Debug)]
@@ -237,8 +209,8 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
     let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
     match &mut cli.command {
         Command::Snapshot(snapshot) => {
-            let paths = std::mem::take(&mut snapshot.paths);
-            snapshot.paths = with_repo_last(paths, environment)
+            snapshot
+                .settle(environment)
                 .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Restore(restore) => {
@@ -276,17 +248,6 @@ impl Fiemap {
     }
 }
 
-impl Snapshot {
-    /// The sources and the repository.
-    pub(crate) fn sources_and_repo(&self) -> (&[PathBuf], &Path) {
-        match self.paths.split_last() {
-            Some((repo, sources)) => (sources, repo),
-            // `parse` leaves at least two.
-            None => (&[], Path::new("")),
-        }
-    }
-}
-
 impl Restore {
     /// The repository, the snapshot, and the paths to restore.
     pub(crate) fn repo_id_and_paths(&self) -> (&Path, &Path, &[PathBuf]) {
@@ -310,41 +271,6 @@ fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Res
         _ => {}
     }
     Ok(words)
-}
-
-/// The paths of `snapshot` with the repository at their end.
-///
-/// `SOURCE...` before an optional `REPO` cannot be told apart by place. So with `PLEACH_REPO` set the last path is the
-/// repository only if it is one already; an existing directory with other things in it can only be a source, since it
-/// would be refused as a repository; what could be either is not guessed.
-fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
-    match (environment, &paths[..]) {
-        (None, [only]) => {
-            let only = pleach::text::path(only);
-            Err(format!("only one path was given, {only}: name the sources, then the repository (or set PLEACH_REPO)"))
-        }
-        (None, _) => Ok(paths),
-        (Some(repo), [_]) => {
-            paths.push(repo);
-            Ok(paths)
-        }
-        (Some(repo), [.., last]) => {
-            if *last == repo || last.join(".pleach").is_dir() {
-                return Ok(paths);
-            }
-            let empty = std::fs::read_dir(last).is_ok_and(|mut entries| entries.next().is_none());
-            if empty || std::fs::symlink_metadata(last).is_err() {
-                let (last, repo) = (pleach::text::path(last), pleach::text::path(&repo));
-                return Err(format!(
-                    "{last} could be a source or a new repository, since PLEACH_REPO is set to {repo}: \
-                     unset it, or name the repository last"
-                ));
-            }
-            paths.push(repo);
-            Ok(paths)
-        }
-        (Some(_), []) => Ok(paths),
-    }
 }
 
 /// A usage error of one command: exit status 2.
@@ -371,20 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn without_the_environment_the_last_path_is_the_repository() {
-        assert_eq!(with_repo_last(paths(&["/a", "/r"]), None), Ok(paths(&["/a", "/r"])));
-        assert!(with_repo_last(paths(&["/a"]), None).is_err());
-    }
-
-    #[test]
-    fn the_environment_stands_for_the_repository_that_is_left_out() {
-        let repo = || Some(PathBuf::from("/r"));
-        assert_eq!(with_repo_last(paths(&["/a"]), repo()), Ok(paths(&["/a", "/r"])));
-        assert_eq!(with_repo_last(paths(&["/a", "/proc"]), repo()), Ok(paths(&["/a", "/proc", "/r"])));
-        assert_eq!(with_repo_last(paths(&["/a", "/r"]), repo()), Ok(paths(&["/a", "/r"])));
-    }
-
-    #[test]
     fn a_restore_knows_whether_its_repository_was_left_out() {
         let repo = || Some(PathBuf::from("/r"));
         assert_eq!(with_repo_first(paths(&["/r", "latest"]), None), Ok(paths(&["/r", "latest"])));
@@ -392,11 +304,5 @@ mod tests {
         assert_eq!(with_repo_first(paths(&["latest", "/a"]), repo()), Ok(paths(&["/r", "latest", "/a"])));
         assert_eq!(with_repo_first(paths(&["/x", "latest", "/a"]), repo()), Ok(paths(&["/x", "latest", "/a"])));
         assert!(with_repo_first(paths(&["latest"]), None).is_err());
-    }
-
-    #[test]
-    fn what_could_be_source_or_repository_is_not_guessed() {
-        let repo = Some(PathBuf::from("/r"));
-        assert!(with_repo_last(paths(&["/a", "/no/such/path"]), repo).is_err());
     }
 }

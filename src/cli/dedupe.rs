@@ -1,5 +1,6 @@
 //! The words of `pleach dedupe`.
 
+use super::values::{duration, size};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,14 +59,4 @@ pub(crate) enum Ranges {
     Auto,
     Always,
     Never,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let bytes =
-        pleach::text::parse_size(text).ok_or_else(|| "a number, or one with K, M, G or T behind it".to_string())?;
-    if bytes == 0 { Err("more than nothing".to_string()) } else { Ok(bytes) }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    pleach::text::parse_duration(text).ok_or_else(|| "a number and s, m, h or d, as 90s or 6h".to_string())
 }

@@ -28,22 +28,6 @@ Examples:
 
 'pleach COMMAND --help' has the examples of each command.";
 
-pub(super) const SNAPSHOT_EXAMPLES: &str = "\
-Examples:
-  pleach snapshot /home /etc /backup
-      creates /backup/2026-11-20T020000Z/home/… and …/etc/…, and moves /backup/latest to it
-  pleach snapshot --name before-upgrade --tag manual / /mnt/backup
-  pleach snapshot --freeze /home /backup
-      on Btrfs: reads all of /home as it was at one moment
-  pleach snapshot --dry-run /home /backup
-      shows what differs from the last snapshot: + added, - removed, M content, U metadata, T type
-
-REPO is a directory of its own; an empty or missing one becomes a repository at the first
-snapshot. Where it lies on the same XFS or Btrfs as the sources it shares data with them; where
-its filesystem has reflinks it shares data with its own earlier snapshots. Else data is copied,
-and the summary says how much and why. On Btrfs, as root, each snapshot is a read-only subvolume that
-began as a snapshot of the last one: 'btrfs subvolume delete' deletes it.";
-
 pub(super) const FIEMAP_EXAMPLES: &str = "\
 Examples:
   pleach fiemap disk.img
