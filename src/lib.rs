@@ -6,11 +6,13 @@
 pub mod beneath;
 pub mod copy;
 pub mod dedupe;
+pub mod delta;
 pub mod error;
 pub mod extent;
 pub mod fiemap;
 pub mod filesystem;
 pub mod hash;
+pub(crate) mod layout;
 pub mod metadata;
 pub mod monitor;
 pub mod mounts;

@@ -4,6 +4,7 @@
 
 mod bad_manifests;
 mod bad_sources;
+mod changed;
 mod cli;
 mod dedupe;
 mod dedupe_cache;

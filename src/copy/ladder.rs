@@ -21,6 +21,8 @@ pub enum Reason {
     SwapFile,
     /// The kernel does not permit it for this file.
     NotPermitted,
+    /// A clone was made, but these blocks alone would have kept the whole extents of the source in use.
+    Pinned,
     /// The clone failed for another reason; a copy did not.
     Failed,
 }
@@ -34,6 +36,7 @@ impl Reason {
             Reason::NoCow => "nocow",
             Reason::SwapFile => "swap_file",
             Reason::NotPermitted => "not_permitted",
+            Reason::Pinned => "pinned_extents",
             Reason::Failed => "clone_failed",
         }
     }
@@ -47,6 +50,7 @@ impl fmt::Display for Reason {
             Reason::NoCow => "the file is not copy-on-write",
             Reason::SwapFile => "the file is a swap file",
             Reason::NotPermitted => "the kernel does not permit a clone of this file",
+            Reason::Pinned => "sharing these blocks would keep whole extents of the source in use",
             Reason::Failed => "the clone failed",
         })
     }

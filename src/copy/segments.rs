@@ -2,6 +2,7 @@
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::{Errno, Result};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A part of a file.
@@ -26,6 +27,11 @@ pub enum Segment {
 /// The segments of the first `size` bytes, in order, without gaps. A filesystem that knows no holes has one segment.
 pub fn of(fd: BorrowedFd<'_>, size: u64) -> Segments<'_> {
     Segments { fd, size, at: 0 }
+}
+
+/// The segments of a range, in order, without gaps.
+pub fn within(fd: BorrowedFd<'_>, range: Range<u64>) -> Segments<'_> {
+    Segments { fd, size: range.end, at: range.start }
 }
 
 /// Bytes in holes and never-written ranges among the first `size` bytes.

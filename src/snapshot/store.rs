@@ -2,6 +2,7 @@
 //!
 //! Everything goes by descriptors relative to the repository's own, and no symbolic link in it is followed.
 
+mod blocks;
 mod dir;
 mod init;
 mod lock;
@@ -10,6 +11,7 @@ mod snapshots;
 mod staging;
 mod subvolume;
 
+pub use blocks::{Blocks, Draft};
 pub(crate) use dir::Dir;
 pub use lock::Lock;
 pub use name::check_name;

@@ -2,11 +2,11 @@
 //! replaces together, or not at all.
 
 use super::context::{Context, Part};
-use super::layout::Piece;
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::account::Unit;
 use crate::dedupe::map::{self, Map};
+use crate::layout::Piece;
 use rustix::io::Result;
 
 /// Shares a run of a file.

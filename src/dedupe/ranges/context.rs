@@ -2,7 +2,6 @@
 
 use super::files::Files;
 use super::holders::{Holder, Holders};
-use super::layout::Piece;
 use super::plan::Why;
 use super::run::{Run, Source};
 use super::scratch::Scratch;
@@ -10,6 +9,7 @@ use super::share;
 use crate::dedupe::account::Intervals;
 use crate::dedupe::file::FileId;
 use crate::dedupe::run::add;
+use crate::layout::Piece;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 

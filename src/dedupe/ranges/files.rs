@@ -1,11 +1,11 @@
 //! The files in scope, open as long as they are in use: their bytes, their layouts.
 
-use super::layout::{self, Piece, Way};
 use super::scan::Data;
 use crate::dedupe::file::{FileId, Opened};
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::filesystem::Kind;
+use crate::layout::{self, Piece, Way};
 use crate::positioned;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -3,7 +3,7 @@
 //!
 //! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
 
-use super::layout::Piece;
+use crate::layout::Piece;
 
 /// A shared piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ mod extents;
 mod files;
 mod holders;
 mod index;
-mod layout;
 mod plan;
 mod rewrite;
 mod run;

@@ -2,11 +2,11 @@
 //! go.
 
 use super::context::Context;
-use super::layout::{self, Piece};
 use crate::dedupe::crew;
 use crate::dedupe::file::FileId;
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit;
+use crate::layout::{self, Piece};
 use crate::mutex::lock;
 use std::cmp::Reverse;
 use std::os::fd::AsFd as _;

@@ -1,11 +1,11 @@
 //! Btrfs extents of which parts were found elsewhere: who refers to them, what was found, what is left.
 
 use super::context::{Context, Part};
-use super::layout::{Piece, join_neighbours};
 use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::account::Intervals;
 use crate::dedupe::file::FileId;
+use crate::layout::{Piece, join_neighbours};
 use crate::sys::btrfs::logical::{self, Offsets};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;

@@ -9,6 +9,7 @@
 //! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
 //! and after, on the open file.
 
+use super::changed::Changed;
 use super::context::Target;
 use super::fill::Source;
 use super::place::Place;
@@ -92,6 +93,7 @@ impl Target<'_> {
             && status.nlink == 1
             && self.staged.filesystem.reflink
             && self.context.is_same_filesystem(status.dev, self.directory.fd.as_fd(), self.staged)
+            && !self.is_compared(seen, true)
     }
 
     /// Hashes what is new, then asks whether the source is still as it was. `None`: it is not, and the copy is gone.
@@ -171,28 +173,17 @@ impl Target<'_> {
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
             let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let mut brought = match self.clone_source(&now, &source)? {
-                Ok(mut brought) => {
-                    if changed.is_some()
-                        && self.context.hashes()
-                        && let Err(errno) = self.hash(&source, &mut brought)
-                    {
-                        return self.skip(seen, "read", errno, part);
-                    }
-                    brought
-                }
-                Err(reason) => match self.copy_source(&now, &source, reason) {
-                    Ok(brought) => brought,
-                    Err(CopyError::Source(Errno::CANCELED)) => return Err(Error::interrupted()),
-                    Err(CopyError::Source(errno)) => return self.skip(seen, "read", errno, part),
-                    Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => {
-                        return Err(self.cannot_make(seen.name, errno));
-                    }
-                    Err(CopyError::Destination(errno)) => {
-                        return self.skip(seen, "make in the snapshot", errno, part);
-                    }
-                },
+            let compared = match self.changed(&now, &source)? {
+                Changed::Frozen(brought) => return Ok(Some(brought)),
+                Changed::Meanwhile if attempt < ATTEMPTS => continue,
+                Changed::Brought(brought) => Some(brought),
+                Changed::Meanwhile | Changed::NotCompared => None,
             };
+            let brought = match compared {
+                Some(brought) => Some(brought),
+                None => self.take_plainly(&now, &source, part)?,
+            };
+            let Some(mut brought) = brought else { return Ok(None) };
             if Status::of(&source.fd).is_ok_and(|after| after.is_untouched_since(&source.status)) {
                 return Ok(Some(brought));
             }
@@ -207,6 +198,28 @@ impl Target<'_> {
             self.withdraw(seen.name)?;
         }
         Ok(None)
+    }
+
+    /// Clones or copies an open source, without regard to an earlier version.
+    fn take_plainly(&self, seen: &Seen<'_>, source: &Source, part: &mut Stats) -> Result<Option<Brought>> {
+        match self.clone_source(seen, source)? {
+            Ok(mut brought) => {
+                if seen.change.is_some()
+                    && self.context.hashes()
+                    && let Err(errno) = self.hash(source, &mut brought)
+                {
+                    return self.skip(seen, "read", errno, part);
+                }
+                Ok(Some(brought))
+            }
+            Err(reason) => match self.copy_source(seen, source, reason) {
+                Ok(brought) => Ok(Some(brought)),
+                Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
+                Err(CopyError::Source(errno)) => self.skip(seen, "read", errno, part),
+                Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
+                Err(CopyError::Destination(errno)) => self.skip(seen, "make in the snapshot", errno, part),
+            },
+        }
     }
 
     /// Adds the hash of the source to the record.

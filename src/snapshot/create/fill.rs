@@ -117,7 +117,7 @@ impl Target<'_> {
     ) -> std::result::Result<Brought, CopyError> {
         let status = &source.status;
         let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
-        let copied = copy::copy(&source.fd, &file, status.size, self.context.hashes(), self.context.monitor)?;
+        let copied = self.copy_content(source, &file)?;
         let attributes = Attributes::of(status, &source.xattrs);
         let refused = self.staged.creator.finish(&file, status.mode, &attributes).map_err(CopyError::Destination)?;
         let mut cost = Stats {
@@ -151,8 +151,9 @@ impl Target<'_> {
     }
 }
 
-fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+/// Creates a file, to be written and read.
+pub(super) fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(above, name, flags, Mode::from_bits_truncate(mode & 0o777))
 }
 

@@ -1,8 +1,10 @@
 //! Takes a snapshot: walks the sources beside the last manifest, brings every entry into a staging tree, publishes it.
 //!
-//! `tree` is the visitor of the walk; `file` brings regular files in (each filled by `fill`), `node` everything else,
+//! `tree` is the visitor of the walk; `file` brings regular files in (each filled by `fill`, or by `changed` from
+//! what the last snapshot has of it), `node` everything else,
 //! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
 
+mod changed;
 mod context;
 mod file;
 mod fill;
@@ -28,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::store::{Repository, Staging, Start};
+use crate::snapshot::store::{Blocks, Repository, Staging, Start};
 use crate::status::Status;
 use crate::walk::{self, Sources};
 use context::Context;
@@ -169,9 +171,11 @@ fn take_beside(
     let name = repository.free_name(options.name.as_deref(), moment.created)?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository.begin(&name, start)?;
+    let parent = previous.map(|previous| previous.reader.header());
+    let blocks = repository.blocks(&staging, parent.map(|parent| parent.name.as_str()))?;
+    let header = header(&name, moment.created, sources, options, previous);
     let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
-        let header = header(&name, moment.created, sources, options, previous);
-        let result = fill(&staging, filesystem, &header, |staged| {
+        let result = fill(&staging, filesystem, blocks, &header, |staged| {
             visit(&frozen.sources(sources), Some(repository), previous, Some((staged, moment)), options, monitor)
         });
         frozen.end(monitor);
@@ -182,7 +186,10 @@ fn take_beside(
         Ok(stats) => {
             monitor.phase("publishing", None);
             repository.publish(staging)?;
-            // The snapshot is there; what a failure leaves in the trash, the next run deletes.
+            // The snapshot is there; what a failure leaves, in the trash or on its way there, the next run deletes.
+            if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
+                let _ = repository.drop_blocks(&parent.name);
+            }
             let _ = repository.empty_trash(threads(options, true), monitor);
             Ok(Stats { name, ..stats })
         }
@@ -239,11 +246,12 @@ fn start<'a>(
 fn fill(
     staging: &Staging,
     filesystem: Filesystem,
+    blocks: Blocks,
     header: &Header,
     visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
 ) -> Result<Stats> {
     let writer = Writer::create(staging.create_manifest()?, &staging.manifest, header)?;
-    visit((Staged::new(staging, filesystem)?, writer))
+    visit((Staged::new(staging, blocks, filesystem)?, writer))
 }
 
 fn header(name: &str, created: Time, sources: &Sources, options: &Options, previous: Option<&Previous>) -> Header {

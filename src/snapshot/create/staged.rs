@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Kind};
 use crate::metadata::Creator;
 use crate::mutex::lock;
-use crate::snapshot::store::Staging;
+use crate::snapshot::store::{Blocks, Staging};
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -19,11 +19,15 @@ pub(super) struct Staged {
     pub(super) filesystem: Filesystem,
     pub(super) creator: Creator,
     pub(super) ladder: Ladder,
+    /// Lists of hashes of large files.
+    pub(super) blocks: Blocks,
+    /// Held for a large file, which keeps the device busy by itself.
+    pub(super) large: Mutex<()>,
     writers: Writers,
 }
 
 impl Staged {
-    pub(super) fn new(staging: &Staging, filesystem: Filesystem) -> Result<Self> {
+    pub(super) fn new(staging: &Staging, blocks: Blocks, filesystem: Filesystem) -> Result<Self> {
         let duplicate =
             |fd: &OwnedFd| fd.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
         let Staging { tree, links, is_subvolume, is_based, .. } = staging;
@@ -41,6 +45,8 @@ impl Staged {
             filesystem,
             creator,
             ladder: Ladder::new(),
+            blocks,
+            large: Mutex::new(()),
             writers: Writers::new(filesystem.kind),
         })
     }

@@ -301,6 +301,7 @@ impl Tree<'_> {
             self.bring_anew(directory, staged, &rest, &mut entries, part)?;
             entries.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
         }
+        entries.iter().for_each(|(entry, _)| staged.carry_list(entry));
         output.items.extend(entries.into_iter().map(|(entry, change)| (Item::Entry(entry), change)));
         let files = (output.items.len() - first) as u64;
         self.context.monitor.advance(Amount { files, bytes: 0 });

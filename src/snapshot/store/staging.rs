@@ -27,7 +27,7 @@ pub struct Staging {
     /// Whether the tree began as a snapshot of an earlier one.
     pub is_based: bool,
     name: String,
-    dir: Dir,
+    pub(super) dir: Dir,
 }
 
 impl Staging {
@@ -116,6 +116,7 @@ impl Repository {
         // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a snapshot.
         fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
         self.manifests.sync()?;
+        self.publish_blocks(&staging)?;
         fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
         match subvolume {
             // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it.
@@ -168,6 +169,7 @@ impl Repository {
                 self.manifests.unlink(os(&name))?;
             }
         }
+        self.clear_blocks()?;
         self.empty_trash(threads, monitor)
     }
 
@@ -181,7 +183,7 @@ impl Repository {
         if is_published { self.seal_published(name) } else { Ok(()) }
     }
 
-    fn throw_away(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+    pub(super) fn throw_away(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
         fresh
             .rename(from.as_fd(), name, self.trash()?.as_fd())
             .map(|_| ())

@@ -10,31 +10,31 @@ use std::os::fd::BorrowedFd;
 
 /// A range of a file in one place. Holes, reserved space and data without an address have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// The offset in the file.
-    pub(super) logical: u64,
+    pub(crate) logical: u64,
     /// The length in the file.
-    pub(super) length: u64,
+    pub(crate) length: u64,
     /// The address of the extent: of all of it where that is known, of this part elsewhere.
-    pub(super) extent: u64,
+    pub(crate) extent: u64,
     /// The offset in the extent (in its decoded bytes).
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Bytes that the extent takes on the disk.
-    pub(super) disk: u64,
+    pub(crate) disk: u64,
     /// Compressed.
-    pub(super) encoded: bool,
+    pub(crate) encoded: bool,
     /// Whether something else holds it too.
-    pub(super) shared: bool,
+    pub(crate) shared: bool,
 }
 
 impl Piece {
     /// The offset in the file just behind it.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.logical.saturating_add(self.length)
     }
 
     /// Its part within a range of the file.
-    pub(super) fn within(&self, from: u64, to: u64) -> Option<Piece> {
+    pub(crate) fn within(&self, from: u64, to: u64) -> Option<Piece> {
         let (start, end) = (self.logical.max(from), self.end().min(to));
         (start < end).then(|| Piece {
             logical: start,
@@ -45,7 +45,7 @@ impl Piece {
     }
 
     /// A number for its first byte, the same for all that hold that byte, and followed by those of the next bytes.
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         if self.encoded {
             // Behind all plain addresses. A compressed extent takes at least a block, and decodes to at most 128 KiB.
             (1 << 63 | self.extent.wrapping_mul(32)).wrapping_add(self.offset)
@@ -57,7 +57,7 @@ impl Piece {
 
 /// How a file's layout is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// By FIEMAP.
     Fiemap,
     /// By the items of this inode in this tree.
@@ -70,7 +70,7 @@ pub(super) enum Way {
 }
 
 /// At most `most` pieces of a range of a file, in order, cut to the range. `sync` has its dirty pages written first.
-pub(super) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
+pub(crate) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for extent in fiemap::extents_from(fd, from, sync) {
         let extent = extent?;
@@ -171,7 +171,7 @@ fn from_item(item: &tree::Item<'_>) -> Option<Piece> {
 }
 
 /// Makes pieces that lie side by side on the disk parts of one extent: the most that can be told of extents without root.
-pub(super) fn join_neighbours(pieces: &mut [Piece]) {
+pub(crate) fn join_neighbours(pieces: &mut [Piece]) {
     let mut order: Vec<_> = (0..pieces.len()).filter(|&n| !pieces[n].encoded).collect();
     order.sort_unstable_by_key(|&n| pieces[n].extent);
     let mut begin = 0;

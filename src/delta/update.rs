@@ -1,0 +1,148 @@
+//! Makes a clone of the base what its source is now, or fills an empty file: the source is read once, and only blocks
+//! that differ are written, adjacent ones by one call.
+
+use super::list::NewList;
+use super::ranges::Bytes;
+use super::tree::{self, GRAIN};
+use super::windows::{Base, Look, Options, Window, compare};
+use crate::copy::CopyError;
+use crate::positioned::write_all;
+use crate::sys::fsxattr::{self, COW_EXTENT_SIZE};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
+use rustix::io::{Errno, Result};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What was done, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// Data of the source.
+    pub data: u64,
+    /// Holes and never-written ranges of the source.
+    pub holes: u64,
+    /// Data that was written; the rest is shared with the base.
+    pub written: u64,
+    /// Read from the source.
+    pub read: u64,
+    /// Read from the base, to compare.
+    pub base_read: u64,
+    /// BLAKE3 of the content, if it was asked for.
+    pub hash: Option<[u8; 32]>,
+    /// Whether the new list is whole.
+    pub listed: bool,
+}
+
+/// Makes `destination` the first `size` bytes of `source`. It is a clone of the base, if there is one, else empty.
+///
+/// A source that has become shorter meanwhile counts as zeros; the caller compares its status before and after.
+///
+/// # Errors
+/// Those of the kernel, of the side that failed; `CANCELED` when the monitor asks to stop. A list that cannot be written is
+/// no error.
+pub fn update(
+    source: BorrowedFd<'_>,
+    size: u64,
+    base: Option<&Base<'_>>,
+    destination: BorrowedFd<'_>,
+    list: Option<&NewList>,
+    options: &Options<'_>,
+) -> std::result::Result<Updated, CopyError> {
+    let finely = base.and_then(|_| Finely::begin(destination, options.block));
+    let result = fill(source, size, base, destination, list, options);
+    if let Some(finely) = finely {
+        finely.end(destination).map_err(CopyError::Destination)?;
+    }
+    result
+}
+
+fn fill(
+    source: BorrowedFd<'_>,
+    size: u64,
+    base: Option<&Base<'_>>,
+    destination: BorrowedFd<'_>,
+    list: Option<&NewList>,
+    options: &Options<'_>,
+) -> std::result::Result<Updated, CopyError> {
+    if base.is_none_or(|base| base.size != size) {
+        ftruncate(destination, size).map_err(CopyError::Destination)?;
+    }
+    let (data, written) = (AtomicU64::new(0), AtomicU64::new(0));
+    let unlisted = AtomicBool::new(false);
+    let each = |window: &Window<'_>| {
+        for hole in window.holes {
+            punch(base, destination, hole, size, options.block).map_err(CopyError::Destination)?;
+        }
+        for range in window.differing {
+            write_all(destination, window.content(range), range.start).map_err(CopyError::Destination)?;
+            written.fetch_add(range.end - range.start, Ordering::Relaxed);
+        }
+        data.fetch_add(super::ranges::length(window.data), Ordering::Relaxed);
+        if let Some(list) = list
+            && list.write(window.number, window.shorts).is_err()
+        {
+            unlisted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
+    let look = Look { file: source, size, base, grain, options };
+    let mut hashes = Vec::new();
+    let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
+    let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
+    let listed = !unlisted.into_inner()
+        && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
+    let data = data.into_inner();
+    Ok(Updated {
+        data,
+        holes: size - data,
+        written: written.into_inner(),
+        read: read.file,
+        base_read: read.base,
+        hash,
+        listed,
+    })
+}
+
+/// Makes a hole where the base has data and the source has none.
+fn punch(base: Option<&Base<'_>>, destination: BorrowedFd<'_>, hole: &Bytes, size: u64, block: u64) -> Result<()> {
+    let Some(base) = base else { return Ok(()) };
+    let is_hole = match seek(base.file, SeekFrom::Data(hole.start)) {
+        Ok(data) => data >= hole.end,
+        Err(errno) => errno == Errno::NXIO,
+    };
+    if is_hole {
+        return Ok(());
+    }
+    // The block at the end goes only if all of it does.
+    let end = if hole.end == size { hole.end.next_multiple_of(block) } else { hole.end };
+    match fallocate(destination, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, hole.start, end - hole.start) {
+        Err(Errno::OPNOTSUPP) => zeros(destination, hole),
+        result => result,
+    }
+}
+
+fn zeros(destination: BorrowedFd<'_>, range: &Bytes) -> Result<()> {
+    write_all(destination, &vec![0; (range.end - range.start) as usize], range.start)
+}
+
+/// XFS sets 32 blocks aside for each write into a shared range, and keeps them for minutes; while this lasts it sets one
+/// aside.
+struct Finely {
+    before: fsxattr::FsXattr,
+}
+
+impl Finely {
+    /// `None` where there is no such hint: everywhere but on XFS.
+    fn begin(file: BorrowedFd<'_>, block: u64) -> Option<Finely> {
+        let before = fsxattr::get(file).ok()?;
+        let cow_extent_size = u32::try_from(block).ok()?;
+        let mut finely = before;
+        finely.xflags |= COW_EXTENT_SIZE;
+        finely.cow_extent_size = cow_extent_size;
+        fsxattr::set(file, finely).ok().map(|()| Finely { before })
+    }
+
+    fn end(self, file: BorrowedFd<'_>) -> Result<()> {
+        fsxattr::set(file, self.before)
+    }
+}

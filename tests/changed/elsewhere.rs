@@ -1,0 +1,150 @@
+//! From another filesystem: the last version is cloned, and the blocks that differ are written into it.
+
+use super::*;
+use crate::on_filesystems;
+use rustix::fs::{FallocateFlags, fallocate};
+
+on_filesystems! {
+    [xfs, btrfs] fn only_blocks_that_differ_are_written(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        let (size, file) = (20 * MIB, source.join("image"));
+        write(&file, &bytes(1, size as usize));
+        let (_, before) = night(&source, &repo, "image");
+        let changed = change_blocks(&file, 1000, one_in_hundred(size));
+        let (summary, after) = night(&source, &repo, "image");
+        let fields = ["changed_files", "copied_bytes", "cloned_bytes", "range_shared_bytes"];
+        assert_eq!(numbers(&summary, fields), [1, changed, size - changed, size - changed], "{summary}");
+        assert_eq!(summary["reasons"]["other_filesystem"], changed, "{summary}");
+        assert_same_content(&file, &after);
+        assert_eq!(shared(&before, &after), size - changed);
+        // The list of the last version stands for reading it, but for the grains that differ.
+        let read = number(&summary, "read_bytes");
+        assert!(read >= size && read < size + size / 10, "{read} of {size}");
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+    }
+
+    [xfs, btrfs] fn a_file_without_a_list_is_compared_with_its_last_version(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        let (size, file) = (MIB + 700, source.join("file"));
+        write(&file, &bytes(1, size as usize));
+        let (_, before) = night(&source, &repo, "file");
+        let changed = change_blocks(&file, 1000, [0, 1, 2, 100, 255]);
+        let (summary, after) = night(&source, &repo, "file");
+        assert_eq!(numbers(&summary, ["copied_bytes", "read_bytes"]), [changed, 2 * size], "{summary}");
+        assert_same_content(&file, &after);
+        assert_eq!(shared(&before, &after), size.next_multiple_of(BLOCK) - changed);
+    }
+
+    [xfs, btrfs] fn files_that_grew_or_shrank_share_what_they_still_have(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        // With an odd tail before and after, with none, and across the size from which there are lists.
+        let sizes = [
+            (3 * MIB + 17, 5 * MIB + 4001), (5 * MIB + 4001, 3 * MIB + 17), (2 * MIB, 2 * MIB + 1), (2 * MIB + 1, 2 * MIB),
+            (9 * MIB + 5, 7 * MIB + 9), (7 * MIB + 9, 9 * MIB + 5), (20 * MIB + 5000, 12 * MIB + 300), (12 * MIB, 20 * MIB + 3),
+        ];
+        let files = (0..sizes.len()).map(|n| source.join(n.to_string())).collect::<Vec<_>>();
+        let long = bytes(1, 21 * MIB as usize);
+        for (file, (before, _)) in files.iter().zip(sizes) {
+            write(file, &long[..before as usize]);
+        }
+        night(&source, &repo, "");
+        let old = inside(&repo, "latest", &source).canonicalize().expect("the first snapshot");
+        for (file, (before, after)) in files.iter().zip(sizes) {
+            let open = File::options().write(true).open(file).expect("a file can be opened");
+            open.set_len(after).expect("a file can be cut");
+            if after > before {
+                open.write_all_at(&bytes(9, (after - before) as usize), before).expect("a file can be written");
+            }
+        }
+        let (summary, _) = night(&source, &repo, "");
+        let new = inside(&repo, "latest", &source);
+        let mut written = 0;
+        for (number, (before, after)) in sizes.into_iter().enumerate() {
+            let (one, other) = (old.join(number.to_string()), new.join(number.to_string()));
+            assert_same_content(&files[number], &other);
+            let common = before.min(after) / BLOCK * BLOCK;
+            // One block at the end of the shorter one may be written again.
+            assert!(shared(&one, &other) >= common - BLOCK, "{before} to {after}: {} shared", shared(&one, &other));
+            written += after.next_multiple_of(BLOCK) - common + BLOCK;
+        }
+        assert!(number(&summary, "copied_bytes") <= written, "{summary}");
+        tools::assert_equal_trees(&source, &new);
+    }
+
+    [xfs, btrfs] fn holes_are_made_and_filled_as_in_the_source(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        for (name, size) in [("small", 4 * MIB + 100), ("large", 24 * MIB + 100)] {
+            let file = File::create(source.join(name)).expect("a file can be made");
+            file.set_len(size).expect("a file can be extended");
+            file.write_all_at(&bytes(1, 2 * MIB as usize), 64 << 10).expect("a file can be written");
+            file.write_all_at(&bytes(2, 5000), size - 5000).expect("a file can be written");
+            // Zeros that are written are no hole.
+            file.write_all_at(&[0; 65_536], 3 * MIB).expect("a file can be written");
+        }
+        let (_, _) = night(&source, &repo, "");
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+        for name in ["small", "large"] {
+            let file = File::options().write(true).open(source.join(name)).expect("a file can be opened");
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let size = file.metadata().expect("a status").len();
+            // A new hole in data, a hole filled with data, one filled with zeros, zeros that become a hole, the tail.
+            fallocate(&file, punch, 256 << 10, 512 << 10).expect("a hole can be made");
+            file.write_all_at(&bytes(3, 40_960), 2560 << 10).expect("a file can be written");
+            file.write_all_at(&[0; 8192], 3500 << 10).expect("a file can be written");
+            fallocate(&file, punch, 3 * MIB, 32_768).expect("a hole can be made");
+            fallocate(&file, punch, (size - 5000) / BLOCK * BLOCK, 3 * BLOCK).expect("a hole can be made");
+        }
+        let (summary, _) = night(&source, &repo, "");
+        let new = inside(&repo, "latest", &source);
+        for name in ["small", "large"] {
+            assert_same_content(&source.join(name), &new.join(name));
+            assert_eq!(map_of_holes(&new.join(name)), map_of_holes(&source.join(name)), "{name}");
+        }
+        assert_eq!(number(&summary, "copied_bytes"), 2 * (40_960 + 8192), "{summary}");
+    }
+
+    [btrfs] fn files_that_are_written_in_place_or_compressed_are_compared_too(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        let file = source.join("image");
+        write(&file, &b"compressible ".repeat(1 << 20));
+        let size = fs::metadata(&file).expect("a status").len();
+        night(&source, &repo, "image");
+        // What the last snapshot has becomes compressed, in one extent for every 128 KiB.
+        let before = inside(&repo, "latest", &source).join("image").canonicalize().expect("the first snapshot");
+        tools::tool("btrfs", &["filesystem", "defragment", "-f", "-czstd"], &before);
+        let times = File::options().write(true).open(&before).expect("a file can be opened");
+        let status = fs::metadata(&file).expect("a status");
+        times.set_modified(status.modified().expect("a time")).expect("a time can be set");
+        drop(times);
+        let encoded = tools::extents(&before).iter().filter(|extent| extent.flags & 8 != 0).count();
+        assert!(encoded > 50, "{encoded} compressed extents");
+        let changed = change_blocks(&file, 1000, [3, 4, 500, 2000]);
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(numbers(&summary, ["copied_bytes", "cloned_bytes"]), [changed, size - changed], "{summary}");
+        assert_same_content(&file, &after);
+        let still = tools::extents(&after).iter().filter(|extent| extent.flags & 8 != 0).count();
+        assert!(still >= encoded, "{still} compressed extents of {encoded}");
+    }
+
+    [xfs, btrfs] fn scattered_blocks_take_no_more_space_than_they_have(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let Some(own) = Own::new(fs.kind, "changed::elsewhere::scattered", 600, &[], "") else { return };
+        let (source, repo) = (other.dir("source"), own.join("repo"));
+        let (size, file) = (128 * MIB, source.join("image"));
+        write(&file, &bytes(1, size as usize));
+        night(&source, &repo, "image");
+        let changed = change_blocks(&file, 1000, one_in_hundred(size));
+        let before = tools::free_bytes(own.path());
+        let (summary, after) = night(&source, &repo, "image");
+        // At once: XFS gives what it set aside for such writes back after minutes only.
+        let taken = before - tools::free_bytes(own.path());
+        assert_eq!(number(&summary, "copied_bytes"), changed, "{summary}");
+        assert!(taken < changed + changed / 2 + MIB, "{taken} bytes taken for {changed}");
+        assert_same_content(&file, &after);
+    }
+}

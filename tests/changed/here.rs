@@ -1,0 +1,145 @@
+//! From the repository's own filesystem: the source is cloned, and the clone shares with the last version what is equal.
+
+use super::*;
+use crate::on_filesystems;
+
+/// Writes a file whole, as programs that save do, with some blocks changed.
+fn rewrite(file: &Path, content: &mut [u8], seed: u64, blocks: &[u64]) -> u64 {
+    for &block in blocks {
+        let at = (block * BLOCK) as usize..((block + 1) * BLOCK) as usize;
+        content[at].copy_from_slice(&bytes(seed + block, BLOCK as usize));
+    }
+    fs::remove_file(file).expect("a file can be removed");
+    write(file, content);
+    File::open(file).and_then(|file| file.sync_all()).expect("a file can be synced");
+    blocks.len() as u64 * BLOCK
+}
+
+/// What is copied on this filesystem of blocks that differ, scattered over extents that the source has too: on XFS they
+/// stay shared with it, on Btrfs they would keep its extents.
+fn copied(fs: &Filesystem, changed: u64) -> u64 {
+    if fs.kind == Kind::Btrfs { changed } else { 0 }
+}
+
+/// Keeps a file that is made anew each night, each time prepared so while it is empty; gives what the second night kept.
+fn in_a_manner(fs: &Filesystem, name: &str, prepare: fn(&Path)) -> PathBuf {
+    let (source, repo) = (fs.dir("source"), fs.join("repo"));
+    let (size, file) = (4 * MIB, source.join(name));
+    let mut content = bytes(1, BLOCK as usize / 2).repeat(2 * (size / BLOCK) as usize);
+    let make = |content: &[u8]| {
+        let _ = fs::remove_file(&file);
+        write(&file, b"");
+        prepare(&file);
+        write(&file, content);
+        File::open(&file).and_then(|file| file.sync_all()).expect("a file can be synced");
+    };
+    make(&content);
+    let (_, before) = night(&source, &repo, name);
+    for block in [5, 6, 700] {
+        let at = (block * BLOCK) as usize..((block + 1) * BLOCK) as usize;
+        content[at].copy_from_slice(&bytes(block, BLOCK as usize));
+    }
+    make(&content);
+    let (summary, after) = night(&source, &repo, name);
+    assert_eq!(numbers(&summary, ["copied_bytes", "cloned_bytes"]), [3 * BLOCK, size - 3 * BLOCK], "{summary}");
+    assert_same_content(&file, &after);
+    // Of compressed extents xfs_io tells where they begin, for every part of them the same.
+    assert!(shared(&before, &after) > 0 && shared(&file, &after) == 0);
+    after
+}
+
+on_filesystems! {
+    [xfs, btrfs] fn a_file_written_whole_shares_what_did_not_change_with_its_last_version(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (20 * MIB + 77, source.join("image"));
+        let mut content = bytes(1, size as usize);
+        write(&file, &content);
+        let (_, before) = night(&source, &repo, "image");
+        let changed = rewrite(&file, &mut content, 1000, &one_in_hundred(size));
+        // A file that is saved under another name and renamed has another inode: it is compared all the same.
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(numbers(&summary, ["changed_files", "copied_bytes"]), [1, copied(fs, changed)], "{summary}");
+        assert_eq!(number(&summary, "range_shared_bytes"), size - copied(fs, changed), "{summary}");
+        assert_same_content(&file, &after);
+        assert_eq!(shared(&before, &after), size.next_multiple_of(BLOCK) - changed);
+        assert_eq!(shared(&file, &after), changed - copied(fs, changed));
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+    }
+
+    [xfs, btrfs] fn blocks_changed_in_place_stay_shared_with_the_source(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (20 * MIB, source.join("image"));
+        write(&file, &bytes(1, size as usize));
+        let (_, before) = night(&source, &repo, "image");
+        let changed = change_blocks(&file, 1000, one_in_hundred(size));
+        File::open(&file).and_then(|file| file.sync_all()).expect("a file can be synced");
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(numbers(&summary, ["copied_bytes", "range_shared_bytes"]), [0, size], "{summary}");
+        assert_eq!((shared(&before, &after), shared(&file, &after)), (size - changed, size));
+        assert_same_content(&file, &after);
+    }
+
+    [xfs, btrfs] fn a_file_of_which_only_metadata_changed_is_not_read(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let file = source.join("image");
+        write(&file, &bytes(1, 3 * MIB as usize));
+        let (first, _) = night(&source, &repo, "image");
+        assert_eq!(number(&first, "read_bytes"), 3 * MIB);
+        tools::tool("chmod", &["600"], &file);
+        let (summary, after) = night(&source, &repo, "image");
+        let fields = ["changed_files", "read_bytes", "copied_bytes", "cloned_bytes"];
+        assert_eq!(numbers(&summary, fields), [1, 0, 0, 3 * MIB], "{summary}");
+        assert!(tools::assert_same_blocks(&file, &after));
+        // And its hash is still known: if not, it would have to be read now.
+        tools::tool("chmod", &["640"], &file);
+        assert_eq!(number(&night(&source, &repo, "image").0, "read_bytes"), 0);
+    }
+
+    [btrfs] fn where_much_changed_the_source_s_extents_are_shared(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (4 * MIB, source.join("image"));
+        let mut content = bytes(1, size as usize);
+        write(&file, &content);
+        let (_, before) = night(&source, &repo, "image");
+        let most: Vec<_> = (0..size / BLOCK).filter(|block| block % 3 != 0).collect();
+        rewrite(&file, &mut content, 1000, &most);
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(number(&summary, "copied_bytes"), 0, "{summary}");
+        assert_eq!((shared(&file, &after), shared(&before, &after)), (size, 0));
+        assert_same_content(&file, &after);
+    }
+
+    [btrfs] fn files_that_are_written_in_place_share_too(fs: &Filesystem) {
+        in_a_manner(fs, "nocow", |file| drop(tools::tool("chattr", &["+C"], file)));
+    }
+
+    [btrfs] fn compressed_files_share_too(fs: &Filesystem) {
+        let after = in_a_manner(fs, "compressed", |file| {
+            let flag = "zstd".as_bytes();
+            rustix::fs::setxattr(file, "btrfs.compression", flag, rustix::fs::XattrFlags::empty()).expect("a property");
+        });
+        let plain = tools::extents(&after).iter().filter(|extent| extent.flags & 8 == 0).map(|extent| extent.length).sum::<u64>();
+        assert!(plain * 512 <= 3 * BLOCK, "what was compressed is: {plain}");
+    }
+
+    [xfs, btrfs] fn two_nights_and_the_live_file_hold_what_differs_once(fs: &Filesystem) {
+        let Some(mut own) = Own::new(fs.kind, "changed::here::two_nights", 700, &[], "") else { return };
+        let (source, repo) = (own.join("source"), own.join("repo"));
+        fs::create_dir(&source).expect("a directory can be made");
+        let (size, file) = (128 * MIB, source.join("image"));
+        let empty = own.used();
+        let mut content = bytes(1, size as usize);
+        write(&file, &content);
+        night(&source, &repo, "image");
+        rewrite(&file, &mut content, 1000, &one_in_hundred(size));
+        let (_, after) = night(&source, &repo, "image");
+        assert_same_content(&file, &after);
+        let all = own.used() - empty;
+        assert!(all as f64 <= 2.05 * size as f64, "{all} bytes for {size}");
+        fs::remove_file(&file).expect("a file can be removed");
+        let snapshots = own.used() - empty;
+        assert!(snapshots as f64 <= 1.03 * size as f64, "{snapshots} bytes for {size}");
+        assert!(fs::read(&after).expect("the snapshot can be read") == content);
+        own.assert_clean();
+    }
+}
