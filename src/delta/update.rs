@@ -3,15 +3,19 @@
 
 use super::list::NewList;
 use super::ranges::Bytes;
-use super::tree::{self, GRAIN};
+use super::tree::{self, GRAIN, WINDOW};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::copy::CopyError;
 use crate::positioned::write_all;
 use crate::sys::fsxattr::{self, COW_EXTENT_SIZE};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate, seek};
 use rustix::io::{Errno, Result};
+use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// After so many windows what was written of them goes to the disk.
+const AHEAD: u64 = 32;
 
 /// What was done, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +79,11 @@ fn fill(
         for range in window.differing {
             write_all(destination, window.content(range), range.start).map_err(CopyError::Destination)?;
             written.fetch_add(range.end - range.start, Ordering::Relaxed);
+        }
+        if window.number % AHEAD == AHEAD - 1 {
+            // This has the kernel begin to write, while the next windows are read, and not only when all is synced.
+            let from = window.offset + WINDOW - AHEAD * WINDOW;
+            let _ = fadvise(destination, from, NonZeroU64::new(AHEAD * WINDOW), Advice::DontNeed);
         }
         data.fetch_add(super::ranges::length(window.data), Ordering::Relaxed);
         if let Some(list) = list

@@ -107,7 +107,7 @@ on_filesystems! {
         assert_eq!(number(&summary, "copied_bytes"), 2 * (40_960 + 8192), "{summary}");
     }
 
-    [btrfs] fn files_that_are_written_in_place_or_compressed_are_compared_too(fs: &Filesystem) {
+    [btrfs] fn compressed_files_are_compared_too(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (source, repo) = (other.dir("source"), fs.join("repo"));
         let file = source.join("image");
@@ -129,6 +129,22 @@ on_filesystems! {
         assert_same_content(&file, &after);
         let still = tools::extents(&after).iter().filter(|extent| extent.flags & 8 != 0).count();
         assert!(still >= encoded, "{still} compressed extents of {encoded}");
+    }
+
+    [btrfs] fn a_repository_whose_files_are_written_in_place_takes_blocks_too(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.dir("repo"));
+        tools::tool("chattr", &["+C"], &repo);
+        let (size, file) = (10 * MIB, source.join("image"));
+        write(&file, &bytes(1, size as usize));
+        let (_, before) = night(&source, &repo, "image");
+        let kept = fs::read(&before).expect("the first snapshot can be read");
+        let changed = change_blocks(&file, 1000, [0, 9, 10, 2000]);
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(numbers(&summary, ["copied_bytes", "cloned_bytes"]), [changed, size - changed], "{summary}");
+        assert_eq!(shared(&before, &after), size - changed);
+        assert_same_content(&file, &after);
+        assert!(fs::read(&before).expect("the first snapshot can be read") == kept, "the first snapshot is as it was");
     }
 
     [xfs, btrfs] fn scattered_blocks_take_no_more_space_than_they_have(fs: &Filesystem) {

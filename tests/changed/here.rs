@@ -109,6 +109,23 @@ on_filesystems! {
         assert_same_content(&file, &after);
     }
 
+    [btrfs] fn who_may_not_read_the_filesystem_s_trees_decides_by_what_lies_side_by_side(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (6 * MIB, source.join("image"));
+        let mut content = bytes(1, size as usize);
+        write(&file, &content);
+        let (_, before) = night(&source, &repo, "image");
+        let changed = rewrite(&file, &mut content, 1000, &one_in_hundred(size));
+        settle();
+        let mut bound = std::process::Command::new("setpriv");
+        bound.args(["--inh-caps=-all", "--bounding-set=-sys_admin", env!("CARGO_BIN_EXE_pleach")]);
+        let summary = finish(bound.args(snapshot_named("second", &source, &repo))).expect(0).summary();
+        assert_eq!(number(&summary, "copied_bytes"), changed, "{summary}");
+        let after = inside(&repo, "second", &source).join("image");
+        assert_eq!((shared(&before, &after), shared(&file, &after)), (size - changed, 0));
+        assert_same_content(&file, &after);
+    }
+
     [btrfs] fn files_that_are_written_in_place_share_too(fs: &Filesystem) {
         in_a_manner(fs, "nocow", |file| drop(tools::tool("chattr", &["+C"], file)));
     }
@@ -120,6 +137,38 @@ on_filesystems! {
         });
         let plain = tools::extents(&after).iter().filter(|extent| extent.flags & 8 == 0).map(|extent| extent.length).sum::<u64>();
         assert!(plain * 512 <= 3 * BLOCK, "what was compressed is: {plain}");
+    }
+
+    [xfs, btrfs] fn a_file_that_never_rests_is_kept_as_of_one_moment(fs: &Filesystem) {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (2 * MIB, source.join("image"));
+        write(&file, &vec![b'0'; size as usize]);
+        night(&source, &repo, "image");
+        let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let summary = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let open = File::options().write(true).open(&file).expect("a file can be opened");
+                // Each state of the file is all of one letter: a mixture of two moments would show.
+                for letter in (b'a'..=b'z').cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
+                    open.write_all_at(&vec![letter; size as usize], 0).expect("a file can be written");
+                    begun.store(true, Ordering::Relaxed);
+                }
+            });
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let run = pleach(snapshot_named("second", &source, &repo));
+            done.store(true, Ordering::Relaxed);
+            run.expect(0).summary()
+        });
+        assert_eq!(numbers(&summary, ["changed_files", "errors"]), [1, 0], "{summary}");
+        let kept = fs::read(inside(&repo, "second", &source).join("image")).expect("the snapshot can be read");
+        assert!(kept.len() as u64 == size && kept.iter().all(|byte| *byte == kept[0]), "it is of one moment");
+        // And what came after it is not missed.
+        let (summary, after) = night(&source, &repo, "image");
+        assert_eq!(number(&summary, "changed_files"), 1, "{summary}");
+        assert_same_content(&file, &after);
     }
 
     [xfs, btrfs] fn two_nights_and_the_live_file_hold_what_differs_once(fs: &Filesystem) {

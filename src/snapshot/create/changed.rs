@@ -41,7 +41,7 @@ pub(super) enum Changed {
     Frozen(Brought),
     /// It is brought in, if the source is still as it was.
     Brought(Brought),
-    /// The source changed while it was cloned; nothing is left of that.
+    /// The source changed while it was cloned; nothing is left of that. Never the outcome of the last try.
     Meanwhile,
     /// It is not worth it, or there is nothing to compare with. Nothing was made.
     NotCompared,
@@ -74,8 +74,10 @@ impl Staged {
 }
 
 impl Target<'_> {
-    /// Brings a changed file in by comparing it with its last version.
-    pub(super) fn changed(&self, seen: &Seen<'_>, source: &Source) -> Result<Changed> {
+    /// Brings a changed file in by comparing it with its last version. The last try takes a clone as it is, though the source
+    /// changed about the same moment: the clone is of one moment too, and the status that is recorded is an older one, so that
+    /// the next run looks at the file again.
+    pub(super) fn changed(&self, seen: &Seen<'_>, source: &Source, is_last_try: bool) -> Result<Changed> {
         let status = &source.status;
         let is_same = self.context.is_same_filesystem(status.dev, self.directory.fd.as_fd(), self.staged);
         if !self.is_compared(seen, is_same) {
@@ -83,7 +85,11 @@ impl Target<'_> {
         }
         let Some(last) = self.last(seen) else { return Ok(Changed::NotCompared) };
         let _alone = (status.size >= LARGE).then(|| lock(&self.staged.large));
-        let made = if is_same { self.clone_and_share(seen, source, &last) } else { self.update(seen, source, &last) };
+        let made = if is_same {
+            self.clone_and_share(seen, source, &last, is_last_try)
+        } else {
+            self.update(seen, source, &last)
+        };
         match made {
             Ok(Changed::Meanwhile) => {
                 self.withdraw(seen.name)?;
@@ -151,14 +157,15 @@ impl Target<'_> {
         seen: &Seen<'_>,
         source: &Source,
         last: &Last,
+        is_last_try: bool,
     ) -> std::result::Result<Changed, CopyError> {
         let Source { fd, status, .. } = source;
-        let size = status.size;
         let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
         self.staged.ladder.clone(fd, status.dev, &file).map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
-        if !Status::of(fd).is_ok_and(|after| after.is_untouched_since(status)) {
+        if !is_last_try && !Status::of(fd).is_ok_and(|after| after.is_untouched_since(status)) {
             return Ok(Changed::Meanwhile);
         }
+        let size = Status::of(&file).map_err(CopyError::Destination)?.size;
         let is_same = last.status.size == size
             && (last.hash.is_some() || !self.context.hashes())
             && delta::lie_alike(file.as_fd(), last.fd.as_fd()).unwrap_or(false);

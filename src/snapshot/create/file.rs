@@ -173,11 +173,11 @@ impl Target<'_> {
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
             let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let compared = match self.changed(&now, &source)? {
+            let compared = match self.changed(&now, &source, attempt == ATTEMPTS)? {
                 Changed::Frozen(brought) => return Ok(Some(brought)),
-                Changed::Meanwhile if attempt < ATTEMPTS => continue,
+                Changed::Meanwhile => continue,
                 Changed::Brought(brought) => Some(brought),
-                Changed::Meanwhile | Changed::NotCompared => None,
+                Changed::NotCompared => None,
             };
             let brought = match compared {
                 Some(brought) => Some(brought),
