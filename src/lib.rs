@@ -8,6 +8,7 @@ pub mod copy;
 pub mod dedupe;
 pub mod delta;
 pub mod error;
+pub mod exclude;
 pub mod extent;
 pub mod fiemap;
 pub mod filesystem;

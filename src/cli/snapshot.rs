@@ -1,7 +1,10 @@
 //! The words of `pleach snapshot`, and which of its paths is the repository.
 
+use super::values::{duration, name, size_or_none};
+use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -12,12 +15,19 @@ Examples:
       on Btrfs: reads all of /home as it was at one moment
   pleach snapshot --dry-run /home /backup
       shows what differs from the last snapshot: + added, - removed, M content, U metadata, T type
+  pleach snapshot --exclude-caches --exclude '*.iso' --exclude /home/*/.cache/ /home /backup
+  pleach snapshot --one-file-system --exclude-from /etc/pleach.exclude / /backup
 
 REPO is a directory of its own; an empty or missing one becomes a repository at the first
 snapshot. Where it lies on the same XFS or Btrfs as the sources it shares data with them; where
 its filesystem has reflinks it shares data with its own earlier snapshots. Else data is copied,
 and the summary says how much and why. On Btrfs, as root, each snapshot is a read-only subvolume that
-began as a snapshot of the last one: 'btrfs subvolume delete' deletes it.";
+began as a snapshot of the last one: 'btrfs subvolume delete' deletes it.
+
+A pattern without a slash is of a name anywhere, one with a slash of a path from the root; with a
+slash at its end, of directories only. '*' and '?' match within a name, '**' any number of names;
+'!' takes back; the last pattern that matches decides. What is excluded is not opened, and nothing
+below an excluded directory is looked at. A SOURCE itself is never excluded.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Snapshot {
@@ -30,6 +40,8 @@ pub(crate) struct Snapshot {
     /// Tag it; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
+    #[command(flatten)]
+    pub(crate) excludes: Excludes,
     /// Whose content is hashed
     #[arg(long, value_name = "WHICH", default_value = "new")]
     pub(crate) hash: Hash,
@@ -39,6 +51,33 @@ pub(crate) struct Snapshot {
     /// Only show what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// What of the sources is left out.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "What is left out")]
+pub(crate) struct Excludes {
+    /// Leave out what matches, as in a .gitignore; may be given several times
+    #[arg(long = "exclude", value_name = "GLOB")]
+    pub(crate) patterns: Vec<String>,
+    /// Leave out what matches a line of FILE ('-': stdin); these lines come before --exclude
+    #[arg(long = "exclude-from", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Leave out what is in directories with a valid CACHEDIR.TAG, but keep that file
+    #[arg(long = "exclude-caches")]
+    pub(crate) caches: bool,
+    /// Leave out what is in directories that have NAME in them, but keep that file
+    #[arg(long = "exclude-if-present", value_name = "NAME", value_parser = clap::builder::OsStringValueParser::new().try_map(name))]
+    pub(crate) if_present: Vec<Vec<u8>>,
+    /// Leave out files of more than SIZE
+    #[arg(long = "exclude-larger-than", value_name = "SIZE", value_parser = size_or_none)]
+    pub(crate) larger_than: Option<u64>,
+    /// Leave out files that were last changed longer ago than this: 90s, 30m, 6h, 14d
+    #[arg(long = "exclude-older-than", value_name = "DURATION", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+    /// Do not enter other filesystems (the subvolumes of one Btrfs are one); keep their mount points, empty
+    #[arg(long)]
+    pub(crate) one_file_system: bool,
 }
 
 /// Whose content a snapshot hashes.

@@ -1,15 +1,28 @@
 //! Values of options, read from their words.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
+
+/// A size in bytes.
+pub(super) fn size_or_none(text: &str) -> Result<u64, String> {
+    pleach::text::parse_size(text).ok_or_else(|| "a number, or one with K, M, G or T behind it".to_string())
+}
 
 /// A size that is more than nothing, in bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
-    let bytes =
-        pleach::text::parse_size(text).ok_or_else(|| "a number, or one with K, M, G or T behind it".to_string())?;
+    let bytes = size_or_none(text)?;
     if bytes == 0 { Err("more than nothing".to_string()) } else { Ok(bytes) }
 }
 
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     pleach::text::parse_duration(text).ok_or_else(|| "a number and s, m, h or d, as 90s or 6h".to_string())
+}
+
+/// The name of a directory's entry, as bytes.
+pub(super) fn name(name: OsString) -> Result<Vec<u8>, String> {
+    let name = name.into_vec();
+    let is_name = !matches!(name.as_slice(), b"" | b"." | b"..") && !name.contains(&b'/');
+    if is_name { Ok(name) } else { Err("a name, and no path".to_string()) }
 }

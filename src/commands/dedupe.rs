@@ -4,11 +4,15 @@ use crate::cli::{self, Globals};
 use crate::output::{Output, dedupe as show, progress};
 use pleach::dedupe::{CacheChoice, Options, dedupe, ranges};
 use pleach::error::{ExitStatus, Result};
+use pleach::exclude::{self, Line, Patterns};
 
 pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {
-        excludes: args.excludes.clone(),
-        one_file_system: args.one_file_system,
+        excludes: exclude::Options {
+            patterns: Patterns::new(args.excludes.iter().map(|text| Line::from(text.as_str())))?,
+            one_file_system: args.one_file_system,
+            ..exclude::Options::default()
+        },
         cache: match &args.cache {
             Some(path) => CacheChoice::File(path.clone()),
             None if args.no_cache => CacheChoice::None,

@@ -3,6 +3,7 @@
 mod completions;
 mod dedupe;
 mod du;
+mod excludes;
 mod fiemap;
 mod list;
 mod owners;

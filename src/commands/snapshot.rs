@@ -9,6 +9,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     let options = Options {
         name: args.name.clone(),
         tags: args.tags.clone(),
+        excludes: super::excludes::options(&args.excludes)?,
         hash: match args.hash {
             cli::Hash::New => Hash::New,
             cli::Hash::None => Hash::None,

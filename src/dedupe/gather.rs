@@ -2,17 +2,20 @@
 //!
 //! Filesystems are told apart by their own identity, not by `st_dev`, which differs between the subvolumes of one Btrfs.
 
+use super::Options;
 use super::catalogue::{Catalogue, NO_PARENT};
 use super::places::Places;
-use super::{Options, exclude::Excludes};
 use crate::error::{Error, Result};
+use crate::exclude::Filter;
 use crate::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
 use crate::mutex::{self, lock};
 use crate::status::Status;
-use crate::walk::{self, Directory, Name, Sources, Visitor, absolute};
+use crate::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -30,7 +33,7 @@ const THREADS: usize = 8;
 /// Walks the paths. `own` is the inode of a file of ours, to be left alone.
 ///
 /// # Errors
-/// If none of the paths is there, a pattern is none, or the user stops it.
+/// If none of the paths is there, or the user stops it.
 pub(super) fn gather(
     paths: &[PathBuf],
     own: Option<(u64, u64)>,
@@ -40,8 +43,7 @@ pub(super) fn gather(
     let errors = AtomicU64::new(0);
     let sources = sources(paths, &errors, monitor)?;
     let gather = Gather {
-        excludes: Excludes::new(&options.excludes)?,
-        one_file_system: options.one_file_system,
+        filter: Filter::new(&options.excludes, &sources),
         own,
         monitor,
         errors,
@@ -55,6 +57,7 @@ pub(super) fn gather(
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
+    gather.filter.tell_unmatched(monitor);
     let errors = gather.errors.into_inner();
     let mut catalogue = mutex::into_inner(gather.directories);
     let (subvolumes, volumes) = gather.places.into_parts();
@@ -85,8 +88,7 @@ fn sources(paths: &[PathBuf], errors: &AtomicU64, monitor: &dyn Monitor) -> Resu
 }
 
 struct Gather<'a> {
-    excludes: Excludes,
-    one_file_system: bool,
+    filter: Filter,
     own: Option<(u64, u64)>,
     monitor: &'a dyn Monitor,
     errors: AtomicU64,
@@ -156,13 +158,12 @@ impl Gather<'_> {
             }
             return Ok(None);
         }
-        let leaves = !named && self.places.volume(subvolume) != self.places.volume(above);
-        Ok((!(leaves && self.one_file_system)).then_some(subvolume))
+        Ok(Some(subvolume))
     }
 }
 
 fn unsupported(kind: Kind) -> Error {
-    let cause = std::io::Error::other(format!("{kind} cannot share extents"));
+    let cause = io::Error::other(format!("{kind} cannot share extents"));
     Error::failed("dedupe").because(cause).hint("XFS and Btrfs can")
 }
 
@@ -175,10 +176,6 @@ impl Visitor for Gather<'_> {
         directory: &Directory<()>,
         parent: Option<&Directory<Place>>,
     ) -> Result<Option<(Place, Option<Batch>)>> {
-        let inside = parent.is_some_and(|parent| !parent.scaffold);
-        if inside && self.excludes.matches(&absolute(&directory.path), true) {
-            return Ok(None);
-        }
         let subvolume = match self.place(directory, parent) {
             Ok(Some(subvolume)) => subvolume,
             Ok(None) => return Ok(None),
@@ -193,6 +190,14 @@ impl Visitor for Gather<'_> {
         Ok(Some((Place { number, subvolume }, None)))
     }
 
+    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+        self.filter.list(directory)
+    }
+
+    fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Option<Batch>>>> {
+        Ok(if self.filter.stops_at(parent, path) { ControlFlow::Break(None) } else { ControlFlow::Continue(()) })
+    }
+
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Option<Batch>> {
         if self.monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -200,9 +205,6 @@ impl Visitor for Gather<'_> {
         let mut files = Vec::new();
         let path = |name: &Name<'_>| absolute(&directory.join(name.bytes));
         for name in names {
-            if !directory.scaffold && self.excludes.has_any() && self.excludes.matches(&path(&name), false) {
-                continue;
-            }
             match Status::at(&directory.fd, name.bytes) {
                 Ok(status) if status.file_type() != FileType::RegularFile => {}
                 Ok(status) if self.own == Some((status.dev, status.ino)) => {}
@@ -229,10 +231,12 @@ impl Visitor for Gather<'_> {
     }
 
     fn incomplete(&self, error: Error) {
+        self.filter.note_unreadable();
         self.problem(&error);
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Option<Batch>>> {
+        self.filter.note_unreadable();
         self.problem(&error);
         Ok(None)
     }

@@ -10,7 +10,6 @@ mod candidates;
 pub mod catalogue;
 mod crew;
 mod entry;
-mod exclude;
 mod facts;
 pub mod file;
 mod gather;
@@ -31,6 +30,7 @@ mod survey;
 pub use stats::Stats;
 
 use crate::error::{Error, Result};
+use crate::exclude;
 use crate::monitor::Monitor;
 use cache::Cache;
 use candidates::Candidates;
@@ -42,10 +42,8 @@ use std::time::{Duration, Instant};
 /// What to leave out, and how to go about it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Patterns of what is left out, as in a `.gitignore`.
-    pub excludes: Vec<String>,
-    /// Do not enter other filesystems; the subvolumes of one Btrfs are one filesystem.
-    pub one_file_system: bool,
+    /// What is left out.
+    pub excludes: exclude::Options,
     /// Where what was found is kept for the next run.
     pub cache: CacheChoice,
     /// Begin nothing after this time.
@@ -75,7 +73,7 @@ pub enum CacheChoice {
 /// Each filesystem is done by itself. Memory: some 200 bytes a file, and a bounded amount for each thread.
 ///
 /// # Errors
-/// If nothing could be begun: no path is there, a pattern is none. Files that fail are told to the monitor and counted.
+/// If nothing could be begun: no path is there. Files that fail are told to the monitor and counted.
 pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let deadline = options.max_time.and_then(|time| begun.checked_add(time));

@@ -51,12 +51,6 @@ impl Places {
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
     }
 
-    /// The filesystem of a subvolume.
-    pub(super) fn volume(&self, subvolume: Option<u16>) -> Option<u16> {
-        let found = self.found();
-        subvolume.and_then(|number| found.subvolumes.get(usize::from(number))).map(|subvolume| subvolume.volume)
-    }
-
     /// Whether this device has not been told of before.
     pub(super) fn is_first_of(&self, dev: u64) -> bool {
         self.found().told.insert(dev)

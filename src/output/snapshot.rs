@@ -2,6 +2,7 @@
 
 use super::Output;
 use super::summary::{self, listed, percent};
+use pleach::exclude::Counts;
 use pleach::snapshot::create::{Options, Stats};
 use pleach::text::{self, count, size};
 use serde::Serialize;
@@ -34,6 +35,7 @@ struct Summary<'a> {
     read_bytes: u64,
     inline_bytes: u64,
     hole_bytes: u64,
+    excluded: u64,
     errors: u64,
     sharing_percent: f64,
     reasons: BTreeMap<&'static str, u64>,
@@ -49,6 +51,9 @@ pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Option
     } else if !output.is_quiet() {
         let head = format!("snapshot {} in {}", stats.name, text::path(repo));
         summary::print(output, &head, &rows(stats));
+    }
+    if let Some(sentence) = excluded(&stats.excluded) {
+        output.detail(&sentence);
     }
     if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
         output.warning(&warning);
@@ -76,6 +81,7 @@ fn object(stats: &Stats) -> Summary<'_> {
         read_bytes: stats.read_bytes,
         inline_bytes: stats.inline_bytes,
         hole_bytes: stats.hole_bytes,
+        excluded: stats.excluded.total(),
         errors: stats.errors,
         sharing_percent: stats.sharing_percent(),
         reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
@@ -141,6 +147,18 @@ fn copied(stats: &Stats) -> String {
     }
 }
 
+/// What was left out as the user wanted it, and by what.
+fn excluded(counts: &Counts) -> Option<String> {
+    let parts = listed([
+        (counts.patterns, "by pattern"),
+        (counts.tags, "by a tag in the directory"),
+        (counts.filesystems, "on another filesystem"),
+        (counts.sizes, "too large"),
+        (counts.ages, "too old"),
+    ]);
+    (counts.total() > 0).then(|| format!("excluded: {parts} (with all that is below them)"))
+}
+
 fn plan(stats: &Stats) -> String {
     let parts = listed(found(stats).into_iter().chain([(stats.removed_files, "removed")]));
     let parts = if parts.is_empty() { "no files".to_string() } else { parts };
@@ -199,6 +217,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_excluded_is_told_by_its_reasons() {
+        assert_eq!(excluded(&Counts::default()), None);
+        let counts = Counts { patterns: 1200, sizes: 1, ..Counts::default() };
+        assert_eq!(excluded(&counts).unwrap(), "excluded: 1,200 by pattern, 1 too large (with all that is below them)");
+    }
+
+    #[test]
     fn copies_are_warned_of_with_their_reasons() {
         assert_eq!(sharing_warning(&stats()), None);
         let reasons = BTreeMap::from([(Reason::SwapFile, 1 << 20), (Reason::OtherFilesystem, 2 << 20)]);
@@ -234,6 +259,7 @@ mod tests {
             "read_bytes",
             "inline_bytes",
             "hole_bytes",
+            "excluded",
             "errors",
             "sharing_percent",
             "reasons",

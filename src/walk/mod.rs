@@ -23,6 +23,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sources::Node;
 use std::ffi::OsStr;
+use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -46,6 +48,17 @@ pub trait Visitor: Sync {
         directory: &Directory<()>,
         parent: Option<&Directory<Self::Place>>,
     ) -> Result<Option<(Self::Place, Self::Output)>>;
+
+    /// A directory that all is wanted of is to be listed. What this leaves out is neither looked at nor opened. What could
+    /// be read is kept even if an error cuts it short.
+    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+        Names::list(&directory.fd, |_, _| true)
+    }
+
+    /// A subdirectory is about to be opened. `Break`: it is not to be, and this is kept of it.
+    fn approach(&self, _parent: &Directory<Self::Place>, _path: &[u8]) -> Result<ControlFlow<Option<Self::Output>>> {
+        Ok(ControlFlow::Continue(()))
+    }
 
     /// Some of its entries that are no directories, in the order of their names.
     fn batch(
@@ -202,6 +215,11 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     ) -> Result<Vec<V::Output>> {
         let above = parent.map(|parent| &parent.directory);
         let path = above.map_or_else(Vec::new, |parent| parent.join(name));
+        if let Some(above) = above
+            && let ControlFlow::Break(output) = self.visitor.approach(above, &path)?
+        {
+            return Ok(Vec::from_iter(output));
+        }
         let directory = match open(above, name, path.clone(), only.is_some(), self.stand_ins) {
             Ok(directory) => directory,
             Err(errno) => {
@@ -215,7 +233,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         let mut outputs = vec![header];
         let (names, cut) = match &only {
             Some(node) => node.names(&directory.fd),
-            None => Names::list(&directory.fd),
+            None => self.visitor.list(&directory),
         };
         if let Some(cause) = cut {
             let error = Error::io("list the directory", absolute(&path), cause);

@@ -39,15 +39,30 @@ struct Span {
 }
 
 impl Names {
-    /// Lists an open directory that nobody has read from. What could be read is kept even if an error cuts it short.
-    pub fn list(fd: impl AsFd) -> (Names, Option<io::Error>) {
+    /// Lists an open directory that nobody has read from, as far as `wanted` says: it is asked with each name, and whether
+    /// that is a directory. What could be read is kept even if an error cuts it short.
+    pub fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
-        let cut = names.read(fd).err();
+        let cut = names.read(fd, wanted).err();
         names.sort();
         (names, cut.map(Into::into))
     }
 
-    fn read(&mut self, fd: impl AsFd) -> Result<()> {
+    /// Just these names in an open directory, if they are there; an error of one that is not.
+    pub fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
+        let mut names = Names::default();
+        let mut missing = None;
+        for name in wanted {
+            match Status::at(&fd, name) {
+                Ok(status) => names.push(name, status.ino, status.file_type() == FileType::Directory),
+                Err(error) => missing = Some(error.into()),
+            }
+        }
+        names.sort();
+        (names, missing)
+    }
+
+    fn read(&mut self, fd: impl AsFd, mut wanted: impl FnMut(&[u8], bool) -> bool) -> Result<()> {
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&fd, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
@@ -65,13 +80,16 @@ impl Names {
                 },
                 file_type => file_type,
             };
-            self.push(name, entry.ino(), file_type == FileType::Directory);
+            let is_directory = file_type == FileType::Directory;
+            if wanted(name, is_directory) {
+                self.push(name, entry.ino(), is_directory);
+            }
         }
         Ok(())
     }
 
     /// Adds a name; [`Names::sort`] follows the last one.
-    pub(super) fn push(&mut self, name: &[u8], ino: u64, is_directory: bool) {
+    fn push(&mut self, name: &[u8], ino: u64, is_directory: bool) {
         // 4 GiB of names in one directory: beyond what any filesystem keeps there.
         let Ok(start) = u32::try_from(self.bytes.len()) else { return };
         self.bytes.extend_from_slice(name);
@@ -79,7 +97,7 @@ impl Names {
         if is_directory { self.directories.push(span) } else { self.entries.push(span) }
     }
 
-    pub(super) fn sort(&mut self) {
+    fn sort(&mut self) {
         let bytes = &self.bytes;
         self.entries.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
         self.directories.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
@@ -142,16 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn names_come_sorted_as_bytes_with_directories_apart() {
+    fn wanted_names_come_sorted_as_bytes_with_directories_apart() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["b", "a", "é", "A"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         std::fs::create_dir(dir.path().join("d")).unwrap();
-        let (names, cut) = Names::list(std::fs::File::open(dir.path()).unwrap());
+        let (names, cut) = Names::list(std::fs::File::open(dir.path()).unwrap(), |name, _| name != b"b");
         assert!(cut.is_none());
         let found: Vec<_> = names.batch(0).map(|name| name.bytes.to_vec()).collect();
-        assert_eq!(found, [b"A".to_vec(), b"a".to_vec(), b"b".to_vec(), "é".as_bytes().to_vec()]);
+        assert_eq!(found, [b"A".to_vec(), b"a".to_vec(), "é".as_bytes().to_vec()]);
         assert_eq!(names.directory(0).bytes, b"d");
     }
 }

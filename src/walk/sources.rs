@@ -2,8 +2,6 @@
 
 use super::{Names, StandIns};
 use crate::error::{Error, Result};
-use crate::status::Status;
-use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -99,16 +97,7 @@ impl Node {
 
     /// The wanted names in the directory `fd`.
     pub(super) fn names(&self, fd: &OwnedFd) -> (Names, Option<io::Error>) {
-        let mut names = Names::default();
-        let mut missing = None;
-        for name in self.children.keys() {
-            match Status::at(fd, name) {
-                Ok(status) => names.push(name, status.ino, status.file_type() == FileType::Directory),
-                Err(error) => missing = Some(error.into()),
-            }
-        }
-        names.sort();
-        (names, missing)
+        Names::of(fd, self.children.keys().map(Vec::as_slice))
     }
 }
 

@@ -7,6 +7,7 @@ use super::staged::Staged;
 use super::stats::Stats;
 use super::{Hash, Options, Previous};
 use crate::error::{Error, Result};
+use crate::exclude::Filter;
 use crate::filesystem::Filesystem;
 use crate::monitor::Monitor;
 use crate::mutex::lock;
@@ -27,6 +28,8 @@ pub(super) struct Context<'a> {
     pub(super) monitor: &'a dyn Monitor,
     /// The repository's own inode, wherever it may be mounted.
     pub(super) repository: Option<Status>,
+    /// What of the sources is left out.
+    pub(super) filter: Filter,
     /// Whether a device is the snapshot's filesystem.
     same_filesystem: Mutex<HashMap<u64, bool>>,
 }
@@ -36,10 +39,11 @@ impl<'a> Context<'a> {
         previous: Option<&'a Previous>,
         staged: Option<Staged>,
         repository: Option<Status>,
+        filter: Filter,
         options: &'a Options,
         monitor: &'a dyn Monitor,
     ) -> Self {
-        Context { previous, staged, options, monitor, repository, same_filesystem: Mutex::default() }
+        Context { previous, staged, options, monitor, repository, filter, same_filesystem: Mutex::default() }
     }
 
     /// Whether this is the repository's own directory. A frozen copy of it has another device, but is as old to the tick.

@@ -27,6 +27,7 @@ mod tree;
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exclude::{self, Filter};
 use crate::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
@@ -73,6 +74,8 @@ pub struct Options {
     pub name: Option<String>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// What of the sources is left out.
+    pub excludes: exclude::Options,
     /// When content is hashed.
     pub hash: Hash,
     /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. Not in a dry run.
@@ -307,7 +310,8 @@ fn visit(
         None => None,
     };
     let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal)?;
-    let tree = Tree::new(Context::new(previous, staged, identity, options, monitor));
+    let filter = Filter::new(&options.excludes, sources);
+    let tree = Tree::new(Context::new(previous, staged, identity, filter, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     walk::walk(sources, &tree, threads(options, reads_content), |mut output| {
         if let Some(moment) = moment {
@@ -315,6 +319,7 @@ fn visit(
         }
         merge.push(output)
     })?;
+    tree.tell_unmatched();
     let mut stats = tree.into_stats();
     for path in sources.vanished() {
         let error = Error::failed("keep all of the source").at(path);

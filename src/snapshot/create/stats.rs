@@ -1,6 +1,7 @@
 //! What a snapshot run counted.
 
 use crate::copy::Reason;
+use crate::exclude;
 use crate::snapshot::manifest::Totals;
 use std::collections::BTreeMap;
 
@@ -41,6 +42,8 @@ pub struct Stats {
     pub inline_bytes: u64,
     /// Bytes in holes and never-written ranges.
     pub hole_bytes: u64,
+    /// Entries that the user wanted left out.
+    pub excluded: exclude::Counts,
     /// Entries left out or kept with a reservation; each was told to the monitor.
     pub errors: u64,
     /// Why data was copied and not cloned, with its bytes.

@@ -13,9 +13,11 @@ use crate::monitor::{Amount, Change};
 use crate::mutex::{self, lock};
 use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
 use crate::status::{Status, Time, timestamps};
-use crate::walk::{Directory, Name, Visitor, absolute};
+use crate::walk::{Directory, Name, Names, Visitor, absolute};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
+use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
@@ -40,7 +42,12 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn into_stats(self) -> Stats {
-        mutex::into_inner(self.stats)
+        Stats { excluded: self.context.filter.counts(), ..mutex::into_inner(self.stats) }
+    }
+
+    /// After the walk: tells of patterns that matched nothing.
+    pub(super) fn tell_unmatched(&self) {
+        self.context.filter.tell_unmatched(self.context.monitor);
     }
 
     fn count(&self, part: &Stats) {
@@ -112,20 +119,46 @@ impl<'a> Tree<'a> {
         is_same && is_settled && old.scaffold == directory.scaffold && !directory.path.is_empty()
     }
 
-    fn change_of_directory(&self, directory: &Directory<()>) -> Result<Option<Change>> {
+    fn change_of_directory(&self, path: &[u8], scaffold: bool, status: &Status) -> Result<Option<Change>> {
         if !self.context.options.dry_run {
             return Ok(None);
         }
         let old = match self.context.previous {
-            Some(previous) => previous.reader.directory(&directory.path)?.map(|cursor| cursor.directory().meta.clone()),
+            Some(previous) => previous.reader.directory(path)?.map(|cursor| cursor.directory().meta.clone()),
             None => None,
         };
         Ok(match old {
             None => Some(Change::Added),
-            Some(old) if directory.scaffold || old.ctime == directory.status.ctime => None,
+            Some(old) if scaffold || old.ctime == status.ctime => None,
             Some(_) => Some(Change::Metadata),
         })
     }
+
+    /// Keeps of a directory that it is there, and nothing that is in it.
+    fn keep_empty(&self, parent: &Directory<Place>, path: &[u8], status: &Status) -> Result<Output> {
+        let mut part = Stats { dirs: 1, ..Stats::default() };
+        let mut meta = Meta { ino: UNKNOWN, ..Meta::of(status, false) };
+        if let Some(staged) = &self.context.staged {
+            let name = last(path);
+            let above = place::copy(parent, staged, self.context.monitor, &mut part)?;
+            let failed = |errno| cannot_make(path, errno);
+            if staged.based {
+                // With all that the last snapshot still saw of it.
+                self.context.take_out(above, path)?;
+            }
+            rustix::fs::mkdirat(above, name, place::PRIVATE).map_err(failed)?;
+            keep(&mut meta, staged.creator.apply_at(above, name, &Attributes::of(status, &[])).map_err(failed)?);
+        }
+        self.count(&part);
+        let change = self.change_of_directory(path, false, status)?;
+        let record = DirectoryRecord { path: path.to_vec(), scaffold: false, meta };
+        Ok(Output { items: vec![(Item::Directory(record), change)] })
+    }
+}
+
+/// The last component of a path.
+fn last(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 impl Visitor for Tree<'_> {
@@ -150,9 +183,22 @@ impl Visitor for Tree<'_> {
         part.dirs = u64::from(!directory.scaffold);
         self.count(&part);
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
-        let change = self.change_of_directory(directory)?;
+        let change = self.change_of_directory(&directory.path, directory.scaffold, &directory.status)?;
         let record = DirectoryRecord { path: directory.path.clone(), scaffold: directory.scaffold, meta };
         Ok(Some((place, Output { items: vec![(Item::Directory(record), change)] })))
+    }
+
+    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+        self.context.filter.list(directory)
+    }
+
+    fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
+        if !self.context.filter.stops_at(parent, path) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        // What is mounted there is not opened, but that it is there is kept: a restored tree has its mount points.
+        let status = Status::at(&parent.fd, last(path)).ok().filter(is_directory);
+        status.map(|status| self.keep_empty(parent, path, &status)).transpose().map(ControlFlow::Break)
     }
 
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
@@ -163,10 +209,11 @@ impl Visitor for Tree<'_> {
             (Some(previous), Some(first)) => previous.reader.entries_from(&directory.path, first.bytes)?,
             _ => None,
         };
-        loop {
+        while names.peek().is_some() {
             let mut group = Vec::with_capacity(super::file::GROUP);
             for name in names.by_ref().take(super::file::GROUP) {
                 match self.look(directory, name.bytes, &mut cursor)? {
+                    Ok(seen) if self.context.filter.leaves_out(directory, seen.name, &seen.status) => {}
                     Ok(seen) => group.push(seen),
                     // Deleted since the directory was listed: it is not there.
                     Err(Errno::NOENT) => {}
@@ -175,9 +222,6 @@ impl Visitor for Tree<'_> {
                         self.context.problem(&error, &mut part);
                     }
                 }
-            }
-            if group.is_empty() {
-                break;
             }
             if self.context.monitor.is_cancelled() {
                 return Err(Error::interrupted());
@@ -200,6 +244,7 @@ impl Visitor for Tree<'_> {
     }
 
     fn incomplete(&self, error: Error) {
+        self.context.filter.note_unreadable();
         let mut part = Stats::default();
         self.context.problem(&error, &mut part);
         self.count(&part);
@@ -209,30 +254,16 @@ impl Visitor for Tree<'_> {
         let mut part = Stats::default();
         let vanished = error.raw_os_error() == Some(Errno::NOENT.raw_os_error());
         if !vanished {
+            self.context.filter.note_unreadable();
             self.context.problem(&error, &mut part);
         }
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let status = parent.and_then(|parent| Status::at(&parent.fd, name).ok());
+        self.count(&part);
+        let status = parent.and_then(|parent| Status::at(&parent.fd, last(path)).ok());
         let Some((parent, status)) = parent.zip(status).filter(|(_, status)| !vanished && is_directory(status)) else {
-            self.count(&part);
             return Ok(None);
         };
         // Its content is out of reach, but not that it is there.
-        let mut meta = Meta { ino: UNKNOWN, ..Meta::of(&status, false) };
-        if let Some(staged) = &self.context.staged {
-            let above = place::copy(parent, staged, self.context.monitor, &mut part)?;
-            let failed = |errno| cannot_make(path, errno);
-            if staged.based {
-                // With all that the last snapshot still saw of it.
-                self.context.take_out(above, path)?;
-            }
-            rustix::fs::mkdirat(above, name, place::PRIVATE).map_err(failed)?;
-            keep(&mut meta, staged.creator.apply_at(above, name, &Attributes::of(&status, &[])).map_err(failed)?);
-        }
-        part.dirs = 1;
-        self.count(&part);
-        let record = DirectoryRecord { path: path.to_vec(), scaffold: false, meta };
-        Ok(Some(Output { items: vec![(Item::Directory(record), None)] }))
+        self.keep_empty(parent, path, &status).map(Some)
     }
 }
 

@@ -1,0 +1,23 @@
+//! What is to be left out, from the words of the command line: patterns are read and understood before anything is done.
+
+use crate::cli;
+use pleach::error::Result;
+use pleach::exclude::{self, Line, Options, Patterns};
+
+/// # Errors
+/// A pattern that is none, or a file of patterns that cannot be read.
+pub(super) fn options(args: &cli::Excludes) -> Result<Options> {
+    let mut lines = Vec::new();
+    for file in &args.files {
+        lines.extend(exclude::read(file)?);
+    }
+    lines.extend(args.patterns.iter().map(|text| Line::from(text.as_str())));
+    Ok(Options {
+        patterns: Patterns::new(lines)?,
+        caches: args.caches,
+        if_present: args.if_present.clone(),
+        one_file_system: args.one_file_system,
+        larger_than: args.larger_than,
+        older_than: args.older_than,
+    })
+}

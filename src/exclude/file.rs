@@ -1,0 +1,76 @@
+//! Patterns from a file (`--exclude-from`), a line each.
+
+use super::pattern::Line;
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The most that is read: a list of hundreds of thousands of lines. What is longer is no list of patterns.
+const LONGEST: u64 = 64 << 20;
+
+/// Reads patterns from a file, `-` for stdin: a line each, blanks at its end cut off, without empty lines and those that
+/// begin with `#`.
+///
+/// # Errors
+/// A file that cannot be read, is not text, or is longer than 64 MiB.
+pub fn read(path: &Path) -> Result<Vec<Line>> {
+    let failed = |cause: io::Error| Error::io("read the patterns in", path, cause);
+    let mut content = Vec::new();
+    let read = if path == Path::new("-") {
+        io::stdin().lock().take(LONGEST + 1).read_to_end(&mut content)
+    } else {
+        File::open(path).map_err(failed)?.take(LONGEST + 1).read_to_end(&mut content)
+    };
+    if read.map_err(failed)? as u64 > LONGEST {
+        return Err(failed(io::Error::other("more than 64 MiB")).hint("is it a list of patterns?"));
+    }
+    lines(&content, path)
+}
+
+fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
+    // Some editors put this mark at the beginning of a file in UTF-8.
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    let mut lines = Vec::new();
+    for (number, line) in content.split(|byte| *byte == b'\n').enumerate() {
+        let place = Some((path.to_path_buf(), number + 1));
+        let Ok(text) = std::str::from_utf8(line) else {
+            let text = String::from_utf8_lossy(line).into_owned();
+            return Err(Line { text, place }.refused("it is not UTF-8; '?' stands for any byte"));
+        };
+        let text = trim(text);
+        if !text.is_empty() && !text.starts_with('#') {
+            lines.push(Line { text: text.to_string(), place });
+        }
+    }
+    Ok(lines)
+}
+
+/// Without the blanks at the end, but with one behind a backslash.
+fn trim(text: &str) -> &str {
+    let trimmed = text.trim_end();
+    let backslashes = trimmed.bytes().rev().take_while(|byte| *byte == b'\\').count();
+    match text[trimmed.len()..].chars().next() {
+        Some(blank) if backslashes % 2 == 1 => &text[..trimmed.len() + blank.len_utf8()],
+        _ => trimmed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_patterns_but_for_blanks_and_comments() {
+        let content = b"\xef\xbb\xbf# caches\r\n*.o  \n\n   \n!keep.o\r\n\\#a\nb\\ \nc\\\\ ";
+        let lines = lines(content, Path::new("list")).unwrap();
+        let shown: Vec<_> = lines.iter().map(|line| (line.text.as_str(), line.place.clone().unwrap().1)).collect();
+        assert_eq!(shown, [("*.o", 2), ("!keep.o", 5), ("\\#a", 6), ("b\\ ", 7), ("c\\\\", 8)]);
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_its_line() {
+        let message = lines(b"a\n\xff\n", Path::new("list")).unwrap_err().to_string();
+        assert!(message.contains("UTF-8") && message.contains("line 2 of list"), "{message}");
+    }
+}

@@ -1,0 +1,142 @@
+//! One pattern, as a line of a `.gitignore` has it: read into the names that a path has to have. What matches is in
+//! `patterns`.
+
+use crate::error::{Error, Result};
+use crate::text;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A pattern as the user wrote it, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The words.
+    pub text: String,
+    /// The file they stand in and the number of the line, from 1; none: the command line.
+    pub place: Option<(PathBuf, usize)>,
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Line {
+        Line { text: text.to_string(), place: None }
+    }
+}
+
+impl Line {
+    /// An error of this pattern: a wrong usage.
+    pub(super) fn refused(&self, why: &str) -> Error {
+        let error = Error::usage("understand the pattern").at(Path::new(&self.text)).because(io::Error::other(why));
+        match &self.place {
+            Some((file, number)) => error.hint(format!("line {number} of {}", text::path(file))),
+            None => error,
+        }
+    }
+
+    /// The pattern for a message.
+    pub(super) fn shown(&self) -> String {
+        format!("'{}'", text::escape(OsStr::new(&self.text)))
+    }
+}
+
+/// What a pattern says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    /// What the names of a path are to be, from the root.
+    pub(super) parts: Vec<Part>,
+    /// `!`: what matches is kept after all.
+    pub(super) keeps: bool,
+    /// With a slash at its end: of directories only.
+    pub(super) directories_only: bool,
+}
+
+/// A name of a path, or what may stand for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Just this name.
+    Name(String),
+    /// A name that matches a glob.
+    Glob(String),
+    /// `**`: any number of names, and none.
+    Anything,
+}
+
+/// Reads a pattern. One without a slash, but for one at its end, is of a name anywhere; one with a slash is of a path
+/// from the root.
+///
+/// # Errors
+/// One that can match nothing, whatever there is.
+pub(super) fn parse(line: &Line) -> Result<Pattern> {
+    let (text, keeps) = match line.text.strip_prefix('!') {
+        Some(rest) => (rest, true),
+        None => (line.text.as_str(), false),
+    };
+    let names = text.trim_end_matches('/');
+    let directories_only = names.len() < text.len();
+    let mut parts = Vec::new();
+    if !names.contains('/') {
+        parts.push(Part::Anything);
+    }
+    for name in names.split('/').filter(|name| !name.is_empty()) {
+        match name {
+            "." | ".." => {
+                return Err(line.refused("a path in a pattern begins at the root and has no '.' or '..' in it"));
+            }
+            "**" if parts.last() == Some(&Part::Anything) => {}
+            "**" => parts.push(Part::Anything),
+            name if name.contains('\0') => return Err(line.refused("no name has a NUL in it")),
+            name if name.contains(['*', '?', '[', ']', '{', '}', '\\']) => parts.push(Part::Glob(name.to_string())),
+            name => parts.push(Part::Name(name.to_string())),
+        }
+    }
+    // Behind `**` something has to be: all that is in a directory, but not the directory.
+    if parts.last() == Some(&Part::Anything) && names.contains("**") {
+        parts.push(Part::Glob("*".to_string()));
+    }
+    if parts.iter().all(|part| *part == Part::Anything) {
+        return Err(line.refused("it names nothing"));
+    }
+    Ok(Pattern { parts, keeps, directories_only })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Vec<Part> {
+        parse(&Line::from(text)).unwrap().parts
+    }
+
+    fn name(text: &str) -> Part {
+        Part::Name(text.into())
+    }
+
+    #[test]
+    fn names_are_meant_anywhere_and_paths_from_the_root() {
+        assert_eq!(parts("a"), [Part::Anything, name("a")]);
+        assert_eq!(parts("a/"), [Part::Anything, name("a")]);
+        assert_eq!(parts("/a"), [name("a")]);
+        assert_eq!(parts("a/b"), [name("a"), name("b")]);
+        assert_eq!(parts("**/a/b"), [Part::Anything, name("a"), name("b")]);
+        assert_eq!(parts("/a/**"), [name("a"), Part::Anything, Part::Glob("*".into())]);
+        assert_eq!(parts("**"), [Part::Anything, Part::Glob("*".into())]);
+    }
+
+    #[test]
+    fn marks_around_a_pattern_are_not_of_it() {
+        let pattern = parse(&Line::from("!/a/b/")).unwrap();
+        assert!(pattern.keeps && pattern.directories_only);
+        let pattern = parse(&Line::from("\\!a")).unwrap();
+        assert_eq!(pattern.parts, [Part::Anything, Part::Glob("\\!a".into())]);
+        assert!(!pattern.keeps && !pattern.directories_only);
+    }
+
+    #[test]
+    fn what_can_match_nothing_is_refused_with_its_place() {
+        for wrong in ["", "/", "!", "!/", "./a", "/a/../b", "a\0b"] {
+            assert_eq!(parse(&Line::from(wrong)).unwrap_err().exit_status() as i32, 2, "{wrong:?}");
+        }
+        let line = Line { text: "./a".into(), place: Some(("/x y".into(), 7)) };
+        let message = parse(&line).unwrap_err().to_string();
+        assert!(message.ends_with("(line 7 of '/x y')"), "{message}");
+    }
+}
