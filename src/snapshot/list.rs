@@ -6,15 +6,17 @@ use crate::beneath;
 use crate::error::{Error, Result};
 use crate::extent::ExtentFlags;
 use crate::monitor::{Amount, Monitor};
+use crate::mutex::{self, lock};
+use crate::status::Status;
 use crate::sys::fiemap;
 use crate::walk::absolute;
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// How many files are asked for their extents together, and from how many directories at most: each is held open.
@@ -110,7 +112,7 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
         monitor.problem(error);
         errors.fetch_add(1, Ordering::Relaxed);
     };
-    let mut linked = HashSet::new();
+    let linked = Mutex::default();
     let mut batch: Vec<(Arc<Place>, Entry)> = Vec::new();
     let mut directory: Option<Arc<Place>> = None;
     let (mut open, mut bytes) = (0, 0);
@@ -119,7 +121,7 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
             .par_drain(..)
             .map(|(directory, entry)| {
                 monitor.advance(Amount { files: 1, bytes: 0 });
-                unshared(&directory.fd, &entry.name).unwrap_or_else(|errno| {
+                alone(&directory.fd, &entry, &linked).unwrap_or_else(|errno| {
                     let path = absolute(&[&directory.path[..], b"/", &entry.name].concat());
                     problem(&Error::io(format!("read the extents in the snapshot {name} of"), path, errno));
                     0
@@ -148,8 +150,7 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
             }
             Item::Entry(entry) => {
                 let Some(directory) = &directory else { continue };
-                let counts_once = entry.meta.nlink < 2 || linked.insert((entry.meta.dev, entry.meta.ino));
-                if entry.file().is_some_and(|file| file.size > 0) && counts_once {
+                if entry.file().is_some_and(|file| file.size > 0) {
                     batch.push((Arc::clone(directory), entry));
                 }
                 if batch.len() >= BATCH {
@@ -160,15 +161,53 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
         }
     }
     bytes += measure(&mut batch)?;
+    bytes +=
+        mutex::into_inner(linked).values().filter(|file| file.found == file.names).map(|file| file.bytes).sum::<u64>();
     Ok((bytes, errors.into_inner()))
 }
 
-/// Bytes of a file's extents that have an address and are not shared.
-fn unshared(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<u64> {
+/// A file with several names in its source.
+#[derive(Default)]
+struct Linked {
+    /// Names that it has, in whatever snapshot.
+    names: u64,
+    /// Those that were found in this one.
+    found: u64,
+    /// What goes with the last of them.
+    bytes: u64,
+}
+
+/// Bytes that go with this entry alone; a file with several names is kept in `linked`, by its inode.
+fn alone(directory: &OwnedFd, entry: &Entry, linked: &Mutex<HashMap<u64, Linked>>) -> rustix::io::Result<u64> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    let file = rustix::fs::openat(directory, &entry.name, flags, Mode::empty())?;
+    let status = Status::of(&file)?;
+    match (status.nlink, entry.meta.nlink) {
+        (0 | 1, _) => unshared(&file),
+        // Its other names are another snapshot's.
+        (_, 0 | 1) => Ok(0),
+        (names, _) => {
+            let is_first = {
+                let mut linked = lock(linked);
+                let known = linked.entry(status.ino).or_default();
+                known.found += 1;
+                known.found == 1
+            };
+            if is_first {
+                let bytes = unshared(&file)?;
+                let mut linked = lock(linked);
+                let known = linked.entry(status.ino).or_default();
+                (known.names, known.bytes) = (names, bytes);
+            }
+            Ok(0)
+        }
+    }
+}
+
+/// Bytes of a file's extents that have an address and are not shared.
+fn unshared(file: &OwnedFd) -> rustix::io::Result<u64> {
     let mut bytes = 0;
-    for extent in fiemap::extents(&file, true) {
+    for extent in fiemap::extents(file, true) {
         let extent = extent?;
         if extent.physical.is_some() && !extent.flags.contains(ExtentFlags::SHARED) {
             bytes += extent.length;
