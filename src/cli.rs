@@ -7,7 +7,7 @@ mod snapshot;
 mod values;
 
 pub(crate) use du::Du;
-pub(crate) use snapshot::{Excludes, Hash, Snapshot};
+pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
 use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;

@@ -23,6 +23,7 @@ mod hostile;
 mod interruption;
 mod list;
 mod meanwhile;
+mod options;
 mod owners;
 mod probe;
 mod ranges;

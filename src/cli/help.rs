@@ -5,7 +5,8 @@ Exit status:
   0    done
   1    failed, nothing to rely on
   2    wrong usage
-  3    done, but something was left out (unreadable, changed while read, skipped with an error)
+  3    done, but something was left out (unreadable, changed while read, skipped with an error),
+       or less was shared than required
   4    what is stored in the repository is damaged
   11   the repository is locked by another run
   130  interrupted";

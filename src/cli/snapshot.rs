@@ -1,6 +1,6 @@
 //! The words of `pleach snapshot`, and which of its paths is the repository.
 
-use super::values::{duration, name, size_or_none};
+use super::values::{duration, name, percent, size_or_none};
 use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,15 @@ pub(crate) struct Snapshot {
     /// Whose content is hashed
     #[arg(long, value_name = "WHICH", default_value = "new")]
     pub(crate) hash: Hash,
+    /// How unchanged files come in
+    #[arg(long, value_name = "HOW", default_value = "clone")]
+    pub(crate) unchanged: Unchanged,
+    /// Compare with this snapshot; by default with the last one of these sources
+    #[arg(long, value_name = "ID")]
+    pub(crate) parent: Option<String>,
+    /// Exit with status 3 if less of the data is shared
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "dry_run")]
+    pub(crate) require_sharing: Option<f64>,
     /// Read sources on Btrfs from a temporary read-only snapshot of their subvolume: all of one moment (root)
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) freeze: bool,
@@ -87,6 +96,15 @@ pub(crate) enum Hash {
     New,
     /// No file: then nothing is read where clones work
     None,
+}
+
+/// How unchanged files come into a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unchanged {
+    /// As clones: files of their own that share the data
+    Clone,
+    /// As further names of the last snapshot's files, also where there are no reflinks
+    Hardlink,
 }
 
 impl Snapshot {

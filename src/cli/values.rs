@@ -15,6 +15,12 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     if bytes == 0 { Err("more than nothing".to_string()) } else { Ok(bytes) }
 }
 
+/// A share, from 0 to 100.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "a number from 0 to 100".to_string())
+}
+
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     pleach::text::parse_duration(text).ok_or_else(|| "a number and s, m, h or d, as 90s or 6h".to_string())

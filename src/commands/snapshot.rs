@@ -3,7 +3,7 @@
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, snapshot};
 use pleach::error::{ExitStatus, Result};
-use pleach::snapshot::create::{self, Hash, Options};
+use pleach::snapshot::create::{self, Hash, Options, Unchanged};
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {
@@ -14,6 +14,11 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
             cli::Hash::New => Hash::New,
             cli::Hash::None => Hash::None,
         },
+        unchanged: match args.unchanged {
+            cli::Unchanged::Clone => Unchanged::Clone,
+            cli::Unchanged::Hardlink => Unchanged::Hardlink,
+        },
+        parent: args.parent.clone(),
         threads: globals.threads,
         freeze: args.freeze,
         subvolumes: create::Subvolumes::Auto,
@@ -22,5 +27,9 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     let (sources, repo) = args.sources_and_repo();
     let stats = progress::watch(output, |monitor| create::create(sources, repo, &options, monitor))?;
     snapshot::show(output, &stats, repo, &options);
-    Ok(super::told(output, super::status(stats.errors)))
+    let falls_short = args.require_sharing.and_then(|required| snapshot::shortfall(&stats, required));
+    if let Some(sentence) = &falls_short {
+        output.error(sentence);
+    }
+    Ok(super::told(output, super::status(stats.errors + u64::from(falls_short.is_some()))))
 }

@@ -165,6 +165,18 @@ fn plan(stats: &Stats) -> String {
     format!("dry run, nothing was written: {parts}")
 }
 
+/// What to say if less of the data is shared than was required, in percent.
+pub(crate) fn shortfall(stats: &Stats, required: f64) -> Option<String> {
+    let shared = stats.sharing_percent();
+    (shared < required).then(|| {
+        format!(
+            "{} of the data is shared, and {required} % were required; the snapshot {} is there all the same",
+            percent(shared),
+            stats.name
+        )
+    })
+}
+
 /// Full copies that nobody notices are the classic failure of such tools: said in words, with the reasons.
 fn sharing_warning(stats: &Stats) -> Option<String> {
     let shared = stats.sharing_percent();
@@ -221,6 +233,16 @@ mod tests {
         assert_eq!(excluded(&Counts::default()), None);
         let counts = Counts { patterns: 1200, sizes: 1, ..Counts::default() };
         assert_eq!(excluded(&counts).unwrap(), "excluded: 1,200 by pattern, 1 too large (with all that is below them)");
+    }
+
+    #[test]
+    fn less_sharing_than_required_is_told() {
+        let stats = Stats { cloned_bytes: 1, copied_bytes: 2, ..stats() };
+        assert_eq!(shortfall(&stats, 33.3), None);
+        assert_eq!(
+            shortfall(&stats, 50.0).unwrap(),
+            "33.3 % of the data is shared, and 50 % were required; the snapshot 2026-11-20T020000Z is there all the same"
+        );
     }
 
     #[test]

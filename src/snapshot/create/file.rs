@@ -91,6 +91,7 @@ impl Target<'_> {
         let status = &seen.status;
         status.file_type() == FileType::RegularFile
             && status.nlink == 1
+            && !self.is_to_link(seen)
             && self.staged.filesystem.reflink
             && self.context.is_same_filesystem(status.dev, self.directory.fd.as_fd(), self.staged)
             && !self.is_compared(seen, true)
@@ -119,6 +120,9 @@ impl Target<'_> {
 
     /// One file by all means: other filesystems, files that cannot be cloned or that change meanwhile.
     fn thorough(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
+        if let Some(linked) = self.link_previous(seen)? {
+            return Ok(Some(linked));
+        }
         match self.clone_previous(seen)? {
             Some(brought) => Ok(Some(brought)),
             None => self.take_source(seen, part),

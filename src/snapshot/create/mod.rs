@@ -10,6 +10,7 @@ mod file;
 mod fill;
 mod freeze;
 mod kept;
+mod linked;
 mod links;
 mod merge;
 mod moment;
@@ -67,6 +68,16 @@ pub enum Subvolumes {
     Never,
 }
 
+/// How a file comes into a snapshot that has not changed since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unchanged {
+    /// As a file of its own that shares the data.
+    #[default]
+    Clone,
+    /// As a further name of the last snapshot's file, where that can have one.
+    Hardlink,
+}
+
 /// What a snapshot is to be like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -74,6 +85,8 @@ pub struct Options {
     pub name: Option<String>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// The snapshot to compare with, as an `ID`; by default the newest of the same sources.
+    pub parent: Option<String>,
     /// What of the sources is left out.
     pub excludes: exclude::Options,
     /// When content is hashed.
@@ -82,6 +95,8 @@ pub struct Options {
     pub freeze: bool,
     /// Whether the tree may be a Btrfs subvolume.
     pub subvolumes: Subvolumes,
+    /// How unchanged files come in.
+    pub unchanged: Unchanged,
     /// How many threads; by default as many as the device's queue likes.
     pub threads: Option<usize>,
     /// Only tell the monitor what would be done.
@@ -134,16 +149,21 @@ fn refuse_overlap(sources: &Sources, repo: &Path) -> Result<()> {
 }
 
 fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
-    let repository = Repository::open_or_create(repo)?;
+    // One without snapshots cannot have the one that is asked for.
+    let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock()?;
     repository.clear_leftovers(threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
         let kind = filesystem.kind;
-        monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: every file is copied"));
+        let what = match options.unchanged {
+            Unchanged::Clone => "every file is copied",
+            Unchanged::Hardlink => "every new or changed file is copied",
+        };
+        monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: {what}"));
     }
     let begun = Time::now();
-    let mut candidates = Candidates::of(&repository, sources, monitor)?;
+    let mut candidates = candidates(&repository, sources, options, monitor)?;
     let moment = Moment::behind(candidates.newest, begun);
     moment.tell(monitor);
     loop {
@@ -218,7 +238,9 @@ fn start<'a>(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Start<'a>> {
-    if filesystem.kind != Kind::Btrfs || options.subvolumes == Subvolumes::Never {
+    // No file has names in two subvolumes.
+    let links = options.unchanged == Unchanged::Hardlink;
+    if filesystem.kind != Kind::Btrfs || options.subvolumes == Subvolumes::Never || links {
         return Ok(Start::Directory);
     }
     // Only root may write into the directories of the last tree, whatever their modes, and give them their owners again.
@@ -270,9 +292,9 @@ fn header(name: &str, created: Time, sources: &Sources, options: &Options, previ
 }
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
-    let repository = if repo.exists() { Some(Repository::open(repo)?) } else { None };
+    let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
     let Some(repository) = repository else { return visit(sources, None, None, None, options, monitor) };
-    let mut candidates = Candidates::of(&repository, sources, monitor)?;
+    let mut candidates = candidates(&repository, sources, options, monitor)?;
     loop {
         let previous = candidates.open(monitor)?;
         match visit(sources, Some(&repository), previous.as_ref(), None, options, monitor) {
@@ -281,6 +303,19 @@ fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
             }
             result => return result,
         }
+    }
+}
+
+/// The snapshots that this one can be compared with.
+fn candidates<'r>(
+    repository: &'r Repository,
+    sources: &Sources,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Candidates<'r>> {
+    match &options.parent {
+        Some(id) => Candidates::named(repository, id),
+        None => Candidates::of(repository, sources, monitor),
     }
 }
 

@@ -42,6 +42,16 @@ impl<'r> Candidates<'r> {
         Ok(candidates)
     }
 
+    /// Just the snapshot that `id` means.
+    ///
+    /// # Errors
+    /// If it means none, or several, or its manifest is damaged.
+    pub(super) fn named(repository: &'r Repository, id: &str) -> Result<Self> {
+        let name = repository.resolve(id)?.name;
+        let newest = repository.listing()?.snapshots.iter().map(|info| info.header.created).max();
+        Ok(Candidates { repository, names: vec![name], newest })
+    }
+
     /// Opens the best one, and takes it from the list. A damaged one is named and passed over.
     pub(super) fn open(&mut self, monitor: &dyn Monitor) -> Result<Option<Previous>> {
         while let Some(name) = self.names.pop() {
