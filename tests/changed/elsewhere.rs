@@ -112,15 +112,15 @@ on_filesystems! {
         let (source, repo) = (other.dir("source"), fs.join("repo"));
         let file = source.join("image");
         write(&file, &b"compressible ".repeat(1 << 20));
-        let size = fs::metadata(&file).expect("a status").len();
-        night(&source, &repo, "image");
-        // What the last snapshot has becomes compressed, in one extent for every 128 KiB.
-        let before = inside(&repo, "latest", &source).join("image").canonicalize().expect("the first snapshot");
-        tools::tool("btrfs", &["filesystem", "defragment", "-f", "-czstd"], &before);
-        let times = File::options().write(true).open(&before).expect("a file can be opened");
         let status = fs::metadata(&file).expect("a status");
-        times.set_modified(status.modified().expect("a time")).expect("a time can be set");
-        drop(times);
+        let size = status.len();
+        let (first, before) = night(&source, &repo, "image");
+        // What the last snapshot has becomes compressed, in one extent for every 128 KiB.
+        let tree = repo.join(first["name"].as_str().expect("a name"));
+        finish(std::process::Command::new("btrfs").args(["property", "set", "-ts"]).arg(tree).args(["ro", "false"])).expect(0);
+        tools::tool("btrfs", &["filesystem", "defragment", "-f", "-czstd"], &before);
+        let compressed = File::options().write(true).open(&before).expect("a file can be opened");
+        compressed.set_modified(status.modified().expect("a time")).expect("a time can be set");
         let encoded = tools::extents(&before).iter().filter(|extent| extent.flags & 8 != 0).count();
         assert!(encoded > 50, "{encoded} compressed extents");
         let changed = change_blocks(&file, 1000, [3, 4, 500, 2000]);
