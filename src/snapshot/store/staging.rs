@@ -119,7 +119,8 @@ impl Repository {
         self.publish_blocks(&staging)?;
         fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
         match subvolume {
-            // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it.
+            // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it. The
+            // sync that follows the move of `latest` writes all three: Btrfs commits whole when a subvolume was moved.
             Some(before) => self.seal(name, staging.tree.as_fd(), &before, &manifest)?,
             None => self.root.sync()?,
         }

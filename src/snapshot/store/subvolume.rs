@@ -87,7 +87,7 @@ impl Repository {
     }
 
     /// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is, if that is still what it
-    /// was `before`. On the disk when it returns, and with it all that was done in the repository until then.
+    /// was `before`. A sync of the repository's directory brings it to the disk, together with the rename.
     pub(super) fn seal(&self, name: &str, tree: BorrowedFd<'_>, before: &Subvolume, manifest: &File) -> Result<()> {
         self.make_read_only(name, tree)?;
         if subvolume_at(tree).is_some_and(|after| note(&after) == note(before)) {

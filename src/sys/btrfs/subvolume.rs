@@ -94,7 +94,7 @@ pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
 }
 
 /// `BTRFS_IOC_SUBVOL_SETFLAGS`: lets nothing in the subvolume whose root directory `root` is be changed any more, or lets
-/// it again. On the disk when it returns.
+/// it again.
 ///
 /// # Errors
 /// `PERM` for who neither owns the subvolume nor is root; `INVAL` where `root` is no root of a subvolume.
