@@ -28,6 +28,7 @@ mod owners;
 mod probe;
 mod ranges;
 mod refusal;
+mod renames;
 mod restore;
 mod snapshot;
 mod subvolume;

@@ -4,10 +4,12 @@
 //! remembered and not asked again.
 
 mod buffered;
+mod held;
 mod ladder;
 pub mod segments;
 
 pub use buffered::{Copied, CopyError, copy};
+pub use held::Held;
 pub use ladder::{CloneError, Ladder, Reason};
 
 use rustix::io::Errno;

@@ -1,6 +1,7 @@
 //! What every step of a run knows: the run itself ([`Context`]), and where the entries of one directory are brought to
 //! ([`Target`]). What is done with entries is in `file`, `node` and `tree`; a directory's own part is in `place`.
 
+use super::known::Known;
 use super::place::{self, Place};
 use super::seen::Seen;
 use super::staged::Staged;
@@ -17,7 +18,8 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, OnceLock};
 
 /// A run.
 pub(super) struct Context<'a> {
@@ -30,6 +32,10 @@ pub(super) struct Context<'a> {
     pub(super) repository: Option<Status>,
     /// What of the sources is left out.
     pub(super) filter: Filter,
+    /// What the last snapshot has, by content; made when it is first asked for.
+    pub(super) known: OnceLock<Known>,
+    /// How many bytes were to be hashed before it was made.
+    pub(super) hashed: AtomicU64,
     /// Whether a device is the snapshot's filesystem.
     same_filesystem: Mutex<HashMap<u64, bool>>,
 }
@@ -43,7 +49,8 @@ impl<'a> Context<'a> {
         options: &'a Options,
         monitor: &'a dyn Monitor,
     ) -> Self {
-        Context { previous, staged, options, monitor, repository, filter, same_filesystem: Mutex::default() }
+        let (known, hashed, same_filesystem) = Default::default();
+        Context { previous, staged, options, monitor, repository, filter, known, hashed, same_filesystem }
     }
 
     /// Whether this is the repository's own directory. A frozen copy of it has another device, but is as old to the tick.

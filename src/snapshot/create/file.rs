@@ -216,7 +216,7 @@ impl Target<'_> {
                 }
                 Ok(Some(brought))
             }
-            Err(reason) => match self.copy_source(seen, source, reason) {
+            Err(reason) => match self.copy_unless_known(seen, source, reason)? {
                 Ok(brought) => Ok(Some(brought)),
                 Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
                 Err(CopyError::Source(errno)) => self.skip(seen, "read", errno, part),
@@ -228,10 +228,16 @@ impl Target<'_> {
 
     /// Adds the hash of the source to the record.
     fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
-        let hashed = hash::file(&source.fd, source.status.size, self.context.monitor)?;
-        brought.cost.read_bytes += hashed.read;
+        let status = &source.status;
+        let hash = if let Some(hash) = self.known_hash(status) {
+            hash
+        } else {
+            let hashed = hash::file(&source.fd, status.size, self.context.monitor)?;
+            brought.cost.read_bytes += hashed.read;
+            hashed.hash
+        };
         if let Body::File(file) = &mut brought.entry.body {
-            file.hash = Some(hashed.hash);
+            file.hash = Some(hash);
         }
         Ok(())
     }

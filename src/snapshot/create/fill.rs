@@ -5,7 +5,7 @@ use super::record::{Brought, keep};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::copy::{self, CloneError, CopyError, Reason, segments};
+use crate::copy::{self, CloneError, Copied, CopyError, Reason, segments};
 use crate::error::Result;
 use crate::extent::ExtentFlags;
 use crate::filesystem::Kind;
@@ -118,8 +118,21 @@ impl Target<'_> {
         let status = &source.status;
         let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
         let copied = self.copy_content(source, &file)?;
+        self.copied(seen, source, &file, &copied, reason)
+    }
+
+    /// Completes a file whose content was copied.
+    pub(super) fn copied(
+        &self,
+        seen: &Seen<'_>,
+        source: &Source,
+        file: &OwnedFd,
+        copied: &Copied,
+        reason: Reason,
+    ) -> std::result::Result<Brought, CopyError> {
+        let status = &source.status;
         let attributes = Attributes::of(status, &source.xattrs);
-        let refused = self.staged.creator.finish(&file, status.mode, &attributes).map_err(CopyError::Destination)?;
+        let refused = self.staged.creator.finish(file, status.mode, &attributes).map_err(CopyError::Destination)?;
         let mut cost = Stats {
             bytes: copied.data + copied.holes,
             copied_bytes: copied.data,

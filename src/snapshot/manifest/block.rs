@@ -103,6 +103,12 @@ impl Block {
         path
     }
 
+    /// The path of the directory in which the record at an offset lies.
+    pub(super) fn path_before(&self, offset: u32) -> Vec<u8> {
+        let number = self.marks.partition_point(|mark| mark.record <= offset);
+        self.path(number.saturating_sub(1))
+    }
+
     /// Whether the first record is the one an index names: a directory, or (with a name) an entry of it.
     pub(super) fn begins_with(&self, (path, name): (&[u8], &[u8])) -> bool {
         let Some(first) = self.mark(0) else { return false };

@@ -1,5 +1,6 @@
 //! The records of a manifest as a stream.
 
+use super::address::Address;
 use super::block::Block;
 use super::reader::Reader;
 use super::record::{Directory, Entry, Item};
@@ -15,6 +16,8 @@ pub struct Items<'r> {
     block: Option<Block>,
     next_block: usize,
     position: u32,
+    /// Where the record given last begins.
+    given: u32,
     path: Vec<u8>,
     /// Begin here once the first block is unpacked.
     start: Option<Vec<u8>>,
@@ -22,17 +25,30 @@ pub struct Items<'r> {
 
 impl<'r> Items<'r> {
     pub(super) fn all(reader: &'r Reader) -> Self {
-        Items { reader, block: None, next_block: 0, position: 0, path: Vec::new(), start: None }
+        Items { reader, block: None, next_block: 0, position: 0, given: 0, path: Vec::new(), start: None }
     }
 
     pub(super) fn from(reader: &'r Reader, directory: &[u8]) -> Self {
         let next_block = reader.index().find(directory, b"");
-        Items { reader, block: None, next_block, position: 0, path: Vec::new(), start: Some(directory.to_vec()) }
+        Items {
+            reader,
+            block: None,
+            next_block,
+            position: 0,
+            given: 0,
+            path: Vec::new(),
+            start: Some(directory.to_vec()),
+        }
     }
 
     /// The path of the directory that the record given last is, or lies in.
     pub fn directory(&self) -> &[u8] {
         &self.path
+    }
+
+    /// Where the record given last is.
+    pub fn address(&self) -> Address {
+        Address { block: self.next_block.saturating_sub(1), offset: self.given }
     }
 
     fn load_next(&mut self) -> Result<()> {
@@ -70,6 +86,7 @@ impl Iterator for Items<'_> {
                     Err(error) => return Some(Err(error)),
                 }
             };
+            self.given = self.position;
             self.position = after;
             match record {
                 Record::Continued(path) => {

@@ -3,6 +3,7 @@
 //! [`Writer`] takes the records in their order; [`Reader`] gives them back as a stream ([`Items`]) or a directory at a
 //! time ([`DirectoryCursor`]). Neither holds more than a few blocks and the index.
 
+mod address;
 mod block;
 mod cache;
 mod cursor;
@@ -16,6 +17,7 @@ mod record;
 mod wire;
 mod writer;
 
+pub use address::Address;
 pub use cursor::DirectoryCursor;
 pub use items::Items;
 pub use layout::VERSION;

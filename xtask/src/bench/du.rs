@@ -90,7 +90,7 @@ impl Contender {
 }
 
 /// The integer behind a field's name.
-fn json_number(line: &str, field: &str) -> Option<u64> {
+pub(super) fn json_number(line: &str, field: &str) -> Option<u64> {
     let (_, rest) = line.split_once(&format!("\"{field}\":"))?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

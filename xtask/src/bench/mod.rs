@@ -11,6 +11,7 @@ mod fiemap;
 mod floor;
 mod measure;
 mod million;
+mod moved;
 mod peers;
 mod report;
 mod snapshot;
@@ -45,6 +46,8 @@ enum Bench {
     Fiemap(fiemap::Options),
     /// What a repository takes and shares, against btrfs filesystem du and du
     Du(du::Options),
+    /// A directory of 64 GiB that moved on another filesystem
+    Moved(moved::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
     #[command(hide = true)]
     Floor {
@@ -90,6 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Dedupe(options) => return dedupe::run(options),
         Bench::Fiemap(options) => return fiemap::run(options),
         Bench::Du(options) => return du::run(options),
+        Bench::Moved(options) => return moved::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);

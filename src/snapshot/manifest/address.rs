@@ -1,0 +1,93 @@
+//! Where a record is in a manifest, so that it can be come back to.
+
+use super::reader::Reader;
+use super::record::Entry;
+use super::wire::Record;
+use crate::error::Result;
+
+/// How many bits say where in its block a record begins; the block's number has the rest of 56.
+const OFFSET_BITS: u32 = 28;
+
+/// A record's block, and where it begins there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub(super) block: usize,
+    pub(super) offset: u32,
+}
+
+impl Address {
+    /// The address as a number below 2⁵⁶; `None` if it is too large for that.
+    pub fn number(self) -> Option<u64> {
+        let block = self.block as u64;
+        (block >> OFFSET_BITS == 0 && self.offset >> OFFSET_BITS == 0)
+            .then_some(block << OFFSET_BITS | u64::from(self.offset))
+    }
+
+    /// The address with this number.
+    pub fn of_number(number: u64) -> Address {
+        Address { block: (number >> OFFSET_BITS) as usize, offset: (number & ((1 << OFFSET_BITS) - 1)) as u32 }
+    }
+}
+
+impl Reader {
+    /// The entry at an address that [`Items::address`](super::Items::address) of this manifest gave, and the path of its directory.
+    /// `None` if there is no entry.
+    pub fn entry_at(&self, address: Address) -> Result<Option<(Vec<u8>, Entry)>> {
+        if address.block >= self.blocks() {
+            return Ok(None);
+        }
+        let block = self.block(address.block)?;
+        let Some((Record::Entry { name, meta, body }, _)) = block.record(address.offset) else { return Ok(None) };
+        let entry = Entry { name: name.to_vec(), meta: meta.into_owned(), body: body.into_owned() };
+        Ok(Some((block.path_before(address.offset), entry)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::manifest::{Body, Directory, Header, Item, Meta, Time, Totals, Writer};
+    use std::fs::File;
+
+    #[test]
+    fn every_entry_is_found_again_at_its_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("manifest");
+        let header = Header {
+            name: "n".into(),
+            created: Time::default(),
+            program: "p".into(),
+            host: "h".into(),
+            sources: vec![],
+            tags: vec![],
+            parent: None,
+        };
+        let mut writer = Writer::create(File::create(&path).unwrap(), &path, &header).unwrap();
+        for (parent, entries) in [("", 2), ("a", 5000), ("a/b", 3), ("c", 0), ("d", 1)] {
+            let directory = Directory { path: parent.into(), scaffold: false, meta: Meta::default() };
+            writer.push_directory(&directory).unwrap();
+            for number in 0..entries {
+                let name = format!("{number:06}").into_bytes();
+                writer.push_entry(&Entry { name, meta: Meta::default(), body: Body::Fifo }).unwrap();
+            }
+        }
+        writer.finish(&Totals::default()).unwrap();
+        let reader = Reader::open(&path).unwrap();
+        assert!(reader.blocks() > 1);
+        let mut items = reader.items();
+        let mut found = 0;
+        while let Some(item) = items.next() {
+            let address = Address::of_number(items.address().number().unwrap());
+            match item.unwrap() {
+                Item::Entry(entry) => {
+                    assert_eq!(reader.entry_at(address).unwrap(), Some((items.directory().to_vec(), entry)));
+                    found += 1;
+                }
+                Item::Directory(_) => assert_eq!(reader.entry_at(address).unwrap(), None),
+            }
+        }
+        assert_eq!(found, 5006);
+        assert_eq!(reader.entry_at(Address { block: 1000, offset: 0 }).unwrap(), None);
+        assert_eq!(Address { block: 1 << 28, offset: 0 }.number(), None);
+    }
+}
