@@ -22,6 +22,7 @@ pub mod owners;
 pub mod picture;
 pub mod positioned;
 pub mod probe;
+mod session;
 pub mod sharing;
 pub mod snapshot;
 pub mod status;

@@ -30,5 +30,6 @@ mod ranges;
 mod refusal;
 mod renames;
 mod restore;
+mod resume;
 mod snapshot;
 mod subvolume;

@@ -4,7 +4,7 @@ use super::Output;
 use super::summary::{self, listed, percent};
 use pleach::exclude::Counts;
 use pleach::snapshot::create::{Options, Stats};
-use pleach::text::{self, count, size};
+use pleach::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,6 +29,8 @@ struct Summary<'a> {
     unchanged_files: u64,
     renamed_files: u64,
     removed_files: u64,
+    resumed_files: u64,
+    resumed_bytes: u64,
     cloned_bytes: u64,
     range_shared_bytes: u64,
     copied_bytes: u64,
@@ -75,6 +77,8 @@ fn object(stats: &Stats) -> Summary<'_> {
         unchanged_files: stats.unchanged_files,
         renamed_files: stats.renamed_files,
         removed_files: stats.removed_files,
+        resumed_files: stats.resumed_files,
+        resumed_bytes: stats.resumed_bytes,
         cloned_bytes: stats.cloned_bytes,
         range_shared_bytes: stats.range_shared_bytes,
         copied_bytes: stats.copied_bytes,
@@ -99,6 +103,10 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     rows.push(("shared", shared));
     let copied = if stats.copied_bytes == 0 { "nothing".to_string() } else { copied(stats) };
     rows.push(("copied", copied));
+    if stats.resumed_files > 0 {
+        let text = format!("{} that a killed run had finished", counted(stats.resumed_files, "file"));
+        rows.push(("resumed", format!("{text}, {} of it written", summary::size_or_nothing(stats.resumed_bytes))));
+    }
     rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
     if stats.inline_bytes > 0 {
         rows.push(("inline", format!("{} in files too small to share extents", size(stats.inline_bytes))));
@@ -275,6 +283,8 @@ mod tests {
             "unchanged_files",
             "renamed_files",
             "removed_files",
+            "resumed_files",
+            "resumed_bytes",
             "cloned_bytes",
             "range_shared_bytes",
             "copied_bytes",

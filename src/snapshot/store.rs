@@ -5,6 +5,7 @@
 mod blocks;
 mod dir;
 mod init;
+mod leftovers;
 mod lock;
 mod name;
 mod snapshots;
@@ -13,6 +14,7 @@ mod subvolume;
 
 pub use blocks::{Blocks, Draft};
 pub(crate) use dir::Dir;
+pub use leftovers::Leftover;
 pub use lock::Lock;
 pub use name::check_name;
 pub use snapshots::{Listing, SnapshotInfo};

@@ -71,6 +71,7 @@ impl Target<'_> {
                 (Some(source), Some(brought)) => self.verify(seen, &source, brought)?,
                 _ => None,
             };
+            let only_read = verified.is_some();
             let brought = match verified {
                 Some(brought) => Some(brought),
                 None if seen.status.file_type() == FileType::RegularFile => {
@@ -80,6 +81,7 @@ impl Target<'_> {
             };
             entries.push(brought.map(|brought| {
                 part.add(&brought.cost);
+                self.note_finished(&brought, !only_read);
                 brought.entry
             }));
         }
@@ -177,15 +179,14 @@ impl Target<'_> {
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
             let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let compared = match self.changed(&now, &source, attempt == ATTEMPTS)? {
-                Changed::Frozen(brought) => return Ok(Some(brought)),
-                Changed::Meanwhile => continue,
-                Changed::Brought(brought) => Some(brought),
-                Changed::NotCompared => None,
-            };
-            let brought = match compared {
+            let brought = match self.take_over(&now, &source, part)? {
                 Some(brought) => Some(brought),
-                None => self.take_plainly(&now, &source, part)?,
+                None => match self.changed(&now, &source, attempt == ATTEMPTS)? {
+                    Changed::Frozen(brought) => return Ok(Some(brought)),
+                    Changed::Meanwhile => continue,
+                    Changed::Brought(brought) => Some(brought),
+                    Changed::NotCompared => self.take_plainly(&now, &source, part)?,
+                },
             };
             let Some(mut brought) = brought else { return Ok(None) };
             if Status::of(&source.fd).is_ok_and(|after| after.is_untouched_since(&source.status)) {
@@ -229,7 +230,10 @@ impl Target<'_> {
     /// Adds the hash of the source to the record.
     fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
         let status = &source.status;
-        let hash = if let Some(hash) = self.known_hash(status) {
+        let hash = if let Some(hash) = self.noted_hash(status, &brought.entry.name) {
+            brought.cost.resumed_files = 1;
+            hash
+        } else if let Some(hash) = self.known_hash(status) {
             hash
         } else {
             let hashed = hash::file(&source.fd, status.size, self.context.monitor)?;

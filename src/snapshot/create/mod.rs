@@ -8,6 +8,7 @@ mod changed;
 mod context;
 mod file;
 mod fill;
+mod finished;
 mod freeze;
 mod kept;
 mod known;
@@ -22,6 +23,7 @@ mod places;
 mod previous;
 mod record;
 mod removal;
+mod resume;
 mod seen;
 mod staged;
 mod stats;
@@ -43,6 +45,7 @@ use merge::Merge;
 use moment::Moment;
 use previous::{Candidates, Previous};
 use removal::Removal;
+use resume::Resume;
 use staged::Staged;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -154,7 +157,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     // One without snapshots cannot have the one that is asked for.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock()?;
-    repository.clear_leftovers(threads(options, true), monitor)?;
+    repository.clear_leftovers(&repository.leftovers()?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
         let kind = filesystem.kind;
@@ -180,7 +183,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     }
 }
 
-/// Takes the snapshot, compared with an earlier one.
+/// Takes the snapshot, compared with an earlier one. What killed runs left is gone then.
 ///
 /// # Errors
 /// Kind `Damage` if the earlier one's manifest is; nothing of the new snapshot is left then.
@@ -194,13 +197,15 @@ fn take_beside(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let name = repository.free_name(options.name.as_deref(), moment.created)?;
+    let leftovers = repository.leftovers()?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository.begin(&name, start)?;
+    let resume = Resume::begin(&staging, leftovers, moment.begun);
     let parent = previous.map(|previous| previous.reader.header());
     let blocks = repository.blocks(&staging, parent.map(|parent| parent.name.as_str()))?;
     let header = header(&name, moment.created, sources, options, previous);
     let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
-        let result = fill(&staging, filesystem, blocks, &header, |staged| {
+        let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
             visit(&frozen.sources(sources), Some(repository), previous, Some((staged, moment)), options, monitor)
         });
         frozen.end(monitor);
@@ -215,7 +220,7 @@ fn take_beside(
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository.drop_blocks(&parent.name);
             }
-            let _ = repository.empty_trash(threads(options, true), monitor);
+            let _ = repository.clear_leftovers(&[], threads(options, true), monitor);
             Ok(Stats { name, ..stats })
         }
         // Stopping must be quick: the next run clears what is left.
@@ -273,12 +278,14 @@ fn start<'a>(
 fn fill(
     staging: &Staging,
     filesystem: Filesystem,
-    blocks: Blocks,
+    (blocks, resume): (Blocks, Resume),
     header: &Header,
     visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
 ) -> Result<Stats> {
     let writer = Writer::create(staging.create_manifest()?, &staging.manifest, header)?;
-    visit((Staged::new(staging, blocks, filesystem)?, writer))
+    let mut staged = Staged::new(staging, blocks, filesystem)?;
+    staged.resume = resume;
+    visit((staged, writer))
 }
 
 fn header(name: &str, created: Time, sources: &Sources, options: &Options, previous: Option<&Previous>) -> Header {

@@ -11,7 +11,7 @@ use crate::text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     /// By the clock.
-    begun: Time,
+    pub(super) begun: Time,
     /// Its place in the order; never before `begun`.
     pub(super) created: Time,
 }

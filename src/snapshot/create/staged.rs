@@ -1,6 +1,7 @@
 //! Where a snapshot is made: the staging tree, and what is known of its filesystem.
 
 use super::links::Links;
+use super::resume::Resume;
 use crate::copy::{Ladder, Reason};
 use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Kind};
@@ -23,6 +24,8 @@ pub(super) struct Staged {
     pub(super) blocks: Blocks,
     /// Held for a large file, which keeps the device busy by itself.
     pub(super) large: Mutex<()>,
+    /// What killed runs had finished, and what this one has.
+    pub(super) resume: Resume,
     writers: Writers,
 }
 
@@ -47,6 +50,7 @@ impl Staged {
             ladder: Ladder::new(),
             blocks,
             large: Mutex::new(()),
+            resume: Resume::default(),
             writers: Writers::new(filesystem.kind),
         })
     }

@@ -30,6 +30,10 @@ pub struct Stats {
     pub renamed_files: u64,
     /// Files of the last snapshot that are gone, renamed ones apart.
     pub removed_files: u64,
+    /// Files that were taken over from a killed run, which had read or written them.
+    pub resumed_files: u64,
+    /// Bytes of data that the killed run had written for them.
+    pub resumed_bytes: u64,
     /// Bytes that share extents with the source or an earlier snapshot.
     pub cloned_bytes: u64,
     /// Those of `cloned_bytes` that lie in changed files.
@@ -55,7 +59,7 @@ pub struct Stats {
 impl Stats {
     /// Of the data that could be shared, how much is: 100 where nothing was copied.
     pub fn sharing_percent(&self) -> f64 {
-        let shareable = self.cloned_bytes + self.copied_bytes;
+        let shareable = self.cloned_bytes + self.copied_bytes + self.resumed_bytes;
         if shareable == 0 { 100.0 } else { self.cloned_bytes as f64 * 100.0 / shareable as f64 }
     }
 
@@ -67,7 +71,7 @@ impl Stats {
             symlinks: self.symlinks,
             others: self.others,
             bytes: self.bytes,
-            written_bytes: self.copied_bytes + self.inline_bytes,
+            written_bytes: self.copied_bytes + self.resumed_bytes + self.inline_bytes,
             errors: self.errors,
         }
     }
@@ -84,6 +88,8 @@ impl Stats {
         self.unchanged_files += part.unchanged_files;
         self.renamed_files += part.renamed_files;
         self.removed_files += part.removed_files;
+        self.resumed_files += part.resumed_files;
+        self.resumed_bytes += part.resumed_bytes;
         self.cloned_bytes += part.cloned_bytes;
         self.range_shared_bytes += part.range_shared_bytes;
         self.copied_bytes += part.copied_bytes;

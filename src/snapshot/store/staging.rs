@@ -1,6 +1,7 @@
 //! How a snapshot comes to be there at once: it is built aside, synced, and renamed into its place.
 
 use super::dir::os;
+use super::leftovers::{FINISHED, Leftover};
 use super::subvolume::{self, Start};
 use super::{Dir, LATEST, Repository, check_name};
 use crate::error::{Error, Result};
@@ -126,6 +127,7 @@ impl Repository {
         }
         self.point_latest_to(name)?;
         let partial = self.partial()?;
+        let _ = staging.dir.unlink(FINISHED);
         let emptied = fs::unlinkat(&staging.dir, "links", fs::AtFlags::REMOVEDIR)
             .and_then(|()| fs::unlinkat(&partial, name, fs::AtFlags::REMOVEDIR));
         match emptied {
@@ -134,10 +136,10 @@ impl Repository {
         }
     }
 
-    /// Gives a staged snapshot up and deletes it, with all else in the trash.
+    /// Gives a staged snapshot up and deletes it, with all other leftovers.
     pub fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
         self.throw_away(&self.partial()?, staging.name.as_bytes(), &FreshNames::new())?;
-        self.empty_trash(threads, monitor).map(|_| ())
+        self.clear_leftovers(&[], threads, monitor).map(|_| ())
     }
 
     /// Deletes all that is in the trash.
@@ -156,12 +158,15 @@ impl Repository {
         self.root.sync()
     }
 
-    /// Removes what killed or failed runs left: staged snapshots, manifests without a tree, the trash. Not to be called
-    /// between [`begin`](Self::begin) and [`publish`](Self::publish).
-    pub fn clear_leftovers(&self, threads: usize, monitor: &dyn Monitor) -> Result<remove::Stats> {
+    /// Removes what killed or failed runs left: staged snapshots but those in `used`, manifests without a tree, the trash.
+    /// Not to be called between [`begin`](Self::begin) and [`publish`](Self::publish).
+    pub fn clear_leftovers(&self, used: &[Leftover], threads: usize, monitor: &dyn Monitor) -> Result<remove::Stats> {
         let partial = self.partial()?;
         let fresh = FreshNames::new();
         for name in partial.names()? {
+            if used.iter().any(|leftover| leftover.is_named(&name)) {
+                continue;
+            }
             self.complete(&partial, &name)?;
             self.throw_away(&partial, &name, &fresh)?;
         }

@@ -169,7 +169,7 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
     assert_eq!(names(&repository), ["kept"], "a manifest without its tree is none");
     repository.discard(stage(&repository, "killed", 3), 2, &Silent).unwrap();
     drop(stage(&repository, "killed", 4));
-    repository.clear_leftovers(2, &Silent).unwrap();
+    repository.clear_leftovers(&[], 2, &Silent).unwrap();
     for place in ["partial", "trash"] {
         assert_eq!(fs::read_dir(repo.join(".pleach").join(place)).unwrap().count(), 0, "{place}");
     }

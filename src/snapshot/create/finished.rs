@@ -1,0 +1,281 @@
+//! The list of files that a run has finished, so that the next one can go on where it was killed. `docs/format.md` has its
+//! layout. What is taken over by it, and when, is in `resume`.
+//!
+//! The manifest cannot serve for that: it gets the records of a directory's files when the last of them is done, which for
+//! large files may be never. Here each is written as it is done; a batch of small ones at once.
+
+use super::places::{Gathering, Places, identity};
+use crate::mutex::lock;
+use crate::positioned::{read_exact, write_all};
+use crate::session::Session;
+use crate::snapshot::manifest::{Stored, Time};
+use crate::status::Status;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::sync::Mutex;
+
+const BEGINNING: &[u8; 12] = b"pleachFI\x01\0\0\0";
+const CHECKSUM: usize = 8;
+/// The longest record, in bytes. A path may need more: such a file is not listed.
+const LONGEST: usize = 1 << 16;
+/// After so many bytes of records, or of content that they stand for, they are written.
+const BATCH: (usize, u64) = (32 << 10, 4 << 20);
+
+/// The first record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// The session of the repository's filesystem.
+    pub(super) session: Option<Session>,
+    /// When the run began. A file with a ctime at or after it may have changed unnoticed.
+    pub(super) created: Time,
+}
+
+/// A file that is finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Finished {
+    /// Its path in the tree, and in the source.
+    #[serde(with = "serde_bytes")]
+    pub(super) path: Vec<u8>,
+    /// Of the source, as the next four: its identity.
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+    pub(super) size: u64,
+    pub(super) mtime: Time,
+    pub(super) ctime: Time,
+    /// As in the manifest, as the next two.
+    pub(super) holes: u64,
+    pub(super) hash: Option<[u8; 32]>,
+    pub(super) stored: Stored,
+    /// How much of its data was written.
+    pub(super) written: u64,
+    /// The file in the tree; `None` if that only has what the source has, so that nothing but the hash is worth keeping.
+    pub(super) copy: Option<Made>,
+}
+
+/// A file of the tree as it was when it was finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) ino: u64,
+    /// `None` where it gets further names later.
+    pub(super) ctime: Option<Time>,
+}
+
+/// A list in the making. It only saves time: an error ends it, and nothing else.
+#[derive(Debug)]
+pub(super) struct NewList(Mutex<Unwritten>);
+
+#[derive(Debug)]
+struct Unwritten {
+    file: Option<File>,
+    length: u64,
+    records: Vec<u8>,
+    /// Bytes of content that they stand for.
+    content: u64,
+}
+
+impl NewList {
+    /// Begins a list in an empty file.
+    pub(super) fn begin(file: File, header: &Header) -> NewList {
+        let mut unwritten = Unwritten { file: Some(file), length: 0, records: BEGINNING.to_vec(), content: 0 };
+        append(header, &mut unwritten.records);
+        unwritten.write();
+        NewList(Mutex::new(unwritten))
+    }
+
+    /// Adds a file that `content` bytes were read or written for.
+    pub(super) fn add(&self, finished: &Finished, content: u64) {
+        let mut unwritten = lock(&self.0);
+        append(finished, &mut unwritten.records);
+        unwritten.content += content;
+        if unwritten.records.len() >= BATCH.0 || unwritten.content >= BATCH.1 {
+            unwritten.write();
+        }
+    }
+}
+
+impl Drop for NewList {
+    fn drop(&mut self) {
+        lock(&self.0).write();
+    }
+}
+
+impl Unwritten {
+    fn write(&mut self) {
+        if let Some(file) = &self.file {
+            match write_all(file, &self.records, self.length) {
+                Ok(()) => self.length += self.records.len() as u64,
+                Err(_) => self.file = None,
+            }
+        }
+        self.records.clear();
+        self.content = 0;
+    }
+}
+
+/// The list of an earlier run.
+#[derive(Debug)]
+pub(super) struct List {
+    file: File,
+    pub(super) header: Header,
+    places: Places,
+}
+
+impl List {
+    /// Reads a list as far as it is good; at most `most` files of it are kept in mind. `None` if it is none.
+    pub(super) fn open(file: File, most: usize) -> Option<List> {
+        let mut input = BufReader::new(&file);
+        let mut beginning = [0; BEGINNING.len()];
+        input.read_exact(&mut beginning).ok().filter(|()| beginning == *BEGINNING)?;
+        let mut offset = BEGINNING.len() as u64;
+        let mut payload = Vec::new();
+        let (header, length) = next::<Header>(&mut input, &mut payload)?;
+        offset += length;
+        let mut places = Gathering::new(most);
+        while let Some((finished, length)) = next::<Finished>(&mut input, &mut payload) {
+            places.add(finished.size, identity(finished.ino, finished.mtime, finished.ctime), offset);
+            offset += length;
+        }
+        let places = places.end();
+        Some(List { file, header, places })
+    }
+
+    /// The finished files whose source was of just this identity. A file as young as the list is none of them.
+    pub(super) fn find(&self, status: &Status) -> impl Iterator<Item = Finished> {
+        let Status { ino, size, mtime, ctime, .. } = *status;
+        let places = self.places.find(size, identity(ino, mtime, ctime));
+        let is_same = move |finished: &Finished| {
+            (finished.ino, finished.size, finished.mtime, finished.ctime) == (ino, size, mtime, ctime)
+        };
+        places.filter(move |_| ctime < self.header.created).filter_map(|place| self.at(place)).filter(is_same)
+    }
+
+    fn at(&self, offset: u64) -> Option<Finished> {
+        let mut length = [0; 4];
+        read_exact(&self.file, &mut length, offset).ok()?;
+        let mut rest = vec![0; (u32::from_le_bytes(length) as usize).min(LONGEST) + CHECKSUM];
+        read_exact(&self.file, &mut rest, offset + 4).ok()?;
+        check(&rest).and_then(|payload| postcard::from_bytes(payload).ok())
+    }
+}
+
+/// Appends a record: its length, it itself, its checksum. One that is too long is left out.
+fn append(record: &impl Serialize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend([0; 4]);
+    let encoded = postcard::to_io(record, &mut *out).is_ok();
+    let length = out.len() - start - 4;
+    if !encoded || length > LONGEST {
+        out.truncate(start);
+        return;
+    }
+    let checksum = blake3::hash(out.get(start + 4..).unwrap_or_default());
+    out.extend_from_slice(checksum.as_bytes().first_chunk::<CHECKSUM>().unwrap_or(&[0; CHECKSUM]));
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&(length as u32).to_le_bytes());
+    }
+}
+
+/// The next record, and its whole length. `None` at the end, and where the list is not what was written.
+fn next<T: for<'d> Deserialize<'d>>(input: &mut impl Read, buffer: &mut Vec<u8>) -> Option<(T, u64)> {
+    let mut length = [0; 4];
+    input.read_exact(&mut length).ok()?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return None;
+    }
+    buffer.resize(length + CHECKSUM, 0);
+    input.read_exact(buffer).ok()?;
+    let record = postcard::from_bytes(check(buffer)?).ok()?;
+    Some((record, (4 + length + CHECKSUM) as u64))
+}
+
+/// A record without its checksum, if that is right.
+fn check(bytes: &[u8]) -> Option<&[u8]> {
+    let (payload, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
+    blake3::hash(payload).as_bytes().starts_with(checksum).then_some(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATED: Time = Time { seconds: 100, nanos: 0 };
+
+    fn header() -> Header {
+        Header { session: Some(Session { boot: "b".into(), mount: 7 }), created: CREATED }
+    }
+
+    fn finished(ino: u64, size: u64) -> Finished {
+        let (mtime, ctime) = (Time { seconds: 5, nanos: 6 }, Time { seconds: 99, nanos: 8 });
+        let (path, hash, copy) = (b"a/b".to_vec(), Some([9; 32]), Some(Made { ino: 1, ctime: None }));
+        Finished { path, dev: 1, ino, size, mtime, ctime, holes: 0, hash, stored: Stored::Copied, written: size, copy }
+    }
+
+    fn status(finished: &Finished) -> Status {
+        let file = tempfile::tempfile().unwrap();
+        let Finished { ino, size, mtime, ctime, .. } = *finished;
+        Status { ino, size, mtime, ctime, ..Status::of(&file).unwrap() }
+    }
+
+    fn written(files: &[Finished]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        let list = NewList::begin(file.try_clone().unwrap(), &header());
+        files.iter().for_each(|finished| list.add(finished, finished.size));
+        drop(list);
+        std::io::Seek::rewind(&mut &file).unwrap();
+        file
+    }
+
+    #[test]
+    fn finished_files_are_found_by_their_identity() {
+        let files: Vec<_> = (1..2000).map(|ino| finished(ino, 4096 + ino % 3)).collect();
+        let list = List::open(written(&files), 10_000).unwrap();
+        assert_eq!(list.header, header());
+        for finished in &files {
+            assert_eq!(list.find(&status(finished)).collect::<Vec<_>>(), std::slice::from_ref(finished));
+            let other = Status { mtime: Time { seconds: 5, nanos: 7 }, ..status(finished) };
+            assert_eq!(list.find(&other).count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_file_as_young_as_its_run_is_not_found() {
+        let young = Finished { ctime: CREATED, ..finished(1, 1) };
+        let list = List::open(written(std::slice::from_ref(&young)), 10).unwrap();
+        assert_eq!(list.find(&status(&young)).count(), 0);
+    }
+
+    #[test]
+    fn a_large_file_is_listed_at_once_and_small_ones_in_batches() {
+        let file = tempfile::tempfile().unwrap();
+        let list = NewList::begin(file.try_clone().unwrap(), &header());
+        let empty = file.metadata().unwrap().len();
+        list.add(&finished(1, 5), 5);
+        assert_eq!(file.metadata().unwrap().len(), empty);
+        list.add(&finished(2, 1 << 30), 1 << 30);
+        let both = file.metadata().unwrap().len();
+        assert!(both > empty);
+        (0..1000).for_each(|ino| list.add(&finished(ino, 5), 5));
+        assert!(file.metadata().unwrap().len() > both);
+    }
+
+    #[test]
+    fn a_list_is_good_up_to_where_it_was_cut_or_altered() {
+        let files: Vec<_> = (1..50).map(|ino| finished(ino, 4096)).collect();
+        let whole = written(&files).metadata().unwrap().len();
+        for at in (0..whole).step_by(61) {
+            let (cut, altered) = (written(&files), written(&files));
+            cut.set_len(at).unwrap();
+            write_all(&altered, &[0xa5], at).unwrap();
+            for file in [cut, altered] {
+                let Some(list) = List::open(file, 100) else { continue };
+                let found: Vec<_> =
+                    files.iter().flat_map(|finished| list.find(&status(finished)).collect::<Vec<_>>()).collect();
+                assert_eq!(found, files[..found.len()], "at {at}");
+                assert!(found.len() as u64 <= at * 50 / whole + 1);
+            }
+        }
+        assert!(List::open(tempfile::tempfile().unwrap(), 100).is_none());
+    }
+}

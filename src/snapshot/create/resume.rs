@@ -1,0 +1,203 @@
+//! Files that a killed run had finished are taken over from what it left, if their source is still what it was then.
+//!
+//! What was written is cloned, or moved where there are no reflinks; of what was only read the hash is taken. The tree is never
+//! taken as a whole. In the same session of the filesystem a file counts if it is the one that was finished, by inode and
+//! ctime; in another, after a crash perhaps, only if its content has the hash that was noted.
+
+use super::context::Target;
+use super::fill::Source;
+use super::finished::{Finished, Header, List, Made, NewList};
+use super::record::{Brought, keep};
+use super::seen::Seen;
+use super::stats::Stats;
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::metadata::{self, Attributes};
+use crate::monitor::Amount;
+use crate::session::Session;
+use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
+use crate::snapshot::store::{Leftover, Staging};
+use crate::status::Status;
+use rustix::fs::{FileType, RenameFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// How many finished files of all killed runs are known at most: 64 MiB.
+const MOST: usize = 4 << 20;
+
+/// What earlier runs had finished, and the list of what this one has.
+#[derive(Debug, Default)]
+pub(super) struct Resume {
+    past: Vec<Past>,
+    list: Option<NewList>,
+}
+
+/// What a killed run left.
+#[derive(Debug)]
+struct Past {
+    tree: OwnedFd,
+    list: List,
+    /// Whether this is the same session of the filesystem.
+    same_session: bool,
+}
+
+impl Resume {
+    /// For a run that began at `created`, after others that left something. Where no list can be had, this run cannot
+    /// be resumed, and is none the worse for it.
+    pub(super) fn begin(staging: &Staging, leftovers: Vec<Leftover>, created: Time) -> Resume {
+        let session = Session::of(&staging.tree);
+        let each = MOST / leftovers.len().max(1);
+        let past = leftovers.into_iter().filter_map(|leftover| {
+            let list = List::open(leftover.finished, each)?;
+            let same_session = session.is_some() && list.header.session == session;
+            Some(Past { tree: leftover.tree, list, same_session })
+        });
+        let past = past.collect();
+        let list = staging.create_finished().ok().map(|file| NewList::begin(file, &Header { session, created }));
+        Resume { past, list }
+    }
+
+    /// What was finished of a source at this path. By another path only an inode of the same device counts, and no
+    /// image whose times were all made up.
+    fn find<'r>(&'r self, status: &'r Status, path: &'r [u8]) -> impl Iterator<Item = (&'r Past, Finished)> {
+        self.past.iter().flat_map(move |past| {
+            let is_meant = move |finished: &Finished| {
+                finished.path == path || past.same_session && finished.dev == status.dev && status.ctime.nanos != 0
+            };
+            past.list.find(status).filter(is_meant).map(move |finished| (past, finished))
+        })
+    }
+}
+
+impl Target<'_> {
+    /// Notes that a file is finished, for the next run, should this one be killed. `in_tree`: more than its hash is worth
+    /// being taken over.
+    pub(super) fn note_finished(&self, brought: &Brought, in_tree: bool) {
+        let Brought { entry, cost } = brought;
+        let content = cost.read_bytes + cost.copied_bytes + cost.resumed_bytes;
+        let (Some(list), Body::File(file)) = (&self.staged.resume.list, &entry.body) else { return };
+        if file.changed || content == 0 && cost.resumed_files == 0 {
+            return;
+        }
+        let Meta { dev, ino, mtime, ctime, nlink, .. } = entry.meta;
+        let made = |status: Status| Made { ino: status.ino, ctime: (nlink < 2).then_some(status.ctime) };
+        let finished = Finished {
+            path: self.directory.join(&entry.name),
+            dev,
+            ino,
+            size: file.size,
+            mtime,
+            ctime,
+            holes: file.holes,
+            hash: file.hash,
+            stored: file.stored,
+            written: cost.copied_bytes + cost.resumed_bytes,
+            copy: in_tree.then(|| Status::at(self.above, &entry.name).ok().map(made)).flatten(),
+        };
+        list.add(&finished, content);
+    }
+
+    /// The hash of an open source that a killed run had read in this session.
+    pub(super) fn noted_hash(&self, status: &Status, name: &[u8]) -> Option<[u8; 32]> {
+        let path = self.directory.join(name);
+        let mut found = self.staged.resume.find(status, &path).filter(|(past, _)| past.same_session);
+        found.find_map(|(_, finished)| finished.hash)
+    }
+
+    /// Brings a file in from what a killed run left, if that had finished it.
+    pub(super) fn take_over(&self, seen: &Seen<'_>, source: &Source, part: &mut Stats) -> Result<Option<Brought>> {
+        if self.staged.resume.past.is_empty() {
+            return Ok(None);
+        }
+        let path = self.directory.join(seen.name);
+        for (past, finished) in self.staged.resume.find(&source.status, &path) {
+            if finished.hash.is_none() && self.context.hashes() {
+                continue;
+            }
+            let Some(made) = self.open_finished(past, &finished, part)? else { continue };
+            let taken = if self.staged.filesystem.reflink {
+                self.clone_finished(seen, source, made)?
+            } else {
+                self.move_finished(seen, source, past, &finished, &made)?
+            };
+            let Some(meta) = taken else { continue };
+            let Finished { size, holes, hash, stored, written, .. } = finished;
+            let data = size.saturating_sub(holes);
+            let inline_bytes = if stored == Stored::Inline { data } else { 0 };
+            let cost = Stats {
+                bytes: size,
+                resumed_files: 1,
+                resumed_bytes: written,
+                cloned_bytes: data.saturating_sub(written + inline_bytes),
+                inline_bytes,
+                hole_bytes: holes,
+                ..Stats::default()
+            };
+            let body = Body::File(FileBody { size, holes, hash, stored, changed: false });
+            return Ok(Some(Brought { entry: Entry { name: seen.name.to_vec(), meta, body }, cost }));
+        }
+        Ok(None)
+    }
+
+    /// Opens a finished file in the tree that was left, if it is as it was.
+    fn open_finished(&self, past: &Past, finished: &Finished, part: &mut Stats) -> Result<Option<OwnedFd>> {
+        let Some(made) = finished.copy else { return Ok(None) };
+        let Ok(fd) = beneath::open_file_at(past.tree.as_fd(), &finished.path) else { return Ok(None) };
+        let Ok(status) = Status::of(&fd) else { return Ok(None) };
+        let is_whole =
+            (status.file_type(), status.size, status.mtime) == (FileType::RegularFile, finished.size, finished.mtime);
+        if !is_whole {
+            return Ok(None);
+        }
+        if past.same_session {
+            let is_same = status.ino == made.ino && made.ctime.is_none_or(|ctime| ctime == status.ctime);
+            return Ok(is_same.then_some(fd));
+        }
+        match hash::file(&fd, status.size, self.context.monitor) {
+            Ok(hashed) => {
+                part.read_bytes += hashed.read;
+                Ok((Some(hashed.hash) == finished.hash).then_some(fd))
+            }
+            Err(Errno::CANCELED) => Err(Error::interrupted()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn clone_finished(&self, seen: &Seen<'_>, source: &Source, made: OwnedFd) -> Result<Option<Meta>> {
+        let Ok(of_tree) = Status::of(&made) else { return Ok(None) };
+        let status = Status { dev: of_tree.dev, ..source.status };
+        let made = Source { fd: made, status, xattrs: source.xattrs.clone() };
+        let Ok(brought) = self.clone_source(seen, &made)? else { return Ok(None) };
+        Ok(Some(Meta { dev: source.status.dev, ..brought.entry.meta }))
+    }
+
+    fn move_finished(
+        &self,
+        seen: &Seen<'_>,
+        source: &Source,
+        past: &Past,
+        finished: &Finished,
+        made: &OwnedFd,
+    ) -> Result<Option<Meta>> {
+        let (above, name) = match finished.path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => finished.path.split_at(slash + 1),
+            None => finished.path.split_at(0),
+        };
+        let above = above.strip_suffix(b"/").unwrap_or(above);
+        let attributes = Attributes::of(&source.status, &source.xattrs);
+        let give = || {
+            metadata::remove_other_xattrs(made, attributes.xattrs)?;
+            let refused = self.staged.creator.apply(made, &attributes)?;
+            let above = beneath::open_dir(past.tree.as_fd(), above)?;
+            rustix::fs::renameat_with(above, name, self.above, seen.name, RenameFlags::NOREPLACE)?;
+            Ok::<_, Errno>(refused)
+        };
+        // What cannot be moved is copied.
+        let Ok(refused) = give() else { return Ok(None) };
+        self.context.monitor.advance(Amount { files: 0, bytes: source.status.size });
+        let mut meta = Meta::of(&source.status, !source.xattrs.is_empty());
+        keep(&mut meta, refused);
+        Ok(Some(meta))
+    }
+}
