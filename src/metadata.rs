@@ -1,7 +1,13 @@
 //! Owner, mode, extended attributes (ACLs and capabilities among them) and times: read from one inode, given to another.
+//! Flags and project ids are in `fileattr`.
 //!
 //! The order is the kernel's: a change of owner drops set-id bits and capabilities, so owner first, then mode, then
-//! attributes, then times. What the destination cannot take is handed back, so that the manifest can keep it.
+//! flags (Btrfs sets an attribute of its own with them), then attributes, then times. What the destination cannot take is
+//! handed back, so that the manifest can keep it.
+
+mod fileattr;
+
+pub use fileattr::{FLAGS, FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
 
 use crate::status::{Status, Time, timestamps};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags};
@@ -26,13 +32,20 @@ pub struct Attributes<'a> {
     pub mtime: Time,
     /// All extended attributes.
     pub xattrs: &'a [Xattr],
+    /// Flags and project id; the flags in [`SEALS`] are not given.
+    pub fileattr: FileAttr,
 }
 
 impl<'a> Attributes<'a> {
-    /// Those of `status`, with `xattrs`.
+    /// Those of `status`, with `xattrs`, and without flags.
     pub fn of(status: &Status, xattrs: &'a [Xattr]) -> Self {
         let Status { uid, gid, mode, atime, mtime, .. } = *status;
-        Attributes { uid, gid, mode, atime, mtime, xattrs }
+        Attributes { uid, gid, mode, atime, mtime, xattrs, fileattr: FileAttr::default() }
+    }
+
+    /// These with flags and a project id.
+    pub fn with(self, fileattr: FileAttr) -> Self {
+        Attributes { fileattr, ..self }
     }
 
     fn permissions(&self) -> u32 {
@@ -47,6 +60,8 @@ pub struct Refused {
     pub ownership: bool,
     /// Extended attributes: no permission, or a kind that the filesystem does not have.
     pub xattrs: Vec<Xattr>,
+    /// Flags and the project id.
+    pub fileattr: RefusedAttr,
 }
 
 /// How this process's new files come into being, so that calls that would change nothing are not made.
@@ -80,6 +95,20 @@ impl Creator {
         status.uid == self.uid
     }
 
+    /// Prepares a file that this process created a moment ago for its content: what decides how that is stored comes first.
+    pub fn prepare(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
+        if attributes.fileattr.decides_storage() {
+            prepare(fd, attributes)?;
+        }
+        Ok(())
+    }
+
+    /// [`Creator::prepare`] for a file that may have inherited something from its directory.
+    pub fn prepare_inheriting(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
+        remove_other_xattrs(&fd, attributes.xattrs)?;
+        prepare(fd, attributes)
+    }
+
     /// Gives an open file that this process created a moment ago, asking for the permissions `created`, its attributes.
     /// Calls that would change nothing are not made: the directory must hand nothing down ([`Creator::make_private`]).
     pub fn finish(&self, fd: impl AsFd, created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
@@ -91,7 +120,7 @@ impl Creator {
         give(&Target::Name(dir.as_fd(), name), attributes, self.made(created))
     }
 
-    /// Gives an open file or directory of any history its attributes.
+    /// Gives an open file or directory of any history its attributes, the [`SEALS`] apart.
     pub fn apply(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::File(fd.as_fd()), attributes, None)
     }
@@ -128,14 +157,17 @@ impl Creator {
             is_refusal(target.chown(attributes.uid, attributes.gid))?;
         }
         target.chmod(attributes.permissions())?;
+        give_fileattr(&target, attributes, true, &mut Refused::default());
         give_xattrs(&target, attributes, &mut Refused::default())?;
         target.set_times(attributes.atime, attributes.mtime)
     }
 
-    /// Makes sure that what is made in a directory of this process's own is its own too, and nobody else's to enter.
+    /// Makes sure that what is made in a directory of this process's own is its own too, nobody else's to enter, and gets no
+    /// flags from it.
     pub fn make_private(&self, dir: impl AsFd) -> Result<()> {
         let target = Target::File(dir.as_fd());
         is_refusal(target.chown(self.uid, self.gid))?;
+        fileattr::hand_nothing_down(&dir);
         target.chmod(0o700)
     }
 
@@ -165,9 +197,28 @@ fn give(target: &Target<'_>, attributes: &Attributes<'_>, present: Option<(u32, 
     } else if present.is_none_or(|(_, _, present)| present != permissions) {
         refused.ownership |= is_refusal(target.chmod(permissions))?;
     }
+    give_fileattr(target, attributes, present.is_some(), &mut refused);
     give_xattrs(target, attributes, &mut refused)?;
     target.set_times(attributes.atime, attributes.mtime)?;
     Ok(refused)
+}
+
+/// `is_plain`: the target is known to have no flags and no project.
+fn give_fileattr(target: &Target<'_>, attributes: &Attributes<'_>, is_plain: bool, refused: &mut Refused) {
+    let wanted = attributes.fileattr;
+    if is_plain && wanted.is_met_by(FileAttr::default()) {
+        return;
+    }
+    if let Target::File(fd) = target {
+        refused.fileattr = wanted.give(fd);
+    }
+}
+
+fn prepare(fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
+    attributes.fileattr.give_storage(&fd);
+    let storage = attributes.xattrs.iter().filter(|(name, _)| name.starts_with(BTRFS)).cloned().collect::<Vec<_>>();
+    let attributes = Attributes { xattrs: &storage, ..attributes.clone() };
+    give_xattrs(&Target::File(fd.as_fd()), &attributes, &mut Refused::default())
 }
 
 fn give_xattrs(target: &Target<'_>, attributes: &Attributes<'_>, refused: &mut Refused) -> Result<()> {
@@ -179,6 +230,14 @@ fn give_xattrs(target: &Target<'_>, attributes: &Attributes<'_>, refused: &mut R
         }
     }
     Ok(())
+}
+
+/// Where Btrfs keeps its properties, such as the way of compression.
+const BTRFS: &[u8] = b"btrfs.";
+
+/// Whether a directory hands an extended attribute down to what is made in it.
+pub fn is_handed_down(name: &[u8]) -> bool {
+    name.starts_with(b"system.posix_acl_") || name.starts_with(BTRFS)
 }
 
 fn is_refusal(result: Result<()>) -> Result<bool> {

@@ -23,6 +23,7 @@ mod hostile;
 mod interruption;
 mod list;
 mod meanwhile;
+mod metadata;
 mod options;
 mod owners;
 mod probe;

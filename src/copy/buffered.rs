@@ -41,6 +41,10 @@ pub fn copy(
     'segments: for segment in segments::of(source, size) {
         match segment.map_err(CopyError::Source)? {
             Segment::Hole { offset, length } => {
+                if copied.holes == 0 {
+                    // XFS reserves more than is written behind the end of a file, and that would stay in the holes.
+                    rustix::fs::ftruncate(&destination, size).map_err(CopyError::Destination)?;
+                }
                 copied.holes += length;
                 monitor.advance(Amount { files: 0, bytes: length });
                 end = offset + length;

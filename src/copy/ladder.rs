@@ -89,8 +89,9 @@ impl Ladder {
             return Err(CloneError::Copy(reason));
         }
         let result = match reflink::clone(&source, &destination) {
-            // On Btrfs both must be copy-on-write or both not; an empty file can still become the other.
-            Err(Errno::INVAL) if make_nocow(&source, &destination) => reflink::clone(&source, &destination),
+            // On Btrfs both must be copy-on-write or both not; an empty file can still become the other. It is neither asked
+            // for before nor left to its directory: a mount with `nodatacow` makes every new file so.
+            Err(Errno::INVAL) if match_nocow(&source, &destination) => reflink::clone(&source, &destination),
             result => result,
         };
         let pair = match result {
@@ -116,11 +117,13 @@ fn of_this_file(error: Errno) -> CloneError {
     }
 }
 
-/// Sets the NOCOW flag on an empty file if its source has it and it has not; whether that was so.
-fn make_nocow(source: impl AsFd, destination: impl AsFd) -> bool {
-    let has = |fd| ioctl_getflags(fd).map(|flags| flags.contains(IFlags::NOCOW));
-    if !matches!((has(source.as_fd()), has(destination.as_fd())), (Ok(true), Ok(false))) {
-        return false;
+/// Makes an empty file copy-on-write if its source is and it is not, or the other way round; whether that was so.
+fn match_nocow(source: impl AsFd, destination: impl AsFd) -> bool {
+    let nocow = |flags: IFlags| flags & IFlags::NOCOW;
+    match (ioctl_getflags(source), ioctl_getflags(&destination)) {
+        (Ok(wanted), Ok(present)) if nocow(wanted) != nocow(present) => {
+            ioctl_setflags(destination, present ^ IFlags::NOCOW).is_ok()
+        }
+        _ => false,
     }
-    ioctl_getflags(&destination).and_then(|flags| ioctl_setflags(&destination, flags | IFlags::NOCOW)).is_ok()
 }

@@ -18,6 +18,7 @@ mod make;
 mod origin;
 mod outcome;
 mod place;
+mod seal;
 mod selection;
 mod tree;
 

@@ -5,8 +5,8 @@
 //! what is equal. From another filesystem the last version is cloned, and the blocks that differ are written into it.
 
 use super::context::Target;
-use super::fill::{Source, create};
-use super::record::{Brought, keep};
+use super::fill::Source;
+use super::record::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
@@ -15,10 +15,9 @@ use crate::copy::{self, Copied, CopyError, Reason, segments};
 use crate::delta::{self, Base, List, Options};
 use crate::error::{Error, Result};
 use crate::filesystem::Kind;
-use crate::metadata::Attributes;
 use crate::monitor::{Amount, Change};
 use crate::mutex::lock;
-use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -160,7 +159,7 @@ impl Target<'_> {
         is_last_try: bool,
     ) -> std::result::Result<Changed, CopyError> {
         let Source { fd, status, .. } = source;
-        let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
+        let file = self.create(seen.name, &source.attributes(self.staged)).map_err(CopyError::Destination)?;
         self.staged.ladder.clone(fd, status.dev, &file).map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
         if !is_last_try && !Status::of(fd).is_ok_and(|after| after.is_untouched_since(status)) {
             return Ok(Changed::Meanwhile);
@@ -187,7 +186,7 @@ impl Target<'_> {
     /// For a source elsewhere: the last version's clone, into which the blocks that differ are written.
     fn update(&self, seen: &Seen<'_>, source: &Source, last: &Last) -> std::result::Result<Changed, CopyError> {
         let size = source.status.size;
-        let file = create(self.above, seen.name, source.status.mode).map_err(CopyError::Destination)?;
+        let file = self.create(seen.name, &source.attributes(self.staged)).map_err(CopyError::Destination)?;
         let cloned = self.staged.ladder.clone(&last.fd, last.status.dev, &file);
         cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
         let list: Option<List> = last
@@ -233,10 +232,9 @@ impl Target<'_> {
         reason: Reason,
     ) -> std::result::Result<Brought, CopyError> {
         let status = &source.status;
-        let attributes = Attributes::of(status, &source.xattrs);
+        let attributes = source.attributes(self.staged);
         let refused = self.staged.creator.finish(file, status.mode, &attributes).map_err(CopyError::Destination)?;
-        let mut meta = Meta::of(status, !source.xattrs.is_empty());
-        keep(&mut meta, refused);
+        let meta = source.meta(refused);
         let Content { data, holes, written, read, hash } = *content;
         let cloned = data.saturating_sub(written);
         let mut cost = Stats {

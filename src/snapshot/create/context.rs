@@ -10,8 +10,10 @@ use super::{Hash, Options, Previous};
 use crate::error::{Error, Result};
 use crate::exclude::Filter;
 use crate::filesystem::Filesystem;
+use crate::metadata::{FileAttr, FileAttrs};
 use crate::monitor::Monitor;
 use crate::mutex::lock;
+use crate::snapshot::manifest::Meta;
 use crate::status::Status;
 use crate::walk::{Directory, absolute};
 use rustix::io::Errno;
@@ -38,6 +40,7 @@ pub(super) struct Context<'a> {
     pub(super) hashed: AtomicU64,
     /// Whether a device is the snapshot's filesystem.
     same_filesystem: Mutex<HashMap<u64, bool>>,
+    fileattrs: FileAttrs,
 }
 
 impl<'a> Context<'a> {
@@ -49,8 +52,8 @@ impl<'a> Context<'a> {
         options: &'a Options,
         monitor: &'a dyn Monitor,
     ) -> Self {
-        let (known, hashed, same_filesystem) = Default::default();
-        Context { previous, staged, options, monitor, repository, filter, known, hashed, same_filesystem }
+        let (known, hashed, same_filesystem, fileattrs) = Default::default();
+        Context { previous, staged, options, monitor, repository, filter, known, hashed, same_filesystem, fileattrs }
     }
 
     /// Whether this is the repository's own directory. A frozen copy of it has another device, but is as old to the tick.
@@ -68,6 +71,15 @@ impl<'a> Context<'a> {
 
     pub(super) fn hashes(&self) -> bool {
         self.options.hash == Hash::New
+    }
+
+    /// Flags and project id of an open file or directory of the source, whose record in the last snapshot, if nothing
+    /// changed, is `unchanged`: chattr changes the ctime, so that record has them.
+    pub(super) fn fileattr(&self, fd: BorrowedFd<'_>, dev: u64, unchanged: Option<&Meta>) -> FileAttr {
+        match unchanged.map(Meta::fileattr) {
+            Some(known) if known.flags.is_some() => known,
+            _ => self.fileattrs.of(fd, dev),
+        }
     }
 
     /// Whether the source's files can share extents with the snapshot, as far as the filesystem decides.

@@ -12,7 +12,6 @@
 use super::changed::Changed;
 use super::context::Target;
 use super::fill::Source;
-use super::place::Place;
 use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
@@ -24,7 +23,6 @@ use crate::metadata;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
 use crate::status::Status;
-use crate::walk::Directory;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -42,7 +40,7 @@ impl Target<'_> {
         let mut sources: Vec<Option<Source>> = Vec::with_capacity(group.len());
         for seen in group {
             let is_fast = self.is_fast(seen);
-            sources.push(if is_fast { open_seen(self.directory, seen).ok() } else { None });
+            sources.push(if is_fast { self.open_seen(seen).ok() } else { None });
         }
         let mut cloned: Vec<Option<Brought>> = Vec::with_capacity(group.len());
         let mut failure = None;
@@ -150,7 +148,8 @@ impl Target<'_> {
             xattrs.push((name.to_vec(), value.to_vec()));
         }
         // The content is the last snapshot's, the status the source's: they are equal but for the access time.
-        let source = Source { fd, status: Status { dev: status.dev, ..seen.status }, xattrs };
+        let fileattr = old.meta.fileattr();
+        let source = Source { fd, status: Status { dev: status.dev, ..seen.status }, xattrs, fileattr };
         let Ok(mut brought) = self.clone_source(seen, &source)? else { return Ok(None) };
         brought.entry.meta.dev = seen.status.dev;
         brought.entry.meta.has_xattrs = old.meta.has_xattrs;
@@ -160,7 +159,7 @@ impl Target<'_> {
     /// Clones or copies from the source, again if it changes meanwhile.
     fn take_source(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
         for attempt in 1.. {
-            let source = match open_now(self.directory, seen.name) {
+            let source = match self.open_now(seen.name) {
                 Ok(Some(source)) => source,
                 // Deleted meanwhile: it is not there.
                 Err(Errno::NOENT) => return Ok(None),
@@ -255,23 +254,26 @@ impl Target<'_> {
         self.withdraw(seen.name)?;
         Ok(None)
     }
-}
 
-/// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
-fn open_seen(directory: &Directory<Place>, seen: &Seen<'_>) -> rustix::io::Result<Source> {
-    let fd = beneath::open_file(directory.fd.as_fd(), seen.name)?;
-    let has_none = seen.change.is_none() && seen.old.as_ref().is_some_and(|old| !old.meta.has_xattrs);
-    let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
-    Ok(Source { fd, status: seen.status, xattrs })
-}
-
-/// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
-fn open_now(directory: &Directory<Place>, name: &[u8]) -> rustix::io::Result<Option<Source>> {
-    let fd = beneath::open_file(directory.fd.as_fd(), name)?;
-    let status = Status::of(&fd)?;
-    if status.file_type() != FileType::RegularFile {
-        return Ok(None);
+    /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
+    fn open_seen(&self, seen: &Seen<'_>) -> rustix::io::Result<Source> {
+        let fd = beneath::open_file(self.directory.fd.as_fd(), seen.name)?;
+        let unchanged = seen.old.as_ref().filter(|_| seen.change.is_none()).map(|old| &old.meta);
+        let has_none = unchanged.is_some_and(|old| !old.has_xattrs);
+        let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
+        let fileattr = self.context.fileattr(fd.as_fd(), seen.status.dev, unchanged);
+        Ok(Source { fd, status: seen.status, xattrs, fileattr })
     }
-    let xattrs = metadata::xattrs(&fd)?;
-    Ok(Some(Source { fd, status, xattrs }))
+
+    /// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
+    fn open_now(&self, name: &[u8]) -> rustix::io::Result<Option<Source>> {
+        let fd = beneath::open_file(self.directory.fd.as_fd(), name)?;
+        let status = Status::of(&fd)?;
+        if status.file_type() != FileType::RegularFile {
+            return Ok(None);
+        }
+        let xattrs = metadata::xattrs(&fd)?;
+        let fileattr = self.context.fileattr(fd.as_fd(), status.dev, None);
+        Ok(Some(Source { fd, status, xattrs, fileattr }))
+    }
 }

@@ -9,20 +9,35 @@ use crate::copy::{self, CloneError, Copied, CopyError, Reason, segments};
 use crate::error::Result;
 use crate::extent::ExtentFlags;
 use crate::filesystem::Kind;
-use crate::metadata::{Attributes, Refused, Xattr};
+use crate::metadata::{Attributes, FileAttr, Refused, Xattr};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
 use crate::status::Status;
 use crate::sys::fiemap;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// A source that has been opened, with the status that it must still have when all is done.
 pub(super) struct Source {
     pub(super) fd: OwnedFd,
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
+    pub(super) fileattr: FileAttr,
+}
+
+impl Source {
+    /// What its copy in the snapshot is to have besides its content.
+    pub(super) fn attributes(&self, staged: &Staged) -> Attributes<'_> {
+        Attributes::of(&self.status, &self.xattrs).with(staged.takes(self.fileattr))
+    }
+
+    /// The record of its metadata, with what the snapshot's tree did not take.
+    pub(super) fn meta(&self, refused: Refused) -> Meta {
+        let mut meta = Meta::of(&self.status, !self.xattrs.is_empty()).with(self.fileattr);
+        keep(&mut meta, refused);
+        meta
+    }
 }
 
 impl Target<'_> {
@@ -36,7 +51,7 @@ impl Target<'_> {
         seen: &Seen<'_>,
         source: &Source,
     ) -> Result<std::result::Result<Brought, Reason>> {
-        let Source { fd, status, xattrs } = source;
+        let Source { fd, status, .. } = source;
         if status.size > 0
             && let Some(reason) = self.staged.refusal(status.dev)
         {
@@ -46,9 +61,7 @@ impl Target<'_> {
             Ok((file, refused)) => {
                 let mut cost = Stats::default();
                 let body = self.cloned_body(&file, fd, seen, status, &mut cost);
-                let mut meta = Meta::of(status, !xattrs.is_empty());
-                keep(&mut meta, refused);
-                let entry = Entry { name: seen.name.to_vec(), meta, body: Body::File(body) };
+                let entry = Entry { name: seen.name.to_vec(), meta: source.meta(refused), body: Body::File(body) };
                 return Ok(Ok(Brought { entry, cost }));
             }
             Err(refused) => refused,
@@ -63,12 +76,12 @@ impl Target<'_> {
     }
 
     fn try_clone(&self, name: &[u8], source: &Source) -> std::result::Result<(OwnedFd, Refused), CloneError> {
-        let Source { fd, status, xattrs } = source;
-        let file = create(self.above, name, status.mode).map_err(CloneError::Failed)?;
+        let Source { fd, status, .. } = source;
+        let attributes = source.attributes(self.staged);
+        let file = self.create(name, &attributes).map_err(CloneError::Failed)?;
         if status.size > 0 {
             self.staged.ladder.clone(fd, status.dev, &file)?;
         }
-        let attributes = Attributes::of(status, xattrs);
         let refused = self.staged.creator.finish(&file, status.mode, &attributes).map_err(CloneError::Failed)?;
         Ok((file, refused))
     }
@@ -115,8 +128,8 @@ impl Target<'_> {
         source: &Source,
         reason: Reason,
     ) -> std::result::Result<Brought, CopyError> {
-        let status = &source.status;
-        let file = create(self.above, seen.name, status.mode).map_err(CopyError::Destination)?;
+        let attributes = source.attributes(self.staged);
+        let file = self.create(seen.name, &attributes).map_err(CopyError::Destination)?;
         let copied = self.copy_content(source, &file)?;
         self.copied(seen, source, &file, &copied, reason)
     }
@@ -131,7 +144,7 @@ impl Target<'_> {
         reason: Reason,
     ) -> std::result::Result<Brought, CopyError> {
         let status = &source.status;
-        let attributes = Attributes::of(status, &source.xattrs);
+        let attributes = source.attributes(self.staged);
         let refused = self.staged.creator.finish(file, status.mode, &attributes).map_err(CopyError::Destination)?;
         let mut cost = Stats {
             bytes: copied.data + copied.holes,
@@ -143,8 +156,7 @@ impl Target<'_> {
         if copied.data > 0 {
             cost.reasons.insert(reason, copied.data);
         }
-        let mut meta = Meta::of(status, !source.xattrs.is_empty());
-        keep(&mut meta, refused);
+        let meta = source.meta(refused);
         let body = FileBody {
             size: copied.data + copied.holes,
             holes: copied.holes,
@@ -155,6 +167,14 @@ impl Target<'_> {
         Ok(Brought { entry: Entry { name: seen.name.to_vec(), meta, body: Body::File(body) }, cost })
     }
 
+    /// Creates a file that is to get these attributes, to be written and read, ready for its content.
+    pub(super) fn create(&self, name: &[u8], attributes: &Attributes<'_>) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self.above, name, flags, Mode::from_bits_truncate(attributes.mode & 0o777))?;
+        self.staged.creator.prepare(&file, attributes)?;
+        Ok(file)
+    }
+
     /// Takes a file back that was made a moment ago.
     pub(super) fn withdraw(&self, name: &[u8]) -> Result<()> {
         match rustix::fs::unlinkat(self.above, name, AtFlags::empty()) {
@@ -162,12 +182,6 @@ impl Target<'_> {
             Err(errno) => Err(self.cannot_make(name, errno)),
         }
     }
-}
-
-/// Creates a file, to be written and read.
-pub(super) fn create(above: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(above, name, flags, Mode::from_bits_truncate(mode & 0o777))
 }
 
 /// Whether Btrfs keeps a cloned file beside its metadata. No other filesystem that clones does.

@@ -8,7 +8,7 @@
 
 use super::Previous;
 use super::context::Target;
-use super::fill::{Source, create};
+use super::fill::Source;
 use super::places::{Gathering, Places, identity};
 use super::record::Brought;
 use super::seen::Seen;
@@ -191,7 +191,7 @@ impl Target<'_> {
     ) -> Result<Option<Brought>> {
         let Some((old, fd, status)) = open_known(previous, place, is_same) else { return Ok(None) };
         let status = Status { dev: status.dev, ..source.status };
-        let known = Source { fd, status, xattrs: source.xattrs.clone() };
+        let known = Source { fd, status, xattrs: source.xattrs.clone(), fileattr: source.fileattr };
         let Ok(mut brought) = self.clone_source(seen, &known)? else { return Ok(None) };
         brought.entry.meta.dev = source.status.dev;
         if let (Body::File(file), Some(old)) = (&mut brought.entry.body, old.file()) {
@@ -209,7 +209,7 @@ impl Target<'_> {
         held: &Held,
         reason: Reason,
     ) -> std::result::Result<Brought, CopyError> {
-        let file = create(self.above, seen.name, source.status.mode).map_err(CopyError::Destination)?;
+        let file = self.create(seen.name, &source.attributes(self.staged)).map_err(CopyError::Destination)?;
         let copied = held.write(&file, self.context.hashes(), self.context.monitor)?;
         self.copied(seen, source, &file, &copied, reason)
     }

@@ -54,7 +54,7 @@ impl Target<'_> {
             // Device nodes are root's to make; the manifest keeps this one.
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
                 let attributes = Attributes::of(status, &xattrs);
-                keep(&mut meta, Refused { ownership: true, xattrs: attributes.xattrs.to_vec() });
+                keep(&mut meta, Refused { ownership: true, xattrs: attributes.xattrs.to_vec(), ..Refused::default() });
             }
             Err(errno) => return Err(self.cannot_make(name, errno)),
         }

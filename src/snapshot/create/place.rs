@@ -8,7 +8,7 @@ use super::staged::Staged;
 use super::stats::Stats;
 use crate::beneath;
 use crate::error::Result;
-use crate::metadata::{self, Attributes, Refused, Xattr};
+use crate::metadata::{self, Attributes, FileAttr, Refused, Xattr};
 use crate::monitor::Monitor;
 use crate::mutex::lock;
 use crate::walk::Directory;
@@ -34,8 +34,15 @@ pub(super) struct Place {
 /// A directory of the staging tree that is open for changes.
 struct Copy {
     fd: OwnedFd,
-    /// ACLs, which new entries would inherit: given last.
-    acls: Vec<Xattr>,
+    last: Last,
+}
+
+/// What a directory gets last, because what is made in it would inherit it.
+pub(super) struct Last {
+    /// ACLs, properties of Btrfs.
+    pub(super) xattrs: Vec<Xattr>,
+    /// Flags and project id.
+    pub(super) fileattr: FileAttr,
 }
 
 impl Place {
@@ -44,16 +51,16 @@ impl Place {
         Place::default()
     }
 
-    /// The part of a directory whose copy is open and has yet to get its `acls`.
-    pub(super) fn open(fd: OwnedFd, acls: Vec<Xattr>) -> Place {
+    /// The part of a directory whose copy is open and has yet to get its `last`.
+    pub(super) fn open(fd: OwnedFd, last: Last) -> Place {
         let place = Place::default();
-        let _ = place.copy.set(Copy { fd, acls });
+        let _ = place.copy.set(Copy { fd, last });
         place
     }
 
-    /// The copy, if it has been opened for changes, and the ACLs that it has to get.
-    pub(super) fn changed(&self) -> Option<(BorrowedFd<'_>, &[Xattr])> {
-        self.copy.get().map(|copy| (copy.fd.as_fd(), copy.acls.as_slice()))
+    /// The copy, if it has been opened for changes, and what it has to get last.
+    pub(super) fn changed(&self) -> Option<(BorrowedFd<'_>, &Last)> {
+        self.copy.get().map(|copy| (copy.fd.as_fd(), &copy.last))
     }
 
     /// The directory's version in the last snapshot, whose tree is `tree`; `None` where it has none.
@@ -78,9 +85,9 @@ pub(super) fn copy<'d>(
         let failed = |errno| cannot_make(&directory.path, errno);
         let fd = beneath::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed)?;
         let mut xattrs = read_xattrs(directory, monitor, part);
-        let acls = take_acls(&mut xattrs);
+        let last = Last { xattrs: take_handed_down(&mut xattrs), fileattr: FileAttr::of(&directory.fd) };
         reopen(staged, &fd, &Attributes::of(&directory.status, &xattrs)).map_err(failed)?;
-        let _ = place.copy.set(Copy { fd, acls });
+        let _ = place.copy.set(Copy { fd, last });
     }
     place.copy.get().map(|copy| copy.fd.as_fd()).ok_or_else(|| cannot_make(&directory.path, Errno::BADF))
 }
@@ -108,7 +115,7 @@ pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, pa
     })
 }
 
-/// Takes the ACLs out of a directory's attributes.
-pub(super) fn take_acls(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
-    xattrs.extract_if(.., |(name, _)| name.starts_with(b"system.posix_acl_")).collect()
+/// Takes out of a directory's attributes what it would hand down.
+pub(super) fn take_handed_down(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
+    xattrs.extract_if(.., |(name, _)| metadata::is_handed_down(name)).collect()
 }

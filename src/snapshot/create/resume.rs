@@ -7,13 +7,13 @@
 use super::context::Target;
 use super::fill::Source;
 use super::finished::{Finished, Header, List, Made, NewList};
-use super::record::{Brought, keep};
+use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
 use crate::beneath;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::metadata::{self, Attributes};
+use crate::metadata;
 use crate::monitor::Amount;
 use crate::session::Session;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
@@ -167,7 +167,7 @@ impl Target<'_> {
     fn clone_finished(&self, seen: &Seen<'_>, source: &Source, made: OwnedFd) -> Result<Option<Meta>> {
         let Ok(of_tree) = Status::of(&made) else { return Ok(None) };
         let status = Status { dev: of_tree.dev, ..source.status };
-        let made = Source { fd: made, status, xattrs: source.xattrs.clone() };
+        let made = Source { fd: made, status, xattrs: source.xattrs.clone(), fileattr: source.fileattr };
         let Ok(brought) = self.clone_source(seen, &made)? else { return Ok(None) };
         Ok(Some(Meta { dev: source.status.dev, ..brought.entry.meta }))
     }
@@ -185,7 +185,7 @@ impl Target<'_> {
             None => finished.path.split_at(0),
         };
         let above = above.strip_suffix(b"/").unwrap_or(above);
-        let attributes = Attributes::of(&source.status, &source.xattrs);
+        let attributes = source.attributes(self.staged);
         let give = || {
             metadata::remove_other_xattrs(made, attributes.xattrs)?;
             let refused = self.staged.creator.apply(made, &attributes)?;
@@ -196,8 +196,6 @@ impl Target<'_> {
         // What cannot be moved is copied.
         let Ok(refused) = give() else { return Ok(None) };
         self.context.monitor.advance(Amount { files: 0, bytes: source.status.size });
-        let mut meta = Meta::of(&source.status, !source.xattrs.is_empty());
-        keep(&mut meta, refused);
-        Ok(Some(meta))
+        Ok(Some(source.meta(refused)))
     }
 }

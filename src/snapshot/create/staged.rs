@@ -5,7 +5,7 @@ use super::resume::Resume;
 use crate::copy::{Ladder, Reason};
 use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Kind};
-use crate::metadata::Creator;
+use crate::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
 use crate::mutex::lock;
 use crate::snapshot::store::{Blocks, Staging};
 use std::os::fd::OwnedFd;
@@ -26,6 +26,9 @@ pub(super) struct Staged {
     pub(super) large: Mutex<()>,
     /// What killed runs had finished, and what this one has.
     pub(super) resume: Resume,
+    /// Whether files of the tree may have the project ids of the source: only root may give them, and what a repository
+    /// has in a project of its own is counted there.
+    projects: bool,
     writers: Writers,
 }
 
@@ -51,6 +54,7 @@ impl Staged {
             blocks,
             large: Mutex::new(()),
             resume: Resume::default(),
+            projects: creator.is_root() && !metadata::has_project(tree),
             writers: Writers::new(filesystem.kind),
         })
     }
@@ -61,6 +65,16 @@ impl Staged {
             return Some(Reason::NoReflink);
         }
         self.ladder.known(dev).and_then(std::result::Result::err)
+    }
+
+    /// Of a source's flags and project id, what its copy in the tree may have. All is in the manifest: what would make the
+    /// tree impossible to delete is only there.
+    pub(super) fn takes(&self, fileattr: FileAttr) -> FileAttr {
+        let FileAttr { flags, project } = fileattr.without(SEALS);
+        match self.projects {
+            true => FileAttr { flags, project },
+            false => FileAttr { flags, project: None }.without(PROJECT_INHERIT),
+        }
     }
 
     /// Runs what creates and clones, when it is its turn.

@@ -1,7 +1,7 @@
 //! The visitor of the walk: brings directories and their entries from the source into the staging tree.
 
 use super::context::{Context, Target, cannot_make};
-use super::place::{self, Place};
+use super::place::{self, Last, Place};
 use super::record::keep;
 use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
@@ -233,13 +233,13 @@ impl Visitor for Tree<'_> {
     }
 
     fn leave(&self, directory: &Directory<Place>) -> Result<()> {
-        let (Some(staged), Some((copy, acls))) = (&self.context.staged, directory.place.changed()) else {
+        let (Some(staged), Some((copy, last))) = (&self.context.staged, directory.place.changed()) else {
             return Ok(());
         };
         if directory.path.is_empty() && directory.scaffold {
             return leave_top(copy).map_err(|errno| cannot_make(b"", errno));
         }
-        let attributes = Attributes::of(&directory.status, acls);
+        let attributes = Attributes::of(&directory.status, &last.xattrs).with(staged.takes(last.fileattr));
         staged.creator.end_directory(copy, &attributes).map_err(|errno| cannot_make(&directory.path, errno))
     }
 
@@ -278,11 +278,12 @@ impl Tree<'_> {
     ) -> Result<(Place, Meta)> {
         let errors = part.errors;
         let mut xattrs = place::read_xattrs(directory, self.context.monitor, part);
-        let mut meta = Meta::of(&directory.status, !xattrs.is_empty());
+        let fileattr = self.context.fileattr(directory.fd.as_fd(), directory.status.dev, None);
+        let mut meta = Meta::of(&directory.status, !xattrs.is_empty()).with(fileattr);
         if part.errors > errors {
             meta.ino = UNKNOWN;
         }
-        let acls = place::take_acls(&mut xattrs);
+        let last = Last { xattrs: place::take_handed_down(&mut xattrs), fileattr };
         let Some(staged) = &self.context.staged else { return Ok((Place::untouched(), meta)) };
         let copy = self.open_copy(directory, parent, staged, old, part)?;
         let attributes = Attributes::of(&directory.status, &xattrs);
@@ -291,9 +292,9 @@ impl Tree<'_> {
             false => staged.creator.begin_directory(&copy, &attributes),
         };
         keep(&mut meta, refused.map_err(|errno| cannot_make(&directory.path, errno))?);
-        // A filesystem may refuse ACLs only when they are given, after this record is written.
-        meta.kept_xattrs.extend(acls.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
-        Ok((Place::open(copy, acls), meta))
+        // A filesystem may refuse them only when they are given, after this record is written.
+        meta.kept_xattrs.extend(last.xattrs.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
+        Ok((Place::open(copy, last), meta))
     }
 
     /// Brings entries in that have been looked at, and adds their records to `output` in their order.

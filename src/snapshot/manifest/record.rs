@@ -3,6 +3,7 @@
 //!
 //! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
 
+use crate::metadata::FileAttr;
 use crate::status::Status;
 pub use crate::status::Time;
 use serde::{Deserialize, Serialize};
@@ -90,8 +91,8 @@ pub struct Meta {
     pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
-    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them, those that can be set. `None`: the filesystem has
-    /// none, the source could not be asked, or the manifest is of version 1.
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them: those in [`crate::metadata::FLAGS`]. `None`: the
+    /// filesystem has none, the source could not be asked, or the manifest is of version 1.
     pub flags: Option<u32>,
     /// Project id. `None` as above.
     pub project: Option<u32>,
@@ -102,6 +103,17 @@ impl Meta {
     pub fn of(status: &Status, has_xattrs: bool) -> Meta {
         let Status { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, .. } = *status;
         Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, ..Meta::default() }
+    }
+
+    /// This with flags and a project id.
+    pub fn with(self, fileattr: FileAttr) -> Meta {
+        let FileAttr { flags, project } = fileattr;
+        Meta { flags, project, ..self }
+    }
+
+    /// The flags and the project id.
+    pub fn fileattr(&self) -> FileAttr {
+        FileAttr { flags: self.flags, project: self.project }
     }
 }
 

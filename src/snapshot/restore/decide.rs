@@ -5,7 +5,8 @@ use super::place::Place;
 use super::{Context, Overwrite};
 use crate::beneath;
 use crate::extent::ExtentFlags;
-use crate::metadata;
+use crate::filesystem::Kind;
+use crate::metadata::{self, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
 use crate::status::Status;
@@ -79,8 +80,25 @@ pub(super) fn decide(
     if !is_alone || !has_same_content(overwrite, place, entry, status, origin)? {
         return Ok(Decision::Replace(Change::Content));
     }
-    let same = has_same_metadata(place, entry, status, origin)?;
+    let present = fileattr(place, entry);
+    if status.size > 0 && place.device.kind == Some(Kind::Btrfs) && has_other_nocow(entry, present) {
+        return Ok(Decision::Replace(Change::Metadata));
+    }
+    let same = entry.meta.fileattr().is_met_by(present) && has_same_metadata(place, entry, status, origin)?;
     Ok(if same { Decision::Leave } else { Decision::Metadata })
+}
+
+/// Flags and project id of the file that is there; nothing of other kinds of entries, and where the snapshot knows none.
+fn fileattr(place: &Place, entry: &Entry) -> FileAttr {
+    let is_asked = entry.file().is_some() && entry.meta.fileattr() != FileAttr::default();
+    let Some(target) = place.target.as_ref().filter(|_| is_asked) else { return FileAttr::default() };
+    beneath::open_file(target.as_fd(), &entry.name).map_or(FileAttr::default(), FileAttr::of)
+}
+
+/// Whether a file is written in place that should not be, or the other way round. Only an empty one could still change.
+fn has_other_nocow(entry: &Entry, present: FileAttr) -> bool {
+    let nocow = |flags: u32| flags & metadata::NOCOW;
+    entry.meta.flags.zip(present.flags).is_some_and(|(wanted, present)| nocow(wanted) != nocow(present))
 }
 
 fn has_same_content(

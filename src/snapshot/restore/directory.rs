@@ -6,7 +6,7 @@ use super::selection::split;
 use super::{Context, Overwrite, decide, delete, origin};
 use crate::beneath;
 use crate::error::Error;
-use crate::metadata::{self, Attributes};
+use crate::metadata::{self, Attributes, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::remove::allow_all;
@@ -93,7 +93,7 @@ pub(super) fn open(
     if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.inherits) {
         // What is made in it shall inherit nothing but what the snapshot says, and that comes last.
         metadata::remove_other_xattrs(made, &[])
-            .and_then(|()| rustix::fs::fchmod(made, Mode::RWXU))
+            .and_then(|()| context.creator.make_private(made))
             .map_err(|errno| fail("set the mode of", errno))?;
     }
     let is_mount = match (&above.target, &target) {
@@ -127,8 +127,13 @@ pub(super) fn finish(context: &Context<'_>, place: &Place, meta: &Meta) -> Attem
         let xattrs = origin::with_kept(meta, || metadata::xattrs(&place.source))?;
         let atime = Status::of(&place.source)?.atime;
         let Meta { uid, gid, mode, mtime, .. } = *meta;
+        let wanted = meta.fileattr();
+        let fileattr = FileAttr { project: None, ..wanted };
         metadata::remove_other_xattrs(target, &xattrs)?;
-        context.creator.apply(target, &Attributes { uid, gid, mode, atime, mtime, xattrs: &xattrs })
+        let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &xattrs, fileattr };
+        let mut refused = context.creator.apply(target, &attributes)?;
+        refused.fileattr.add(wanted.seal(target));
+        Ok(refused)
     };
     let shown = context.shown(&place.path);
     match give() {
@@ -144,6 +149,9 @@ fn differs(status: &Status, place: &Place, meta: &Meta) -> bool {
         return true;
     }
     let Some(target) = &place.target else { return true };
+    if !meta.fileattr().is_met_by(FileAttr::of(target)) {
+        return true;
+    }
     let wanted = origin::with_kept(meta, || metadata::xattrs(&place.source));
     metadata::xattrs(target).ok() != wanted.ok()
 }

@@ -5,8 +5,10 @@
 use super::decide::{self, Decision};
 use super::outcome::{self, Attempt, Failure, Outcome};
 use super::place::Place;
-use super::{Context, Overwrite, Stats, make};
+use super::selection::join as join_path;
+use super::{Context, Overwrite, Stats, make, seal};
 use crate::beneath;
+use crate::metadata::FileAttr;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
 use crate::status::Status;
@@ -28,6 +30,8 @@ struct First {
     /// Its inode in the target; in a dry run only if it is there already.
     inode: Option<(u64, u64)>,
     missing: u64,
+    /// What it gets when it has all its names.
+    seal: Option<FileAttr>,
 }
 
 impl Links {
@@ -42,32 +46,70 @@ impl Links {
         let key = (entry.meta.dev, entry.meta.ino);
         let Some(first) = self.known.get_mut(&key) else {
             let outcome = make::entry(context, place, entry)?;
-            let first = First {
-                directory: place.path.clone(),
-                name: entry.name.clone(),
-                inode: outcome.inode,
-                missing: entry.meta.nlink.saturating_sub(1),
-            };
+            let first = First::new(context, place, entry, &outcome);
             self.known.insert(key, first);
             return Ok(outcome);
         };
         first.missing = first.missing.saturating_sub(1);
-        let outcome = match join(context, top, place, entry, first) {
+        let mut outcome = match join(context, top, place, entry, first) {
             // It has as many names as the filesystem allows: this one begins another inode, which the others join.
             Err(Refusal::Full) => {
-                let outcome = make::entry(context, place, entry)?;
-                first.directory.clone_from(&place.path);
-                first.name.clone_from(&entry.name);
-                first.inode = outcome.inode;
+                let errors = first.seal(context, top);
+                let mut outcome = make::entry(context, place, entry)?;
+                outcome.stats.errors += errors;
+                *first = First { missing: first.missing, ..First::new(context, place, entry, &outcome) };
                 Ok(outcome)
             }
             Err(Refusal::Failed(failure)) => Err(failure),
             Ok(outcome) => Ok(outcome),
         };
-        if first.missing == 0 {
-            self.known.remove(&key);
+        if first.missing == 0
+            && let Some(first) = self.known.remove(&key)
+            && let Ok(outcome) = &mut outcome
+        {
+            outcome.stats.errors += first.seal(context, top);
         }
         outcome
+    }
+
+    /// Seals the inodes of which not all names were asked for. How many could not be, and were told.
+    pub(super) fn finish(&mut self, context: &Context<'_>, top: Option<&OwnedFd>) -> u64 {
+        self.known.drain().map(|(_, first)| first.seal(context, top)).sum()
+    }
+}
+
+impl First {
+    /// The name that an entry just got.
+    fn new(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome) -> First {
+        let is_made = outcome.change.is_some() && !context.options.dry_run && entry.file().is_some();
+        let is_wanted = outcome.change == Some(Change::Metadata) || seal::is_wanted(place, entry);
+        First {
+            directory: place.path.clone(),
+            name: entry.name.clone(),
+            inode: outcome.inode,
+            missing: entry.meta.nlink.saturating_sub(1),
+            seal: (is_made && is_wanted).then(|| entry.meta.fileattr()),
+        }
+    }
+
+    /// Gives the inode what comes when it has all its names. How much of that failed, and was told.
+    fn seal(&self, context: &Context<'_>, top: Option<&OwnedFd>) -> u64 {
+        let (Some(top), Some(wanted)) = (top, self.seal) else { return 0 };
+        let shown = context.shown(&join_path(&self.directory, &self.name));
+        let open = || {
+            let file = beneath::open_file(beneath::open_dir(top.as_fd(), &self.directory)?.as_fd(), &self.name)?;
+            let status = Status::of(&file)?;
+            if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
+        };
+        match open() {
+            Ok(file) => seal::file(context, file, wanted, &shown),
+            Err(errno) => {
+                let (Failure::Entry(error) | Failure::Fatal(error)) =
+                    outcome::failure_at(&shown, "set the metadata of", errno);
+                context.monitor.problem(&error);
+                1
+            }
+        }
     }
 }
 
@@ -130,7 +172,11 @@ fn join(
         }
         Err(Errno::MLINK) => Err(Refusal::Full),
         // Another filesystem is mounted here, or its first name is gone: a file of its own.
-        Err(Errno::XDEV | Errno::NOENT | Errno::PERM) => Ok(make::entry(context, place, entry)?),
+        Err(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
+            let mut outcome = make::entry(context, place, entry)?;
+            outcome.stats.errors += First::new(context, place, entry, &outcome).seal(context, Some(top));
+            Ok(outcome)
+        }
         Err(errno) => Err(fail(errno).into()),
     }
 }

@@ -5,11 +5,11 @@ use super::decide::{self, Decision};
 use super::origin::Origin;
 use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure, report};
 use super::place::Place;
-use super::{Context, Stats, delete};
+use super::{Context, Stats, delete, seal};
 use crate::beneath;
 use crate::copy::{self, CloneError, CopyError};
 use crate::error::Error;
-use crate::metadata::{self, Attributes, Xattr};
+use crate::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
@@ -48,13 +48,21 @@ pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Atte
                     None => Err(Errno::NOENT),
                 };
                 let refused = given.map_err(|errno| fail("restore", errno))?;
-                stats.errors += report(context, place, entry, refused);
+                stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
             }
             Decision::Make | Decision::Replace(_) | Decision::Clear => {
-                let made = make(context, place, target.as_fd(), entry, &mut origin, &mut stats)?;
+                let (made, file) = make(context, place, target.as_fd(), entry, &mut origin, &mut stats)?;
                 put(context, place, target.as_fd(), entry, &made, decision)?;
-                if entry.meta.nlink > 1 {
-                    inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino));
+                match file {
+                    Some(file) if entry.meta.nlink > 1 => {
+                        inode = Status::of(file).ok().map(|status| (status.dev, status.ino));
+                    }
+                    Some(file) if seal::is_wanted(place, entry) => {
+                        let shown = context.shown(&place.join(&entry.name));
+                        stats.errors += seal::file(context, &file, entry.meta.fileattr(), &shown);
+                    }
+                    Some(_) => {}
+                    None => inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino)),
                 }
             }
         }
@@ -106,7 +114,7 @@ pub(super) fn under_temporary_name<T>(
     }
 }
 
-/// Makes the inode under a temporary name, with content and metadata.
+/// Makes the inode under a temporary name, with content and metadata. Of a regular file also itself, open.
 fn make(
     context: &Context<'_>,
     place: &Place,
@@ -114,16 +122,16 @@ fn make(
     entry: &Entry,
     origin: &mut Origin<'_>,
     stats: &mut Stats,
-) -> Attempt<String> {
+) -> Attempt<(String, Option<OwnedFd>)> {
     let mut temporary = None;
     let made = match &entry.body {
         Body::File(file) => make_file(context, place, target, entry, file, origin, stats, &mut temporary),
-        _ => make_node(context, place, target, entry, origin, &mut temporary),
+        _ => make_node(context, place, target, entry, origin, &mut temporary).map(|refused| (refused, None)),
     };
     match (made, temporary) {
-        (Ok(refused), Some(name)) => {
-            stats.errors += report(context, place, entry, refused);
-            Ok(name)
+        (Ok((refused, file)), Some(name)) => {
+            stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
+            Ok((name, file))
         }
         (Ok(_), None) => Err(failure(context, place, entry, "make", Errno::IO)),
         (Err(error), name) => {
@@ -145,7 +153,7 @@ fn make_file(
     origin: &mut Origin<'_>,
     stats: &mut Stats,
     temporary: &mut Option<String>,
-) -> Attempt<metadata::Refused> {
+) -> Attempt<(metadata::Refused, Option<OwnedFd>)> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let xattrs = origin.xattrs().map_err(|errno| fail("read from the snapshot", errno))?.to_vec();
     let source = origin.file().map_err(|errno| fail("read from the snapshot", errno))?;
@@ -159,6 +167,12 @@ fn make_file(
     let (name, file) = under_temporary_name(|name| rustix::fs::openat(target, name, flags, private))
         .map_err(|errno| fail("make", errno))?;
     *temporary = Some(name);
+    let attributes = attributes(entry, status.atime, &xattrs);
+    let prepared = match place.inherits {
+        true => context.creator.prepare_inheriting(&file, &attributes),
+        false => context.creator.prepare(&file, &attributes),
+    };
+    prepared.map_err(|errno| fail("set the metadata of", errno))?;
     if body.size > 0 {
         match place.device.ladder.clone(source, status.dev, &file) {
             // A clone of what lies beside the metadata shares nothing.
@@ -176,12 +190,10 @@ fn make_file(
             }
         }
     }
-    let attributes = attributes(entry, status.atime, &xattrs);
     // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
     // gives its own group to what is made in it.
-    let others = if place.inherits { metadata::remove_other_xattrs(&file, &xattrs) } else { Ok(()) };
-    let refused = others.and_then(|()| context.creator.apply(&file, &attributes));
-    refused.map_err(|errno| fail("set the metadata of", errno))
+    let refused = context.creator.apply(&file, &attributes).map_err(|errno| fail("set the metadata of", errno))?;
+    Ok((refused, Some(file)))
 }
 
 fn make_node(
@@ -240,7 +252,11 @@ fn set_metadata(
         let atime = Status::of(origin.file()?)?.atime;
         let xattrs = origin.xattrs()?;
         metadata::remove_other_xattrs(&file, xattrs)?;
-        return context.creator.apply(&file, &attributes(entry, atime, xattrs));
+        let mut refused = context.creator.apply(&file, &attributes(entry, atime, xattrs))?;
+        if entry.meta.nlink < 2 {
+            refused.fileattr.add(entry.meta.fileattr().seal(&file));
+        }
+        return Ok(refused);
     }
     let node = pin(target.as_fd(), &entry.name, is_same)?;
     give_to_node(context, place, &node, entry, true, origin)
@@ -264,6 +280,8 @@ fn give_to_node(
 }
 
 fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
-    let Meta { uid, gid, mode, mtime, .. } = entry.meta;
-    Attributes { uid, gid, mode, atime, mtime, xattrs }
+    let Meta { uid, gid, mode, mtime, flags, .. } = entry.meta;
+    // The project comes when the file is in its place.
+    let fileattr = FileAttr { flags, project: None };
+    Attributes { uid, gid, mode, atime, mtime, xattrs, fileattr }
 }

@@ -47,10 +47,10 @@ pub(super) fn count(entry: &Entry) -> Stats {
     stats
 }
 
-/// Tells what the target could not take, and counts it.
-pub(super) fn report(context: &Context<'_>, place: &Place, entry: &Entry, refused: metadata::Refused) -> u64 {
-    refused_error(&refused).map_or(0, |error| {
-        context.monitor.problem(&error.at(context.shown(&place.join(&entry.name))));
+/// Tells what the target could not take of an inode's metadata, and counts it.
+pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: &Path) -> u64 {
+    refused_error(refused).map_or(0, |error| {
+        context.monitor.problem(&error.at(shown));
         1
     })
 }
@@ -62,12 +62,23 @@ pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
             refused.xattrs.iter().map(|(name, _)| crate::text::escape(OsStr::from_bytes(name))).collect();
         names.join(", ")
     };
-    let what = match (refused.ownership, refused.xattrs.is_empty()) {
-        (false, true) => return None,
-        (true, true) => "owner or mode".to_string(),
-        (false, false) => names(),
-        (true, false) => format!("owner or mode, {}", names()),
-    };
+    let mut what = Vec::new();
+    if refused.ownership {
+        what.push("owner or mode".to_string());
+    }
+    if !refused.xattrs.is_empty() {
+        what.push(names());
+    }
+    if refused.fileattr.flags != 0 {
+        what.push(format!("chattr flags {}", metadata::letters(refused.fileattr.flags)));
+    }
+    if refused.fileattr.project {
+        what.push("project id".to_string());
+    }
+    if what.is_empty() {
+        return None;
+    }
+    let what = what.join(", ");
     let error = Error::failed(format!("restore all metadata ({what}) of"));
     Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
 }
@@ -80,8 +91,13 @@ pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, actio
 /// [`failure`] with the path in the target.
 pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
     let error = Error::io(action, shown, errno);
-    let swapped = errno == Errno::STALE;
-    let error = if swapped { error.hint("something else was put in its place meanwhile; run again") } else { error };
+    let error = match errno {
+        Errno::STALE => error.hint("something else was put in its place meanwhile; run again"),
+        Errno::PERM if rustix::process::geteuid().is_root() => {
+            error.hint("what is there, or its directory, may be immutable or append-only: see lsattr(1)")
+        }
+        _ => error,
+    };
     if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
 }
 

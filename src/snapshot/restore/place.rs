@@ -5,6 +5,8 @@ use super::selection::join;
 use crate::beneath;
 use crate::copy::Ladder;
 use crate::error::{Error, Result};
+use crate::filesystem::Kind;
+use crate::metadata::{FileAttr, PROJECT_INHERIT};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,8 +23,10 @@ pub(super) struct Place {
     pub(super) target: Option<OwnedFd>,
     /// The filesystem of the target.
     pub(super) device: Arc<Device>,
-    /// Whether the target hands an access control list down to what is made in it.
+    /// Whether the target hands something down to what is made in it: an access control list, flags.
     pub(super) inherits: bool,
+    /// The project id that a file made in the target has.
+    pub(super) project: u32,
 }
 
 impl Place {
@@ -52,8 +56,11 @@ impl Place {
         target: Option<OwnedFd>,
     ) -> rustix::io::Result<Place> {
         let device = devices.of(target.as_ref())?;
-        let inherits = target.as_ref().is_some_and(has_default_acl);
-        Ok(Place { path: path.to_vec(), source, target, device, inherits })
+        let fileattr = target.as_ref().map_or(FileAttr::default(), FileAttr::of);
+        let flags = fileattr.flags.unwrap_or(0);
+        let inherits = flags != 0 || target.as_ref().is_some_and(has_default_acl);
+        let project = if flags & PROJECT_INHERIT != 0 { fileattr.project.unwrap_or(0) } else { 0 };
+        Ok(Place { path: path.to_vec(), source, target, device, inherits, project })
     }
 
     /// The path of an entry.
@@ -65,6 +72,8 @@ impl Place {
 /// A filesystem of the target: what clones onto it came to, and a descriptor to sync it by.
 pub(super) struct Device {
     pub(super) ladder: Ladder,
+    /// Its kind, where that is known.
+    pub(super) kind: Option<Kind>,
     any: Option<OwnedFd>,
 }
 
@@ -79,7 +88,8 @@ impl Devices {
             return Ok(Arc::clone(device));
         }
         let any = target.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0)).transpose()?;
-        let device = Arc::new(Device { ladder: Ladder::new(), any });
+        let kind = any.as_ref().and_then(|fd| Kind::of(fd).ok());
+        let device = Arc::new(Device { ladder: Ladder::new(), kind, any });
         self.0.insert(dev, Arc::clone(&device));
         Ok(device)
     }

@@ -400,6 +400,7 @@ impl Tree<'_> {
             self.ends.push((place, top.end));
         }
         self.flush()?;
+        self.stats.errors += self.links.finish(self.context, self.target.as_ref());
         if !self.context.options.dry_run {
             self.context.monitor.phase("syncing", None);
             self.devices.sync(&self.context.options.target)?;

@@ -1,0 +1,22 @@
+//! What an inode gets last: flags under which nothing can be renamed, linked or written (immutable, append-only), and a
+//! project id, which decides in which directories it may be.
+
+use super::Context;
+use super::outcome::report;
+use super::place::Place;
+use crate::metadata::{FileAttr, Refused, SEALS};
+use crate::snapshot::manifest::Entry;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Whether a file that was made in `place` does not have all of that by its making.
+pub(super) fn is_wanted(place: &Place, entry: &Entry) -> bool {
+    let FileAttr { flags, project } = entry.meta.fileattr();
+    flags.unwrap_or(0) & SEALS != 0 || project.is_some_and(|project| project != place.project)
+}
+
+/// Seals an open file that is in its place under all its names. How many of these failed, and was told.
+pub(super) fn file(context: &Context<'_>, file: impl AsFd, wanted: FileAttr, shown: &Path) -> u64 {
+    let fileattr = wanted.seal(file);
+    report(context, &Refused { fileattr, ..Refused::default() }, shown)
+}
