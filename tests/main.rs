@@ -18,6 +18,7 @@ mod fiemap_sharing;
 mod format;
 mod formats;
 mod freeze;
+mod hard_links;
 mod harness;
 mod hostile;
 mod interruption;

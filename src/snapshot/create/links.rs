@@ -8,7 +8,7 @@
 use crate::beneath;
 use crate::mutex::lock;
 use crate::snapshot::manifest::Entry;
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,6 +37,8 @@ struct Known {
     kept: bool,
     /// Names that have not come yet.
     missing: u64,
+    /// It has as many names as the filesystem allows.
+    is_full: bool,
 }
 
 /// What is known of an inode of which the tree has a name already.
@@ -66,14 +68,21 @@ impl Links {
         let mut known = lock(&self.known);
         let Some(link) = known.get_mut(&inode) else { return Ok(None) };
         let linked = match &self.shelf {
+            // The last one takes the shelf's own name along, so that an inode can have as many names as the filesystem allows.
+            Shelf::Directory(shelf) if link.missing <= 1 => {
+                rustix::fs::renameat_with(shelf, key(inode).as_str(), dir, name, RenameFlags::NOREPLACE)
+            }
             Shelf::Directory(shelf) => rustix::fs::linkat(shelf, key(inode).as_str(), dir, name, AtFlags::empty()),
             Shelf::Tree(tree) => beneath::open_dir(tree.as_fd(), &link.directory)
                 .and_then(|first| rustix::fs::linkat(first, &link.entry.name, dir, name, AtFlags::empty())),
         };
         match linked {
             Ok(()) => {}
-            // It has as many names as the filesystem allows: this one becomes a file of its own.
-            Err(Errno::MLINK) => return Ok(None),
+            // It has as many names as the filesystem allows: this one becomes another inode, which the others join.
+            Err(Errno::MLINK) => {
+                link.is_full = true;
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         }
         let entry = Entry { name: name.to_vec(), ..link.entry.clone() };
@@ -88,8 +97,15 @@ impl Links {
     /// has its record's name. `false`: another thread was first.
     pub(super) fn offer(&self, inode: (u64, u64), dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
         let mut known = lock(&self.known);
-        if known.contains_key(&inode) {
-            return Ok(false);
+        let missing = match known.get(&inode) {
+            Some(link) if !link.is_full => return Ok(false),
+            Some(full) => full.missing.saturating_sub(1),
+            None => entry.meta.nlink.saturating_sub(1),
+        };
+        if let Shelf::Directory(shelf) = &self.shelf
+            && known.remove(&inode).is_some()
+        {
+            rustix::fs::unlinkat(shelf, key(inode).as_str(), AtFlags::empty())?;
         }
         let (put, directory) = match &self.shelf {
             Shelf::Directory(shelf) => {
@@ -104,7 +120,7 @@ impl Links {
         };
         match put {
             Ok(()) => {
-                known.insert(inode, Known::new(entry, directory, false));
+                known.insert(inode, Known { missing, ..Known::new(entry, directory, false) });
                 Ok(true)
             }
             // All its names had come already, or more can't be had, or only the manifest has it: it stands alone.
@@ -133,7 +149,7 @@ impl Links {
 
 impl Known {
     fn new(entry: &Entry, directory: Vec<u8>, kept: bool) -> Known {
-        Known { entry: entry.clone(), directory, kept, missing: entry.meta.nlink.saturating_sub(1) }
+        Known { entry: entry.clone(), directory, kept, missing: entry.meta.nlink.saturating_sub(1), is_full: false }
     }
 }
 

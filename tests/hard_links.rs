@@ -1,0 +1,102 @@
+//! One inode under a great many names.
+
+use crate::harness::*;
+use crate::on_filesystems;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How many names one inode gets: few in the suite, as many as one likes by the environment (docs/security.md).
+fn many() -> usize {
+    std::env::var("PLEACH_TEST_HARD_LINKS").ok().and_then(|number| number.parse().ok()).unwrap_or(2000)
+}
+
+/// A file with this many names, a thousand in a directory.
+fn linked(dir: &Path, names: usize) {
+    write(dir.join("first"), &bytes(1, 5000));
+    for number in 1..names {
+        let inner = dir.join(format!("{:04}", number / 1000));
+        if number == 1 || number % 1000 == 0 {
+            fs::create_dir(&inner).unwrap();
+        }
+        fs::hard_link(dir.join("first"), inner.join(format!("{number:07}"))).unwrap();
+    }
+}
+
+/// The inodes below a directory: how many names each has there.
+fn inodes(dir: &Path) -> Vec<usize> {
+    let mut names = BTreeMap::<u64, usize>::new();
+    for file in tools::files(dir) {
+        *names.entry(file.symlink_metadata().unwrap().ino()).or_default() += 1;
+    }
+    names.into_values().collect()
+}
+
+/// Runs pleach and gives, beside its summary, the most memory it had, in bytes.
+fn measured(args: &[&OsStr]) -> (serde_json::Value, u64) {
+    let mut child = command(args).stdout(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse().ok());
+        most = most.max(peak.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let run = Run::new(child.wait_with_output().unwrap(), format!("{args:?}")).expect(0);
+    (run.summary(), most << 10)
+}
+
+on_filesystems! {
+    fn the_names_of_one_inode_stay_names_of_one_inode(fs: &Filesystem) {
+        let (source, repo, target) = (fs.dir("source"), fs.join("repo"), fs.join("target"));
+        let names = many().min(match fs.kind {
+            Kind::Ext4 => 65_000,
+            Kind::Btrfs => 65_535,
+            _ => usize::MAX,
+        });
+        linked(&source, names);
+        let mut peaks = Vec::new();
+        for name in ["one", "two"] {
+            settle();
+            let (summary, peak) = measured(&snapshot_named(name, &source, &repo));
+            assert_eq!(number(&summary, "files"), names as u64);
+            assert_eq!(number(&summary, "bytes"), 5000, "{summary}");
+            assert_eq!(inodes(&repo.join(name)), [names]);
+            peaks.push(peak);
+        }
+        let args = ["restore", "--json", "--target"].map(OsStr::new);
+        let args: Vec<_> = args.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new("two")]).collect();
+        peaks.push(measured(&args).1);
+        assert_eq!(inodes(&target), [names]);
+        let mebibytes: Vec<_> = peaks.iter().map(|peak| peak >> 20).collect();
+        assert!(peaks.iter().all(|peak| *peak < 100 << 20), "{names} names took {mebibytes:?} MiB");
+    }
+
+    [btrfs, ext4] fn more_names_than_a_filesystem_allows_make_as_few_inodes_as_can_be(fs: &Filesystem) {
+        if many() < 70_000 {
+            return; // The limits are 65,000 and 65,535, and to get there takes a minute.
+        }
+        let other = fs.elsewhere();
+        let (source, repo, target) = (other.dir("source"), fs.join("repo"), fs.join("target"));
+        linked(&source, 70_000);
+        for name in ["one", "two"] {
+            settle();
+            let summary = pleach(snapshot_named(name, &source, &repo)).expect(0).summary();
+            assert_eq!((number(&summary, "files"), number(&summary, "errors")), (70_000, 0), "{summary}");
+            let found = inodes(&repo.join(name));
+            assert_eq!((found.len(), found.iter().sum()), (2, 70_000), "{found:?}");
+        }
+        restored(&repo, &target).expect(0);
+        assert_eq!(inodes(&target).len(), 2);
+        assert_eq!(fs::read(target.join(source.strip_prefix("/").unwrap()).join("0069/0069999")).unwrap(), bytes(1, 5000));
+    }
+}
+
+fn restored(repo: &Path, target: &Path) -> Run {
+    pleach([OsStr::new("restore"), "--target".as_ref(), target.as_ref(), repo.as_ref(), "latest".as_ref()])
+}
