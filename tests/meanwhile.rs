@@ -1,15 +1,21 @@
 //! What changes in a source while it is read, at the moment that hurts: after an entry was looked at, before it is opened.
 
-use crate::harness::{Filesystem, bytes, inside, published, write};
+use crate::harness::{Filesystem, bytes, inside, number, published, settle, snapshot, write};
 use crate::on_filesystems;
 use pleach::error::Error;
-use pleach::monitor::Monitor;
+use pleach::monitor::{Monitor, Silent};
 use pleach::snapshot::create::{self, Options, Stats};
+use pleach::snapshot::manifest::{FileBody, Item, Reader};
+use pleach::snapshot::restore;
 use rustix::fs::{FileType, Mode};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
+use std::thread;
+use std::time::Duration;
 
 /// Does something once, when the engine asks whether it should stop: between looking at entries and opening them.
 struct Meddler<F> {
@@ -96,5 +102,78 @@ on_filesystems! {
         });
         assert_eq!((stats.files, stats.errors), (1, 0), "{problems:?}");
         assert_eq!(fs::read(kept).unwrap(), [bytes(1, 100_000), bytes(3, 1000)].concat());
+    }
+}
+
+/// Appends to a file each time the engine asks whether it should stop: more often than anyone reads it.
+struct Restless<'a> {
+    file: &'a Path,
+    appended: AtomicUsize,
+    problems: Mutex<Vec<String>>,
+}
+
+impl Monitor for Restless<'_> {
+    fn problem(&self, error: &Error) {
+        self.problems.lock().unwrap().push(error.to_string());
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let mut file = File::options().append(true).open(self.file).unwrap();
+        file.write_all(b"once more").unwrap();
+        // Times have ticks, and a file is only known to have changed if it is another one.
+        thread::sleep(Duration::from_millis(10));
+        self.appended.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+}
+
+/// Takes a snapshot of a file that never stands still: what was counted, said, recorded, and kept of it.
+fn restless(fs: &Filesystem, source: &Path) -> (Stats, Vec<String>, FileBody, Vec<u8>) {
+    let file = source.join("file");
+    write(&file, &bytes(1, 100_000));
+    let monitor = Restless { file: &file, appended: AtomicUsize::new(0), problems: Mutex::default() };
+    let repo = fs.join("repo");
+    let stats = create::create(&[source.to_path_buf()], &repo, &Options::default(), &monitor).unwrap();
+    assert!(monitor.appended.into_inner() < 20, "it gives up some time");
+    let [name] = published(&repo).try_into().expect("one snapshot");
+    let reader = Reader::open(&repo.join(".pleach/manifests").join(&name)).unwrap();
+    let record = reader.items().find_map(|item| match item.unwrap() {
+        Item::Entry(entry) => entry.file().cloned(),
+        Item::Directory(_) => None,
+    });
+    let kept = fs::read(inside(&repo, &name, source).join("file")).unwrap();
+    // What is recorded is what is there: it can be restored.
+    let record = record.expect("it was kept");
+    assert_eq!((record.size, record.hash), (kept.len() as u64, Some(*blake3::hash(&kept).as_bytes())));
+    let target = restore::Options { target: fs.join("target"), ..restore::Options::default() };
+    assert_eq!(restore::restore(&repo, &name, &[], &target, &Silent).unwrap().errors, 0);
+    // And the next run takes it again.
+    settle();
+    let again = snapshot(source, &repo);
+    assert_eq!(number(&again, "unchanged_files"), 0, "{again}");
+    (stats, monitor.problems.into_inner().unwrap(), record, kept)
+}
+
+fn expect_marked((stats, problems, record, kept): (Stats, Vec<String>, FileBody, Vec<u8>)) {
+    assert_eq!((stats.files, stats.errors), (1, 1), "{problems:?}");
+    assert!(problems[0].contains("it changed each time it was read"), "{problems:?}");
+    assert!(record.changed && kept.starts_with(&bytes(1, 100_000)));
+    assert!(stats.read_bytes >= 300_000, "it was read three times: {stats:?}");
+}
+
+on_filesystems! {
+    [ext4] fn a_file_that_changes_each_time_it_is_read_is_kept_and_marked(fs: &Filesystem) {
+        expect_marked(restless(fs, &fs.dir("source")));
+    }
+
+    [xfs, btrfs] fn a_file_elsewhere_that_changes_each_time_it_is_read_is_kept_and_marked(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        expect_marked(restless(fs, &other.dir("source")));
+    }
+
+    [xfs, btrfs] fn a_file_that_changes_while_its_clone_is_hashed_is_kept_as_of_one_moment(fs: &Filesystem) {
+        let (stats, problems, record, kept) = restless(fs, &fs.dir("source"));
+        assert_eq!((stats.files, stats.errors), (1, 0), "{problems:?}");
+        assert!(!record.changed && kept.starts_with(&bytes(1, 100_000)));
     }
 }

@@ -100,6 +100,11 @@ impl Target<'_> {
     /// Hashes what is new, then asks whether the source is still as it was. `None`: it is not, and the copy is gone.
     fn verify(&self, seen: &Seen<'_>, source: &Source, mut brought: Brought) -> Result<Option<Brought>> {
         if seen.change.is_some() && self.context.hashes() {
+            // Nothing is read but what was seen.
+            if !Status::of(&source.fd).is_ok_and(|now| now.is_untouched_since(&source.status)) {
+                self.withdraw(seen.name)?;
+                return Ok(None);
+            }
             match self.hash(source, &mut brought) {
                 Ok(()) => {}
                 Err(Errno::CANCELED) => return Err(Error::interrupted()),
@@ -178,20 +183,25 @@ impl Target<'_> {
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
             let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let brought = match self.take_over(&now, &source, part)? {
-                Some(brought) => Some(brought),
-                None => match self.changed(&now, &source, attempt == ATTEMPTS)? {
-                    Changed::Frozen(brought) => return Ok(Some(brought)),
-                    Changed::Meanwhile => continue,
-                    Changed::Brought(brought) => Some(brought),
-                    Changed::NotCompared => self.take_plainly(&now, &source, part)?,
+            let is_last_try = attempt == ATTEMPTS;
+            let taken = match self.take_over(&now, &source, part)? {
+                Some(brought) => Changed::Brought(brought),
+                None => match self.changed(&now, &source, is_last_try)? {
+                    Changed::NotCompared => self.take_plainly(&now, &source, is_last_try, part)?,
+                    taken => taken,
                 },
             };
-            let Some(mut brought) = brought else { return Ok(None) };
+            let mut brought = match taken {
+                Changed::Frozen(brought) => return Ok(Some(brought)),
+                Changed::Brought(brought) => brought,
+                Changed::Meanwhile => continue,
+                // It was left out, and told.
+                Changed::NotCompared => return Ok(None),
+            };
             if Status::of(&source.fd).is_ok_and(|after| after.is_untouched_since(&source.status)) {
                 return Ok(Some(brought));
             }
-            if attempt == ATTEMPTS {
+            if is_last_try {
                 let error = Error::failed("take a quiet copy of").at(self.path(seen));
                 self.problem(&error.hint("it changed each time it was read; the last try was kept and marked"), part);
                 if let Body::File(file) = &mut brought.entry.body {
@@ -200,34 +210,31 @@ impl Target<'_> {
                 return Ok(Some(brought));
             }
             self.withdraw(seen.name)?;
+            part.read_bytes += brought.cost.read_bytes;
         }
         Ok(None)
     }
 
-    /// Clones or copies an open source, without regard to an earlier version.
-    fn take_plainly(&self, seen: &Seen<'_>, source: &Source, part: &mut Stats) -> Result<Option<Brought>> {
+    /// Clones or copies an open source, without regard to an earlier version. What cannot be taken is left out, and told.
+    fn take_plainly(&self, seen: &Seen<'_>, source: &Source, is_last_try: bool, part: &mut Stats) -> Result<Changed> {
+        let skip = |action, errno, part| self.skip(seen, action, errno, part).map(|()| Changed::NotCompared);
         match self.clone_source(seen, source)? {
-            Ok(mut brought) => {
-                if seen.change.is_some()
-                    && self.context.hashes()
-                    && let Err(errno) = self.hash(source, &mut brought)
-                {
-                    return self.skip(seen, "read", errno, part);
-                }
-                Ok(Some(brought))
-            }
+            Ok(brought) => match self.settle(seen, source, brought, is_last_try)? {
+                Ok(taken) => Ok(taken),
+                Err(errno) => skip("read", errno, part),
+            },
             Err(reason) => match self.copy_unless_known(seen, source, reason)? {
-                Ok(brought) => Ok(Some(brought)),
+                Ok(brought) => Ok(Changed::Brought(brought)),
                 Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
-                Err(CopyError::Source(errno)) => self.skip(seen, "read", errno, part),
+                Err(CopyError::Source(errno)) => skip("read", errno, part),
                 Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
-                Err(CopyError::Destination(errno)) => self.skip(seen, "make in the snapshot", errno, part),
+                Err(CopyError::Destination(errno)) => skip("make in the snapshot", errno, part),
             },
         }
     }
 
     /// Adds the hash of the source to the record.
-    fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
+    pub(super) fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
         let status = &source.status;
         let hash = if let Some(hash) = self.noted_hash(status, &brought.entry.name) {
             brought.cost.resumed_files = 1;
@@ -246,13 +253,13 @@ impl Target<'_> {
     }
 
     /// Leaves a file out, and what was begun of it.
-    fn skip<T>(&self, seen: &Seen<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<Option<T>> {
+    fn skip(&self, seen: &Seen<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<()> {
         if errno == Errno::CANCELED {
             return Err(Error::interrupted());
         }
         self.problem(&Error::io(action, self.path(seen), errno), part);
         self.withdraw(seen.name)?;
-        Ok(None)
+        Ok(())
     }
 
     /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.

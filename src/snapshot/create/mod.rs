@@ -5,6 +5,7 @@
 //! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
 
 mod changed;
+mod cloned;
 mod context;
 mod file;
 mod fill;
