@@ -74,7 +74,7 @@ pub fn share(
     };
     let look = Look { file, size, base: Some(base), grain: GRAIN, options };
     let mut hashes = Vec::new();
-    let mut start = 0;
+    let (mut start, mut dropped) = (0, 0);
     while start < size {
         let stride = start..(start + STRIDE).min(size);
         let (alike, apart) = run.layouts(&stride).map_err(CopyError::Source)?;
@@ -100,10 +100,15 @@ pub fn share(
             differing.into_iter().for_each(|range| ranges::push(&mut unlike, range));
             run.join(&ranges::subtract(&places, &unlike));
         }
-        // What was read here is not what others will read: neither the clone nor the last snapshot is in use.
-        for file in [file, base.file] {
-            let _ = fadvise(file, stride.start, NonZeroU64::new(stride.end - stride.start), Advice::DontNeed);
+        // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What waits
+        // for a decision stays in memory, where the kernel compares it ten times as fast.
+        let behind = run.waiting.iter().map(|piece| piece.logical).min().unwrap_or(stride.end);
+        if let Some(length) = NonZeroU64::new(behind.saturating_sub(dropped)) {
+            for file in [file, base.file] {
+                let _ = fadvise(file, dropped, Some(length), Advice::DontNeed);
+            }
         }
+        dropped = behind.max(dropped);
         start = stride.end;
     }
     run.done.hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
