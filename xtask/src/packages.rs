@@ -41,6 +41,9 @@ pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp
 /// What lists the extents of a file, beside pleach.
 pub(crate) const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
 
+/// A database with a load for it.
+pub(crate) const DATABASE: Tools = &[("pgbench", "postgresql")];
+
 /// What finds and shares duplicates, beside pleach.
 pub(crate) const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
 

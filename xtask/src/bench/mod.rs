@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `dedupe`, `du`, `fiemap`; `floor` and `statx` are what
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `du`, `fiemap`; `floor` and `statx` are what
 //! they are held against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
@@ -12,6 +12,7 @@ mod floor;
 mod measure;
 mod million;
 mod moved;
+mod nights;
 mod peers;
 mod report;
 mod snapshot;
@@ -48,6 +49,8 @@ enum Bench {
     Du(du::Options),
     /// A directory of 64 GiB that moved on another filesystem
     Moved(moved::Options),
+    /// What a night costs when little of an image or a database changed
+    Nights(nights::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
     #[command(hide = true)]
     Floor {
@@ -94,6 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Fiemap(options) => return fiemap::run(options),
         Bench::Du(options) => return du::run(options),
         Bench::Moved(options) => return moved::run(options),
+        Bench::Nights(options) => return nights::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);
