@@ -158,7 +158,12 @@ fn three_snapshots(fs: &Own, files: u64, size: usize) -> PathBuf {
             // Every other of them in part.
             match number % 4 == 0 {
                 true => write(file(number), &bytes(number + round * files, size)),
-                false => overwrite(&file(number), 4 * KIB, size / 2),
+                // With other bytes each time: those that are equal are shared with the last snapshot.
+                false => {
+                    let opened = File::options().write(true).open(file(number)).expect("a file can be opened");
+                    let part = bytes(number + (round + 10) * files, size / 2);
+                    opened.write_all_at(&part, 4 << 10).expect("a file can be written");
+                }
             }
         }
     }
