@@ -1,9 +1,9 @@
-//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, Btrfs
-//! cleans up after its commit.
+//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, and what it set
+//! aside for writes into shared ranges when the inode leaves memory; Btrfs cleans up after its commit.
 
 use crate::command::{output, program};
 use anyhow::{Context, Result};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 /// Bytes in use on the filesystem at `path`, when all is written and all that was deleted is given back.
 pub(crate) fn used(path: &Path) -> Result<u64> {
     sync(path)?;
+    fs::write("/proc/sys/vm/drop_caches", "2").context("cannot have inodes leave memory")?;
     // Btrfs's cleaner is lazy, and one more sync writes what it has done.
     sleep(Duration::from_secs(2));
     let mut last = used_now(path)?;
