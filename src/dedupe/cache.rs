@@ -11,6 +11,7 @@ use super::file::FileId;
 use super::ranges;
 use super::run::{Run, add};
 use crate::error::{Error, Result};
+use crate::mutex::{self, lock};
 use crate::status::Time;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, ftruncate, stat};
 use rustix::io::Errno;
@@ -18,8 +19,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 const MAGIC: [u8; 16] = *b"pleach dedupe\n\0\0";
 const VERSION: u32 = 1;
@@ -98,7 +99,7 @@ impl Cache {
             {
                 return met.store(true, Ordering::Relaxed);
             }
-            self.new.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            lock(&self.new).push(entry);
         }
     }
 
@@ -117,14 +118,14 @@ impl Cache {
         let is_old = |file: FileId| run.catalogue.record(file).ctime() < self.begun;
         if self.path.is_some() && ranges_files(run, options).all(is_old) {
             let entry = Entry { key: set_key(run, options), facts: Facts::default(), age: 0 };
-            self.new.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            lock(&self.new).push(entry);
         }
     }
 
     /// Writes it, complete or not at all.
     pub(super) fn save(self) -> Result<()> {
         let Some(path) = self.path else { return Ok(()) };
-        let mut new = self.new.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut new = mutex::into_inner(self.new);
         new.sort_unstable_by_key(|entry| entry.key);
         new.dedup_by_key(|entry| entry.key);
         let failed =

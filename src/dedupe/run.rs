@@ -6,10 +6,11 @@ use super::file::{FileId, Opened, Opener};
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::mutex::lock;
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// One run: shared by its stages and their threads.
@@ -159,12 +160,12 @@ impl<'a> Run<'a> {
     /// The filesystem of this file cannot share extents, so it said; whether that is new.
     fn set_unsupported(&self, file: FileId) -> bool {
         let volume = self.catalogue.volume_number(file);
-        self.unsupported.lock().unwrap_or_else(PoisonError::into_inner).insert(volume)
+        lock(&self.unsupported).insert(volume)
     }
 
     /// Whether the filesystem of this file said that it cannot share extents.
     pub fn is_unsupported(&self, file: FileId) -> bool {
-        let unsupported = self.unsupported.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsupported = lock(&self.unsupported);
         unsupported.contains(&self.catalogue.volume_number(file))
     }
 
