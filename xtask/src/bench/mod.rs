@@ -84,6 +84,17 @@ struct Common {
     caches: Vec<measure::Cache>,
 }
 
+/// The same of benches that say themselves what is in memory.
+#[derive(Args)]
+struct Rounds {
+    /// How often each way is taken; medians are given
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// With the repository on these filesystems
+    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
+    kinds: Vec<Kind>,
+}
+
 /// The release build that is measured.
 fn pleach() -> PathBuf {
     command::target_dir().join("release/pleach")

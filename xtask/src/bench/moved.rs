@@ -5,7 +5,7 @@
 
 use super::du::json_number;
 use super::measure::{Cache, Sample, median, sample, sample_into, temporary_file};
-use super::{pleach, report};
+use super::{Rounds, pleach, report};
 use crate::command::program;
 use crate::image::{Kind, Mounted};
 use crate::noise::Noise;
@@ -25,17 +25,13 @@ const LARGE: (u32, u64, usize) = (8, 8 << 30, 8 << 20);
 /// The options of this bench.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How often each way is taken; medians are given
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// With the repository on these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
+    #[command(flatten)]
+    rounds: Rounds,
 }
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    super::on_own_filesystems(|| Ok(()), |dir| options.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
+    super::on_own_filesystems(|| Ok(()), |dir| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
 }
 
 /// What happened to the directory since the last snapshot.
@@ -76,7 +72,7 @@ fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
     let mut number = 0;
     for night in [Night::Unchanged, Night::Moved, Night::Renamed] {
         let mut runs = Vec::new();
-        for _ in 0..options.runs {
+        for _ in 0..options.rounds.runs {
             number += 1;
             match night {
                 Night::Unchanged => {}
@@ -92,7 +88,7 @@ fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
         rows.push((night.name(), runs));
     }
     let mut copies = Vec::new();
-    for _ in 0..options.runs {
+    for _ in 0..options.rounds.runs {
         Cache::Cold.prepare(elsewhere.path(), &source, &[])?;
         let copy = fs.path().join("copy");
         let before = space::used(fs.path())?;
@@ -171,7 +167,7 @@ fn section(kind: Kind, options: &Options, rows: &[(&str, Vec<Run>)]) -> String {
         LARGE.2 >> 20,
         report::thousands(SMALL_FILES.into()),
         report::machine(),
-        options.runs
+        options.rounds.runs
     ));
     let row = |(name, runs): &(&str, Vec<Run>)| {
         let middle = |what: fn(&Run) -> f64| median(runs.iter().map(what).collect());

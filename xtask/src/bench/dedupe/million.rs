@@ -46,7 +46,7 @@ impl Shape {
 
 /// Runs the bench inside the namespaces.
 pub(super) fn run(dir: &Path, options: &Options) -> Result<()> {
-    for &kind in &options.kinds {
+    for &kind in &options.common.kinds {
         let (mut rows, mut most) = (Vec::new(), 0);
         for shape in [Shape::ManySizes, Shape::OneSize] {
             println!("{}: writing 1,000,000 files, {}", kind.name(), shape.name());

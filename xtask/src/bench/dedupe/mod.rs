@@ -11,7 +11,7 @@ mod section;
 mod trees;
 
 use super::measure::{Cache, Sample, sample_into, temporary_file};
-use super::report;
+use super::{Common, report};
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
 use crate::packages;
@@ -33,15 +33,11 @@ pub(crate) struct Options {
     /// How often each command runs; medians are given
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// On these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
+    #[command(flatten)]
+    common: Common,
     /// On these trees
     #[arg(long = "tree", value_delimiter = ',', default_value = "releases,images,snapshots,small")]
     trees: Vec<Tree>,
-    /// With these caches
-    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
-    caches: Vec<Cache>,
     /// Only these take part; all of them, if none is named
     #[arg(long, value_delimiter = ',')]
     only: Vec<Contender>,
@@ -74,11 +70,11 @@ fn on_all(dir: &Path, options: &Options) -> Result<()> {
     for who in wanted.iter().filter(|who| !present.contains(who)) {
         println!("skipped: {}: not installed", who.name());
     }
-    for &kind in &options.kinds {
+    for &kind in &options.common.kinds {
         for &tree in &options.trees {
             let pristine = dir.join("pristine.img");
             let (about, census) = make(kind, tree, dir, &pristine)?;
-            for &cache in &options.caches {
+            for &cache in &options.common.caches {
                 let rows = measure(kind, tree, cache, dir, &pristine, &present, options.runs)?;
                 let section = section(&Conditions { kind, tree, cache, runs: options.runs }, &about, &census, &rows);
                 println!("\n{section}");

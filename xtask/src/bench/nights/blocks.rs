@@ -2,12 +2,14 @@
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
-use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const BLOCK: usize = 4096;
+/// What is compared, in bytes.
+pub(super) const BLOCK: usize = 4096;
 
-/// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same offset.
+/// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same offset. All
+/// blocks of a file that is not there are among them.
 pub(super) fn differing(old: &Path, new: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(new).with_context(|| format!("cannot read {}", new.display()))? {
@@ -17,7 +19,7 @@ pub(super) fn differing(old: &Path, new: &Path) -> Result<u64> {
         if kind.is_dir() {
             bytes += differing(&old, &new)?;
         } else if kind.is_file() {
-            bytes += in_file(&old, &new)?;
+            bytes += of(File::open(&old).ok().as_ref(), &File::open(&new)?)?.len() as u64 * BLOCK as u64;
         }
     }
     Ok(bytes)
@@ -34,36 +36,65 @@ pub(super) fn size(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-fn in_file(old: &Path, new: &Path) -> Result<u64> {
-    let mut new = File::open(new)?;
-    let mut old = File::open(old).ok();
+/// The files below a directory.
+pub(super) fn files(dir: &Path) -> Result<u64> {
+    let mut number = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        number += if entry.file_type()?.is_dir() { files(&entry.path())? } else { 1 };
+    }
+    Ok(number)
+}
+
+/// The numbers of the blocks of `new` that are not in `old`, in their order.
+pub(super) fn of(old: Option<&File>, new: &File) -> Result<Vec<u64>> {
     let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    let mut bytes = 0;
+    let (mut offset, mut blocks) = (0, Vec::new());
     loop {
-        let got = fill(&mut new, &mut a)?;
+        let got = fill(new, &mut a, offset)?;
         if got == 0 {
-            return Ok(bytes);
+            return Ok(blocks);
         }
-        let there = match &mut old {
-            Some(old) => fill(old, &mut b)?,
-            None => 0,
-        };
+        let there = old.map_or(Ok(0), |old| fill(old, &mut b, offset))?;
         for start in (0..got).step_by(BLOCK) {
             let end = (start + BLOCK).min(got);
             if end > there || a[start..end] != b[start..end] {
-                bytes += BLOCK as u64;
+                blocks.push((offset + start as u64) / BLOCK as u64);
             }
         }
+        offset += got as u64;
     }
 }
 
-fn fill(file: &mut File, buffer: &mut [u8]) -> Result<usize> {
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
-        match file.read(&mut buffer[got..])? {
+        match file.read_at(&mut buffer[got..], offset + got as u64)? {
             0 => break,
             more => got += more,
         }
     }
     Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_files_and_files_that_grew_count_block_by_block() {
+        let dir = std::env::temp_dir().join(format!("xtask-blocks-{}", std::process::id()));
+        let (old, new) = (dir.join("old"), dir.join("new"));
+        for dir in [&old, &new] {
+            fs::create_dir_all(dir.join("in")).unwrap();
+        }
+        fs::write(old.join("in/grown"), [1; 2 * BLOCK + 5]).unwrap();
+        fs::write(new.join("in/grown"), [1; 4 * BLOCK]).unwrap();
+        fs::write(new.join("new"), [0; BLOCK + 1]).unwrap();
+        fs::write(old.join("gone"), [0; BLOCK]).unwrap();
+        assert_eq!(differing(&old, &new).unwrap(), 4 * BLOCK as u64, "two of the one that grew, two of the new one");
+        assert_eq!((size(&new).unwrap(), files(&new).unwrap()), (5 * BLOCK as u64 + 1, 2));
+        fs::remove_dir_all(dir).unwrap();
+    }
 }

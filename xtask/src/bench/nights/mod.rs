@@ -4,14 +4,17 @@
 //! Space is what `df` shows before and after, when it stands still. Time is measured with cold caches, in turns with `cat`,
 //! which reads the source once. What changed is told by comparing the last snapshot with the source, block by block; after
 //! the last night that must find nothing.
+//!
+//! Beside each night stands its floor: the bare writes on the same filesystem, from the same last snapshot.
 
 mod blocks;
+mod floor;
 mod subject;
 mod tables;
 
 use super::du::json_number;
 use super::measure::{Cache, Sample, sample, sample_into, temporary_file, turns};
-use super::pleach;
+use super::{Rounds, pleach};
 use crate::command::{output, program};
 use crate::image::{Kind, Mounted};
 use crate::packages;
@@ -30,12 +33,8 @@ const GIB: u64 = 8;
 /// The options of this bench.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How many nights there are after the first; medians are given
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// On these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
+    #[command(flatten)]
+    rounds: Rounds,
     /// How large the image is, in GiB; with another size than the usual docs/benchmarks.md is left alone
     #[arg(long, default_value_t = GIB, value_parser = clap::value_parser!(u64).range(1..=1024))]
     gib: u64,
@@ -53,15 +52,36 @@ enum From {
     Here,
 }
 
+/// Space in use at one moment, or what was added to it, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Added {
+    /// As `df` shows it.
+    all: i64,
+    /// What of it is data, where the filesystem tells: on Btrfs. The rest are its trees.
+    data: Option<i64>,
+}
+
+impl Added {
+    /// What is in use now.
+    fn now(kind: Kind, root: &Path) -> Result<Added> {
+        Ok(Added { all: space::used(root)? as i64, data: data_used(kind, root) })
+    }
+
+    fn since(self, before: Added) -> Added {
+        let data = self.data.zip(before.data).map(|(after, before)| after - before);
+        Added { all: self.all - before.all, data }
+    }
+}
+
 /// What one night took.
 #[derive(Clone, Copy, Debug)]
 struct Night {
     /// Bytes of blocks that differ from the last snapshot.
     changed: u64,
-    /// Bytes that `df` shows in addition.
-    added: i64,
-    /// Those of them that are data, where the filesystem tells: on Btrfs.
-    data: Option<i64>,
+    /// What the snapshot took.
+    added: Added,
+    /// What the bare writes of the same night take.
+    floor: Added,
     /// Bytes that the snapshot read, by its own account.
     read: u64,
     snapshot: Sample,
@@ -73,6 +93,7 @@ struct Nights {
     subject: Subject,
     from: From,
     size: u64,
+    files: u64,
     nights: Vec<Night>,
 }
 
@@ -88,7 +109,7 @@ struct Rewritten {
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let gather = || packages::install(packages::DATABASE).map(drop);
-    super::on_own_filesystems(gather, |dir| options.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
+    super::on_own_filesystems(gather, |dir| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
@@ -101,11 +122,11 @@ fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
     let mut all = Vec::new();
     for subject in subjects {
         for from in [From::Elsewhere, From::Here] {
-            all.push(nights(kind, dir, subject, from, options.runs)?);
+            all.push(nights(kind, dir, subject, from, options.rounds.runs)?);
         }
     }
     let rewritten = rewritten(kind, dir, options.gib << 30)?;
-    let section = tables::section(kind, &all, &rewritten, options.runs);
+    let section = tables::section(kind, &all, &rewritten, options.rounds.runs);
     println!("\n{section}");
     if options.gib == GIB {
         super::report::write(&format!("nights {}", kind.name()), &section)?;
@@ -151,7 +172,8 @@ fn measure(kind: Kind, source: &Path, root: &Path, subject: Subject, from: From,
         subject.change(&source, round)?;
         space::sync(&source)?;
         let changed = blocks::differing(&latest(&repo, &source), &source)?;
-        let (before, data_before) = (space::used(root)?, data_used(kind, root));
+        let last = repo.join(fs::read_link(repo.join("latest"))?);
+        let before = Added::now(kind, root)?;
         let (mut taken, mut said) = ([Sample::default(); 2], String::new());
         for index in turns(round, 2) {
             Cache::Cold.prepare(root, &source, &[])?;
@@ -166,12 +188,14 @@ fn measure(kind: Kind, source: &Path, root: &Path, subject: Subject, from: From,
             };
         }
         let [snapshot, cat] = taken;
-        let added = space::used(root)? as i64 - before as i64;
-        let data = data_used(kind, root).zip(data_before).map(|(after, before)| after as i64 - before as i64);
+        let after = Added::now(kind, root)?;
+        // It stays, so that the next night finds nothing half freed.
+        floor::make(kind, from, &last, &source, &root.join(format!("floor-{round}")))?;
+        let (added, floor) = (after.since(before), Added::now(kind, root)?.since(after));
         let read = json_number(&said, "read_bytes").context("the summary tells what was read")?;
-        let night = Night { changed, added, data, read, snapshot, cat };
+        let night = Night { changed, added, floor, read, snapshot, cat };
         println!(
-            "{} {from:?} {}: changed {changed}, added {added} ({data:?}), {:.2} s, cat {:.2} s",
+            "{} {from:?} {}: changed {changed}, added {added:?}, floor {floor:?}, {:.2} s, cat {:.2} s",
             kind.name(),
             subject.name(),
             snapshot.wall.as_secs_f64(),
@@ -180,7 +204,7 @@ fn measure(kind: Kind, source: &Path, root: &Path, subject: Subject, from: From,
         nights.push(night);
     }
     ensure!(blocks::differing(&latest(&repo, &source), &source)? == 0, "the last snapshot is not what its source is");
-    Ok(Nights { subject, from, size: blocks::size(&source)?, nights })
+    Ok(Nights { subject, from, size: blocks::size(&source)?, files: blocks::files(&source)?, nights })
 }
 
 fn rewritten(kind: Kind, dir: &Path, size: u64) -> Result<Rewritten> {
@@ -218,7 +242,7 @@ fn latest(repo: &Path, source: &Path) -> PathBuf {
 }
 
 /// The bytes of data on a Btrfs, without its trees.
-fn data_used(kind: Kind, root: &Path) -> Option<u64> {
+fn data_used(kind: Kind, root: &Path) -> Option<i64> {
     if kind != Kind::Btrfs {
         return None;
     }
