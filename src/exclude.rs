@@ -77,8 +77,8 @@ pub struct Filter {
     one_file_system: bool,
     larger_than: Option<u64>,
     before: Option<Time>,
-    /// What was named itself.
-    sources: Vec<PathBuf>,
+    /// What was named itself, and what is read in the place of it.
+    sources: Sources,
     counts: Counters,
     /// Something could not be read: then nobody knows what a pattern would have matched.
     is_partial: AtomicBool,
@@ -102,7 +102,7 @@ impl Filter {
             one_file_system: options.one_file_system,
             larger_than: options.larger_than,
             before: options.older_than.map(ago),
-            sources: sources.paths().to_vec(),
+            sources: sources.clone(),
             counts: Counters::default(),
             is_partial: AtomicBool::new(false),
         }
@@ -137,7 +137,11 @@ impl Filter {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let stops = self.one_file_system
             && !parent.scaffold
-            && mounts::is_elsewhere(&parent.fd, parent.status.dev, name)
+            && match self.sources.stand_in(path) {
+                // That is what would be opened, and not what lies at the name in a frozen tree.
+                Some(stand_in) => mounts::is_another(&parent.fd, &stand_in),
+                None => mounts::is_elsewhere(&parent.fd, parent.status.dev, name),
+            }
             && !self.is_source(path);
         if stops {
             add(&self.counts.filesystems);
@@ -199,7 +203,7 @@ impl Filter {
 
     fn is_source(&self, path: &[u8]) -> bool {
         let same = |source: &PathBuf| source.as_os_str().as_bytes().strip_prefix(b"/") == Some(path);
-        self.sources.iter().any(same)
+        self.sources.paths().iter().any(same)
     }
 }
 

@@ -218,6 +218,36 @@ on_filesystems! {
         assert_eq!(kept(&repo, &source), ["inside", "inside/x", "point", "point/x"]);
     }
 
+    [btrfs] fn of_a_frozen_source_just_the_same_is_left_out(fs: &Filesystem) {
+        let source = fs.join("source");
+        finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(&source)).expect(0);
+        files(&source, &["a.o", "keep.o", "cache/CACHEDIR.TAG", "cache/x", "tagged/.nobackup", "tagged/x", "sub/large", "sub/b"]);
+        write(source.join("cache/CACHEDIR.TAG"), SIGNATURE);
+        write(source.join("sub/large"), &bytes(1, 70_000));
+        let nested = source.join("sub/nested");
+        finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(&nested)).expect(0);
+        files(&nested, &["c.o", "keep.o"]);
+        let _foreign = Mounted::at(&source.join("mounts/foreign"), &["-t".as_ref(), "tmpfs".as_ref(), "none".as_ref()]);
+        files(&source.join("mounts/foreign"), &["deep/d"]);
+        let rules = ["--exclude=*.o", "--exclude=!keep.o", "--exclude-caches", "--exclude-if-present=.nobackup", "--exclude-larger-than=64K"];
+        for more in [&[][..], &["--one-file-system"]] {
+            let name = format!("repo {}", more.len());
+            let (living, frozen) = (fs.join(format!("living {name}")), fs.join(format!("frozen {name}")));
+            let rules: Vec<_> = rules.iter().chain(more).copied().collect();
+            let of_living = excluding(&rules, &source, &living).expect(0).summary();
+            let frozen_rules: Vec<_> = rules.iter().copied().chain(["--freeze"]).collect();
+            let of_frozen = excluding(&frozen_rules, &source, &frozen).expect(0).summary();
+            assert_eq!(kept(&frozen, &source), kept(&living, &source));
+            let counts = |summary| ["files", "dirs", "excluded", "errors"].map(|field| number(summary, field));
+            assert_eq!(counts(&of_frozen), counts(&of_living), "{of_frozen}");
+            assert_eq!(kept(&frozen, &source).contains(&"mounts/foreign/deep/d".to_string()), more.is_empty());
+            // And one after the other they are the same tree.
+            let again = excluding(&frozen_rules, &source, &living).expect(0).summary();
+            assert_eq!(number(&again, "unchanged_files"), number(&again, "files"), "{again}");
+            tools::assert_equal_trees(&inside(&living, "latest", &source).join("sub"), &inside(&frozen, "latest", &source).join("sub"));
+        }
+    }
+
     [xfs] fn patterns_come_from_files_and_from_stdin(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         files(&source, &["a.o", "b.o", "c.log", "keep.o", "#x", "y"]);

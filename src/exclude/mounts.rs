@@ -5,6 +5,12 @@ use crate::filesystem::{Filesystem, Id};
 use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags};
 use std::os::fd::OwnedFd;
 
+/// Whether two open directories lie on two filesystems. What cannot be asked is taken for another one.
+pub(super) fn is_another(above: &OwnedFd, below: &OwnedFd) -> bool {
+    let ids = Filesystem::identify(above).and_then(|above| Ok((above, Filesystem::identify(below)?)));
+    ids.map_or(true, |(above, below)| above != below)
+}
+
 /// Whether the directory `name` in `above` is the top of another filesystem than `above`'s, whose device is `dev`.
 ///
 /// The subvolumes of one Btrfs have devices of their own and are one filesystem, mounted in it or not. An automount is

@@ -2,6 +2,7 @@
 
 use super::{Names, StandIns};
 use crate::error::{Error, Result};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -64,6 +65,12 @@ impl Sources {
     #[must_use]
     pub fn with(&self, stand_ins: StandIns) -> Sources {
         Sources { stand_ins, ..self.clone() }
+    }
+
+    /// The directory that is read in the place of the one at `path` (without its leading slash), opened, if there is one.
+    pub fn stand_in(&self, path: &[u8]) -> Option<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.stand_ins.open(path, flags)?.ok()
     }
 
     pub(super) fn stand_ins(&self) -> &StandIns {
