@@ -1,5 +1,6 @@
 //! `pleach snapshot` after a run that was killed or stopped: what that had finished is taken over, if it still counts.
 
+use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::{Amount, Monitor};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -213,6 +214,22 @@ on_filesystems! {
         assert_whole(&source, &repo);
     }
 
+    [xfs, btrfs] fn a_large_file_that_is_taken_over_keeps_its_list_of_hashes(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        write(source.join("a large one"), &bytes(1, 12 << 20));
+        equal_files(&source);
+        stopped(&source, &repo, (12 << 20) + 4 * SIZE);
+        let summary = snapshot(&source, &repo);
+        assert!(number(&summary, "resumed_bytes") > 12 << 20, "{summary}");
+        assert_whole(&source, &repo);
+        overwrite(&source.join("a large one"), 5 << 20, &bytes(2, 4096));
+        let next = snapshot(&source, &repo);
+        assert_eq!(number(&next, "copied_bytes"), 4096, "{next}");
+        let read = number(&next, "read_bytes");
+        assert!(read < 13 << 20, "the last version is not read: {next}");
+    }
+
     fn a_list_that_is_damaged_or_missing_costs_time_only(fs: &Filesystem) {
         let other = fs.elsewhere();
         let source = other.dir("source");
@@ -300,4 +317,75 @@ on_filesystems! {
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
         assert_whole(&source, &repo);
     }
+}
+
+/// What a run that was stopped on a filesystem of this kind is worth when that has been mounted anew.
+fn after_a_remount(kind: Kind, test: &str) {
+    let (Some(mut fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
+        return;
+    };
+    let (source, repo) = (other.dir("source"), fs.join("repo"));
+    equal_files(&source);
+    stopped(&source, &repo, FILES / 2 * SIZE);
+    // As it was, but for its ctime: in the session of the stopped run that would be enough to pass it over.
+    let left_one = left(&repo, &source).join("0/file-00");
+    fs::set_permissions(&left_one, fs::metadata(&left_one).unwrap().permissions()).unwrap();
+    tamper(&left(&repo, &source).join("0/file-06"));
+    fs.remount();
+    let summary = snapshot(&source, &repo);
+    assert_eq!(number(&summary, "resumed_files"), FILES as u64 / 2 - 1, "{summary}");
+    let copied = number(&summary, "copied_bytes");
+    assert_eq!(number(&summary, "read_bytes"), copied + (FILES / 2 * SIZE) as u64, "each was read: {summary}");
+    assert_whole(&source, &repo);
+    fs.assert_clean();
+}
+
+#[test]
+fn after_a_remount_only_content_with_its_hash_counts_on_xfs() {
+    after_a_remount(Kind::Xfs, concat!(module_path!(), "::after_a_remount_only_content_with_its_hash_counts_on_xfs"));
+}
+
+#[test]
+fn after_a_remount_only_content_with_its_hash_counts_on_btrfs() {
+    after_a_remount(
+        Kind::Btrfs,
+        concat!(module_path!(), "::after_a_remount_only_content_with_its_hash_counts_on_btrfs"),
+    );
+}
+
+#[test]
+fn after_a_remount_only_content_with_its_hash_counts_on_ext4() {
+    after_a_remount(Kind::Ext4, concat!(module_path!(), "::after_a_remount_only_content_with_its_hash_counts_on_ext4"));
+}
+
+/// Two runs that were stopped, the second of which never reached the disk: the filesystem goes down as in a power cut.
+fn after_a_crash(kind: Kind, test: &str) {
+    let (Some(mut fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
+        return;
+    };
+    let (source, repo) = (other.dir("source"), fs.join("repo"));
+    equal_files(&source);
+    stopped(&source, &repo, 6 * SIZE);
+    tools::free_bytes(fs.path());
+    stopped(&source, &repo, 12 * SIZE);
+    finish(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(fs.path())).expect(0);
+    fs.remount();
+    let summary = snapshot(&source, &repo);
+    let [copied, resumed] = ["copied_bytes", "resumed_bytes"].map(|field| number(&summary, field));
+    assert_eq!(copied + resumed, (FILES * SIZE) as u64, "{summary}");
+    assert!(resumed <= 6 * SIZE as u64, "what was not synced is not there: {summary}");
+    assert_whole(&source, &repo);
+    let again = snapshot(&source, &repo);
+    assert_eq!(number(&again, "unchanged_files"), FILES as u64, "{again}");
+    fs.assert_clean();
+}
+
+#[test]
+fn what_a_crash_took_is_copied_again_on_xfs() {
+    after_a_crash(Kind::Xfs, concat!(module_path!(), "::what_a_crash_took_is_copied_again_on_xfs"));
+}
+
+#[test]
+fn what_a_crash_took_is_copied_again_on_ext4() {
+    after_a_crash(Kind::Ext4, concat!(module_path!(), "::what_a_crash_took_is_copied_again_on_ext4"));
 }

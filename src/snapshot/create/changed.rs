@@ -30,7 +30,7 @@ const LEAST_CLONED: u64 = 1 << 20;
 /// From another filesystem a changed file of fewer blocks is written whole: one write, against an open, a clone, a read.
 const LEAST_BLOCKS: u64 = 4;
 /// Files from this size on, in bytes, have a list of their hashes, and several threads read them.
-const LARGE: u64 = 8 << 20;
+pub(super) const LARGE: u64 = 8 << 20;
 /// How many threads read a large file: as many as a solid-state disk needs to be busy.
 const READERS: usize = 4;
 

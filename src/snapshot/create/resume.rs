@@ -4,6 +4,7 @@
 //! taken as a whole. In the same session of the filesystem a file counts if it is the one that was finished, by inode and
 //! ctime; in another, after a crash perhaps, only if its content has the hash that was noted.
 
+use super::changed::LARGE;
 use super::context::Target;
 use super::fill::Source;
 use super::finished::{Finished, Header, List, Made, NewList};
@@ -17,7 +18,7 @@ use crate::metadata;
 use crate::monitor::Amount;
 use crate::session::Session;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
-use crate::snapshot::store::{Leftover, Staging};
+use crate::snapshot::store::{Dir, Leftover, Staging};
 use crate::status::Status;
 use rustix::fs::{FileType, RenameFlags};
 use rustix::io::Errno;
@@ -38,6 +39,8 @@ pub(super) struct Resume {
 struct Past {
     tree: OwnedFd,
     list: List,
+    /// Its lists of hashes of large files.
+    blocks: Option<Dir>,
     /// Whether this is the same session of the filesystem.
     same_session: bool,
 }
@@ -51,7 +54,7 @@ impl Resume {
         let past = leftovers.into_iter().filter_map(|leftover| {
             let list = List::open(leftover.finished, each)?;
             let same_session = session.is_some() && list.header.session == session;
-            Some(Past { tree: leftover.tree, list, same_session })
+            Some(Past { tree: leftover.tree, list, blocks: leftover.blocks, same_session })
         });
         let past = past.collect();
         let list = staging.create_finished().ok().map(|file| NewList::begin(file, &Header { session, created }));
@@ -134,6 +137,9 @@ impl Target<'_> {
                 hole_bytes: holes,
                 ..Stats::default()
             };
+            if let (LARGE.., Some(hash), Some(lists)) = (size, &hash, &past.blocks) {
+                self.staged.blocks.carry_from(lists, hash);
+            }
             let body = Body::File(FileBody { size, holes, hash, stored, changed: false });
             return Ok(Some(Brought { entry: Entry { name: seen.name.to_vec(), meta, body }, cost }));
         }

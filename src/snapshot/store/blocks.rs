@@ -15,7 +15,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The directory of all lists, in the control directory.
-const BLOCKS: &str = "blocks";
+pub(super) const BLOCKS: &str = "blocks";
 
 /// The lists of one run.
 #[derive(Debug)]
@@ -60,9 +60,14 @@ impl Blocks {
     /// Takes the list of a file over from the last snapshot, if there is one there and none here.
     pub fn carry(&self, hash: &[u8; 32]) {
         if let Some(old) = &self.old {
-            let name = HEXLOWER.encode(hash);
-            let _ = fs::linkat(old, name.as_str(), &self.new, name.as_str(), AtFlags::empty());
+            self.carry_from(old, hash);
         }
+    }
+
+    /// The same from another directory of lists: what a killed run left.
+    pub(crate) fn carry_from(&self, lists: &Dir, hash: &[u8; 32]) {
+        let name = HEXLOWER.encode(hash);
+        let _ = fs::linkat(lists, name.as_str(), &self.new, name.as_str(), AtFlags::empty());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What killed runs left of snapshots in the making: set aside while a new run takes finished files over, then deleted.
 //! None of it ever becomes a snapshot.
 
+use super::blocks::BLOCKS;
 use super::dir::os;
 use super::{Dir, Repository, Staging};
 use crate::error::{Error, Result};
@@ -23,6 +24,8 @@ pub struct Leftover {
     pub tree: OwnedFd,
     /// Its list of finished files.
     pub finished: File,
+    /// Its lists of hashes, if it has any.
+    pub(crate) blocks: Option<Dir>,
     name: String,
 }
 
@@ -41,18 +44,18 @@ impl Repository {
         let mut found = Vec::new();
         for name in partial.names()? {
             if partial.has_dir(os(&name))?
-                && let Some((tree, finished)) = parts(&partial.dir(os(&name))?)
+                && let Some(parts) = Parts::of(&partial.dir(os(&name))?)
             {
-                let modified = finished.metadata().and_then(|metadata| metadata.modified()).ok();
-                found.push((modified, name, tree, finished));
+                let modified = parts.finished.metadata().and_then(|metadata| metadata.modified()).ok();
+                found.push((modified, name, parts));
             }
         }
         found.sort_by(|(a, ..), (b, ..)| b.cmp(a));
         found.truncate(MOST);
         let mut leftovers = Vec::new();
-        for (_, name, tree, finished) in found {
+        for (_, name, Parts { tree, finished, blocks }) in found {
             let name = set_aside(&partial, &name)?;
-            leftovers.push(Leftover { tree, finished, name });
+            leftovers.push(Leftover { tree, finished, blocks, name });
         }
         Ok(leftovers)
     }
@@ -65,11 +68,20 @@ impl Leftover {
     }
 }
 
-/// The tree and the list, if both are there.
-fn parts(dir: &Dir) -> Option<(OwnedFd, File)> {
-    let finished = dir.file(FINISHED, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).ok()?;
-    finished.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(())?;
-    Some((dir.dir("tree").ok()?.into(), finished))
+/// What of a leftover is of use.
+struct Parts {
+    tree: OwnedFd,
+    finished: File,
+    blocks: Option<Dir>,
+}
+
+impl Parts {
+    /// What is in its directory; `None` without a tree and a list of finished files.
+    fn of(dir: &Dir) -> Option<Parts> {
+        let finished = dir.file(FINISHED, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).ok()?;
+        finished.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(())?;
+        Some(Parts { tree: dir.dir("tree").ok()?.into(), finished, blocks: dir.dir(BLOCKS).ok() })
+    }
 }
 
 /// Gives it a name that no new snapshot can want.
