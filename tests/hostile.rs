@@ -179,6 +179,14 @@ on_filesystems! {
         for number in 0..40 {
             run(["two", "one"][number % 2]);
         }
+        witness.assert_saw_nothing();
+        // And with time for an exchange between the look at a name and its opening.
+        for number in 0..6 {
+            let args = ["restore", "--delete", "--target"].map(OsStr::new);
+            let args = args.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new(["two", "one"][number % 2])]);
+            let run = finish(&mut tools::with_slow_opens(args));
+            assert!(matches!(run.status, 0 | 3), "{run:?}");
+        }
         let swaps = swapper.stop();
         witness.assert_saw_nothing();
         assert!(swaps > 500, "only {swaps}");

@@ -1,5 +1,6 @@
 //! `pleach snapshot` given what it cannot use: a clear message, the right exit status, nothing harmed.
 
+use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
@@ -130,4 +131,49 @@ on_filesystems! {
         snapshot(&source, &repo);
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
     }
+}
+
+/// A disk that fills up while the blocks that differ are written into clones of the last versions.
+fn a_disk_that_fills_up_among_changed_blocks(kind: Kind, test: &str) {
+    let (Some(fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
+        return;
+    };
+    let (source, repo) = (other.dir("source"), fs.join("repo"));
+    for number in 0..6 {
+        write(source.join(format!("image-{number}")), &bytes(number, 12 << 20));
+    }
+    snapshot(&source, &repo);
+    let before = tools::checksums(&repo.join("latest/"));
+    let ballast = File::create(fs.join("ballast")).expect("a file can be made");
+    let room = tools::free_bytes(fs.path()).saturating_sub(40 << 20);
+    // Btrfs keeps some of what it calls free for its trees.
+    let filled = [room, room - (60 << 20), room - (90 << 20), room - (120 << 20)]
+        .into_iter()
+        .any(|length| rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, length).is_ok());
+    assert!(filled, "there is room for something that takes the room away");
+    for number in 0..6 {
+        write(source.join(format!("image-{number}")), &bytes(100 + number, 12 << 20));
+    }
+    settle();
+    try_snapshot(&source, &repo).expect(1).saying("no space left").saying("those before it are whole");
+    assert_eq!(listed(&repo).len(), 1);
+    assert_eq!(tools::checksums(&repo.join("latest/")), before);
+    assert_no_leftovers(&repo);
+    drop(ballast);
+    fs::remove_file(fs.join("ballast")).expect("a file can be removed");
+    snapshot(&source, &repo);
+    tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+    fs.assert_clean();
+}
+
+#[test]
+fn a_disk_that_fills_up_among_changed_blocks_costs_no_snapshot_on_xfs() {
+    let test = concat!(module_path!(), "::a_disk_that_fills_up_among_changed_blocks_costs_no_snapshot_on_xfs");
+    a_disk_that_fills_up_among_changed_blocks(Kind::Xfs, test);
+}
+
+#[test]
+fn a_disk_that_fills_up_among_changed_blocks_costs_no_snapshot_on_btrfs() {
+    let test = concat!(module_path!(), "::a_disk_that_fills_up_among_changed_blocks_costs_no_snapshot_on_btrfs");
+    a_disk_that_fills_up_among_changed_blocks(Kind::Btrfs, test);
 }

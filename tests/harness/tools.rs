@@ -205,6 +205,15 @@ pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<Stri
     fs::read_to_string(log).expect("strace wrote its log").lines().map(String::from).collect()
 }
 
+/// The command pleach, to be run so that a while passes before each of its calls opens what is at a name.
+pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> Command {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=openat,openat2"]);
+    strace.args(["-e", "inject=openat,openat2:delay_enter=700"]);
+    strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
+    strace
+}
+
 /// The regular files below `dir`.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -46,6 +46,18 @@ on_filesystems! {
         on(&scene.repo.join("first"), "rm", &["-r"]);
     }
 
+    [btrfs, ext4] fn project_ids_come_back_from_a_repository_that_has_none(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene { source: other.dir("source"), repo: fs.join("repo"), target: other.dir("target") };
+        projects(&scene.source);
+        scene.check(|source, copy, is_restored| {
+            tools::assert_equal_trees(source, copy);
+            if is_restored {
+                assert_same_projects(source, copy);
+            }
+        });
+    }
+
     [xfs] fn a_repository_with_a_project_of_its_own_counts_its_snapshots_there(fs: &Filesystem) {
         let scene = Scene { source: fs.dir("source"), repo: fs.dir("repo"), target: fs.dir("target") };
         projects(&scene.source);
