@@ -4,7 +4,7 @@
 //! The manifest cannot serve for that: it gets the records of a directory's files when the last of them is done, which for
 //! large files may be never. Here each is written as it is done; a batch of small ones at once.
 
-use super::places::{Gathering, Places, identity};
+use super::lookup::{Gathering, Lookup, identity};
 use crate::mutex::lock;
 use crate::positioned::{read_exact, write_all};
 use crate::session::Session;
@@ -118,7 +118,7 @@ impl Unwritten {
 pub(super) struct List {
     file: File,
     pub(super) header: Header,
-    places: Places,
+    places: Lookup,
 }
 
 impl List {

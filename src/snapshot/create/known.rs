@@ -9,7 +9,7 @@
 use super::Previous;
 use super::context::Target;
 use super::fill::Source;
-use super::places::{Gathering, Places, identity};
+use super::lookup::{Gathering, Lookup, identity};
 use super::record::Brought;
 use super::seen::Seen;
 use crate::beneath;
@@ -41,8 +41,8 @@ const SAMPLE: u64 = 4096;
 /// The last snapshot's files.
 #[derive(Debug)]
 pub(super) struct Known {
-    by_content: Places,
-    by_inode: Places,
+    by_content: Lookup,
+    by_inode: Lookup,
 }
 
 /// What looking for the content of a file led to.

@@ -12,23 +12,23 @@ const PLACE_BITS: u32 = 56;
 
 /// Files by size and fingerprint, each with the number of the place where more is known of it.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Lookup {
     /// Size, fingerprint, place, from the highest bits to the lowest; sorted.
     packed: Vec<u128>,
     least: u64,
 }
 
-/// [`Places`] in the making.
+/// [`Lookup`] in the making.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    places: Places,
+    places: Lookup,
     most: usize,
 }
 
 impl Gathering {
     /// With room for `most` files; at least half as many are kept if there are more.
     pub(super) fn new(most: usize) -> Self {
-        Gathering { places: Places::default(), most: most.max(2) }
+        Gathering { places: Lookup::default(), most: most.max(2) }
     }
 
     /// Adds a file. Of the fingerprint the lowest bits are used; a place is less than 2⁵⁶.
@@ -48,7 +48,7 @@ impl Gathering {
     }
 
     /// All that were added and kept.
-    pub(super) fn end(self) -> Places {
+    pub(super) fn end(self) -> Lookup {
         let mut places = self.places;
         places.packed.sort_unstable();
         places.packed.shrink_to_fit();
@@ -56,7 +56,7 @@ impl Gathering {
     }
 }
 
-impl Places {
+impl Lookup {
     /// The size below which files may be missing; 0 if none is.
     pub(super) fn least(&self) -> u64 {
         self.least
@@ -113,7 +113,7 @@ pub(super) fn identity(ino: u64, mtime: Time, ctime: Time) -> u64 {
 mod tests {
     use super::*;
 
-    fn gather(most: usize, files: impl IntoIterator<Item = (u64, u64, u64)>) -> Places {
+    fn gather(most: usize, files: impl IntoIterator<Item = (u64, u64, u64)>) -> Lookup {
         let mut gathering = Gathering::new(most);
         files.into_iter().for_each(|(size, fingerprint, place)| gathering.add(size, fingerprint, place));
         gathering.end()
