@@ -52,81 +52,94 @@ pub fn update(
     options: &Options<'_>,
 ) -> std::result::Result<Updated, CopyError> {
     let finely = base.and_then(|_| Finely::begin(destination, options.block));
-    let result = fill(source, size, base, destination, list, options);
+    let result = Filling { source, size, base, destination, list, options }.run();
     if let Some(finely) = finely {
         finely.end(destination).map_err(CopyError::Destination)?;
     }
     result
 }
 
-fn fill(
-    source: BorrowedFd<'_>,
+/// A file that is being filled.
+struct Filling<'a> {
+    source: BorrowedFd<'a>,
     size: u64,
-    base: Option<&Base<'_>>,
-    destination: BorrowedFd<'_>,
-    list: Option<&NewList>,
-    options: &Options<'_>,
-) -> std::result::Result<Updated, CopyError> {
-    if base.is_none_or(|base| base.size != size) {
-        ftruncate(destination, size).map_err(CopyError::Destination)?;
+    base: Option<&'a Base<'a>>,
+    destination: BorrowedFd<'a>,
+    list: Option<&'a NewList>,
+    options: &'a Options<'a>,
+}
+
+impl Filling<'_> {
+    fn run(&self) -> std::result::Result<Updated, CopyError> {
+        let Filling { source: file, size, base, destination, list, options } = *self;
+        if base.is_none_or(|base| base.size != size) {
+            ftruncate(destination, size).map_err(CopyError::Destination)?;
+        }
+        let (data, written) = (AtomicU64::new(0), AtomicU64::new(0));
+        let unlisted = AtomicBool::new(false);
+        let each = |window: &Window<'_>| {
+            self.write(window, &written).map_err(CopyError::Destination)?;
+            data.fetch_add(super::ranges::length(window.data), Ordering::Relaxed);
+            if let Some(list) = list
+                && list.write(window.number, window.shorts).is_err()
+            {
+                unlisted.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
+        let look = Look { file, size, base, grain, options };
+        let mut hashes = Vec::new();
+        let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
+        let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
+        let listed = !unlisted.into_inner()
+            && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
+        let data = data.into_inner();
+        Ok(Updated {
+            data,
+            holes: size - data,
+            written: written.into_inner(),
+            read: read.file,
+            base_read: read.base,
+            hash,
+            listed,
+        })
     }
-    let (data, written) = (AtomicU64::new(0), AtomicU64::new(0));
-    let unlisted = AtomicBool::new(false);
-    let each = |window: &Window<'_>| {
+
+    /// Writes what differs in a window.
+    fn write(&self, window: &Window<'_>, written: &AtomicU64) -> Result<()> {
         for hole in window.holes {
-            punch(base, destination, hole, size, options.block).map_err(CopyError::Destination)?;
+            self.punch(hole)?;
         }
         for range in window.differing {
-            write_all(destination, window.content(range), range.start).map_err(CopyError::Destination)?;
+            write_all(self.destination, window.content(range), range.start)?;
             written.fetch_add(range.end - range.start, Ordering::Relaxed);
         }
         if window.number % AHEAD == AHEAD - 1 {
             // This has the kernel begin to write, while the next windows are read, and not only when all is synced.
             let from = window.offset + WINDOW - AHEAD * WINDOW;
-            let _ = fadvise(destination, from, NonZeroU64::new(AHEAD * WINDOW), Advice::DontNeed);
-        }
-        data.fetch_add(super::ranges::length(window.data), Ordering::Relaxed);
-        if let Some(list) = list
-            && list.write(window.number, window.shorts).is_err()
-        {
-            unlisted.store(true, Ordering::Relaxed);
+            let _ = fadvise(self.destination, from, NonZeroU64::new(AHEAD * WINDOW), Advice::DontNeed);
         }
         Ok(())
-    };
-    let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
-    let look = Look { file: source, size, base, grain, options };
-    let mut hashes = Vec::new();
-    let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
-    let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
-    let listed = !unlisted.into_inner()
-        && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
-    let data = data.into_inner();
-    Ok(Updated {
-        data,
-        holes: size - data,
-        written: written.into_inner(),
-        read: read.file,
-        base_read: read.base,
-        hash,
-        listed,
-    })
-}
-
-/// Makes a hole where the base has data and the source has none.
-fn punch(base: Option<&Base<'_>>, destination: BorrowedFd<'_>, hole: &Bytes, size: u64, block: u64) -> Result<()> {
-    let Some(base) = base else { return Ok(()) };
-    let is_hole = match seek(base.file, SeekFrom::Data(hole.start)) {
-        Ok(data) => data >= hole.end,
-        Err(errno) => errno == Errno::NXIO,
-    };
-    if is_hole {
-        return Ok(());
     }
-    // The block at the end goes only if all of it does.
-    let end = if hole.end == size { hole.end.next_multiple_of(block) } else { hole.end };
-    match fallocate(destination, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, hole.start, end - hole.start) {
-        Err(Errno::OPNOTSUPP) => zeros(destination, hole),
-        result => result,
+
+    /// Makes a hole where the base has data and the source has none.
+    fn punch(&self, hole: &Bytes) -> Result<()> {
+        let Some(base) = self.base else { return Ok(()) };
+        let is_hole = match seek(base.file, SeekFrom::Data(hole.start)) {
+            Ok(data) => data >= hole.end,
+            Err(errno) => errno == Errno::NXIO,
+        };
+        if is_hole {
+            return Ok(());
+        }
+        // The block at the end goes only if all of it does.
+        let end = if hole.end == self.size { hole.end.next_multiple_of(self.options.block) } else { hole.end };
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(self.destination, how, hole.start, end - hole.start) {
+            Err(Errno::OPNOTSUPP) => zeros(self.destination, hole),
+            result => result,
+        }
     }
 }
 
