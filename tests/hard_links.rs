@@ -77,6 +77,21 @@ on_filesystems! {
         assert!(peaks.iter().all(|peak| *peak < 100 << 20), "{names} names took {mebibytes:?} MiB");
     }
 
+    fn in_a_later_night_a_further_name_costs_a_look_and_a_link_however_many_there_are(fs: &Filesystem) {
+        let calls = |names: usize| {
+            let (source, repo) = (fs.dir(format!("source {names}")), fs.join(format!("repo {names}")));
+            linked(&source, names);
+            snapshot(&source, &repo);
+            settle();
+            let log = fs.join(format!("log {names}"));
+            let named = "openat,openat2,statx,newfstatat,linkat,unlinkat,ioctl,fsetxattr,fgetxattr,fstat,pread64,pwrite64";
+            tools::traced_calls(named, &snapshot_named("again", &source, &repo), &log).len()
+        };
+        // In one directory, both of them.
+        let (few, many) = (calls(300), calls(900));
+        assert!(many.saturating_sub(few) <= 600 * 2 + 50, "{few} calls for 300 names, {many} for 900");
+    }
+
     [btrfs, ext4] fn more_names_than_a_filesystem_allows_make_as_few_inodes_as_can_be(fs: &Filesystem) {
         if many() < 70_000 {
             return; // The limits are 65,000 and 65,535, and to get there takes a minute.
