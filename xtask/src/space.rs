@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Bytes in use on the filesystem at `path`, when all is written and all that was deleted is given back.
 pub(crate) fn used(path: &Path) -> Result<u64> {
     sync(path)?;
-    fs::write("/proc/sys/vm/drop_caches", "2").context("cannot have inodes leave memory")?;
+    // Those of which pages are in memory stay, unless these go first.
+    fs::write("/proc/sys/vm/drop_caches", "3").context("cannot have inodes leave memory")?;
     // Btrfs's cleaner is lazy, and one more sync writes what it has done.
     sleep(Duration::from_secs(2));
     let mut last = used_now(path)?;

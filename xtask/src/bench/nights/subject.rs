@@ -12,8 +12,8 @@ use std::process::Command;
 const BLOCK: u64 = 4096;
 /// One block of so many changes.
 const CHANGING: u64 = 100;
-/// Transactions a night, for each unit of the database's scale: about one page in a hundred is written.
-const TRANSACTIONS: u32 = 10;
+/// Transactions a night, for each unit of the database's scale: about one block in a hundred is another then.
+const TRANSACTIONS: u32 = 14;
 
 /// Something that changes.
 #[derive(Clone, Copy, Debug)]
