@@ -226,6 +226,30 @@ on_own_filesystems! {
         assert_eq!(number(&dedupe(&["--index-memory", "1M"], &dir), "freed_bytes"), 0);
     }
 
+    fn repeated_data_comes_free_for_all_that_share_it(own: &mut Own, 512) {
+        let dir = own.join("tree");
+        let size: u64 = 24 << 20;
+        // Over and over the same MiB, each time with one block of its own, so that each time is found in the one before.
+        let content: Vec<u8> = (0..size as usize >> 20)
+            .flat_map(|number| {
+                let mut piece = bytes(9, 1 << 20);
+                let at = number * BLOCK;
+                piece[at..at + BLOCK].copy_from_slice(&bytes(100 + number as u64, BLOCK));
+                piece
+            })
+            .collect();
+        write(dir.join("first"), &content);
+        for name in ["second", "third"] {
+            clone(&dir.join("first"), &dir.join(name));
+        }
+        let (before, content) = (used(own), seen(&dir));
+        let done = dedupe(&["--ranges", "always"], &dir);
+        assert!(assert_freed(&done, before, used(own)) >= size / 100 * 90, "{done}");
+        assert_eq!(seen(&dir), content);
+        let again = dedupe(&["--ranges", "always"], &dir);
+        assert_eq!((number(&again, "freed_bytes"), number(&again, "submitted_bytes")), (0, 0), "{again}");
+    }
+
     fn ends_within_a_block_are_shared_too(own: &mut Own, 512) {
         let dir = own.join("tree");
         let end = bytes(1, (2 << 20) + 1234);

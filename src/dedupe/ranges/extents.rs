@@ -5,7 +5,7 @@ use super::context::Context;
 use super::plan::{Decision, Outside, Weighed, Why, decide};
 use super::rewrite;
 use super::run::{Run, Source};
-use super::victims::{Found, Reference, Victim, gather};
+use super::victims::{ByOffset, Found, Victim, gather};
 use crate::dedupe::run::add;
 use rustix::io::Result;
 use std::collections::HashSet;
@@ -43,43 +43,31 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
         context.run.account.add(0, written);
         return Ok(());
     }
-    release(file, &gathered, &chosen, context)
+    release(&gathered, &chosen, context)
 }
 
 /// Lets go of the chosen extents: first what was found in others, then what is left, then what was found within them.
-fn release(file: u32, gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Context<'_>) -> Result<()> {
+fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Context<'_>) -> Result<()> {
     let going: HashSet<u64> = chosen.iter().map(|&number| gathered[number].0.extent).collect();
     let is_inner = |found: &Found| found.lies_in.is_some_and(|extent| going.contains(&extent));
-    let mut failed = HashSet::new();
-    let mut alone = HashSet::new();
-    let outer = |found: &Found| !is_inner(found);
-    for &number in chosen {
-        let (victim, outside) = &gathered[number];
-        let (shared, is_alone) = share_all(file, victim, &outer, context);
-        if !shared {
-            failed.insert(number);
-        }
-        if is_alone || *outside == Outside::Nothing {
-            alone.insert(number);
-        }
-    }
-    let left: Vec<_> =
-        chosen.iter().filter(|number| !failed.contains(number)).map(|&number| (number, &gathered[number].0)).collect();
+    let all = |numbers: &mut dyn Iterator<Item = &usize>| numbers.map(|&n| (n, &gathered[n].0)).collect::<Vec<_>>();
+    let mut gone = Gone::default();
+    let known = chosen.iter().filter(|&&number| gathered[number].1 == Outside::Nothing);
+    gone.alone.extend(known.copied());
+    share_all(&all(&mut chosen.iter()), &|found| !is_inner(found), &mut gone, context);
+    let left = all(&mut chosen.iter().filter(|number| !gone.failed.contains(number)));
     let (written, not_moved) = rewrite::rewrite(&left, context);
-    failed.extend(not_moved);
+    gone.failed.extend(not_moved);
     add(&context.run.counters.rewritten, written);
-    for &number in chosen {
-        if !failed.contains(&number) && !share_all(file, &gathered[number].0, &is_inner, context).0 {
-            failed.insert(number);
-        }
-    }
+    let left = all(&mut chosen.iter().filter(|number| !gone.failed.contains(number)));
+    share_all(&left, &is_inner, &mut gone, context);
     let mut freed = 0;
-    for &number in chosen {
-        let victim = &gathered[number].0;
-        if failed.contains(&number) {
+    for (number, victim) in left {
+        if gone.failed.contains(&number) {
             continue;
         }
-        if alone.contains(&number) {
+        // What comes free is told by what the files hold now, not by what the kernel was asked for.
+        if gone.alone.contains(&number) && !victim.is_held(context) {
             freed += victim.disk;
         } else {
             context.run.account.pin(victim.extent..victim.extent + victim.disk);
@@ -89,36 +77,50 @@ fn release(file: u32, gathered: &[(Victim, Outside)], chosen: &[usize], context:
     Ok(())
 }
 
-/// Shares what was found of an extent, for all its references: those of the file itself last. Whether all of it could be,
-/// and whether the kernel called the extent unshared when only one reference was left.
-fn share_all(file: u32, victim: &Victim, which: &dyn Fn(&Found) -> bool, context: &mut Context<'_>) -> (bool, bool) {
-    // What was found is disjoint in the extent: each reference finds its own by its offset.
-    let mut found: Vec<_> = victim.found.iter().filter(|found| which(found)).collect();
-    found.sort_by_key(|found| found.offset);
-    let of = |reference: &Reference| {
-        let first = found.partition_point(|found| found.offset + found.length <= reference.offset);
-        let end = reference.offset + reference.length;
-        found[first..].iter().take_while(move |found| found.offset < end)
-    };
-    let own = victim.references.iter().filter(|reference| reference.file == file);
-    let others = victim.references.iter().filter(|reference| reference.file != file);
-    let order: Vec<_> = others.chain(own).filter(|reference| of(reference).next().is_some()).collect();
-    let (mut all, mut is_alone) = (true, false);
-    for (number, reference) in order.iter().enumerate() {
-        let mut found = of(reference).peekable();
-        while let Some(now) = found.next() {
-            let Some((start, length)) = reference.within(now.offset, now.offset + now.length) else { continue };
-            let source = now.source.advanced(reference.offset.max(now.offset) - now.offset);
+/// What became of extents, by their numbers.
+#[derive(Default)]
+struct Gone {
+    /// Not all of them could be shared or moved.
+    failed: HashSet<usize>,
+    /// Nothing but what is known holds them.
+    alone: HashSet<usize>,
+}
+
+/// Shares what was found of extents, for all their references. The kernel is believed that nothing else holds an extent if
+/// it calls that unshared when one reference is left.
+///
+/// What was found within extents that go has its source further ahead in the same file. That must have left its extent before
+/// others are led to it, or they would hold the extent from then on: so all goes in the order of the file that was read, whatever
+/// extents it lies in.
+fn share_all(victims: &[(usize, &Victim)], which: &dyn Fn(&Found) -> bool, gone: &mut Gone, context: &mut Context<'_>) {
+    let mut tasks = Vec::new();
+    let mut left: Vec<usize> = Vec::with_capacity(victims.len());
+    for (place, (_, victim)) in victims.iter().enumerate() {
+        let before = tasks.len();
+        tasks.extend(victim.found.iter().filter(|found| which(found)).map(|found| (found, place)));
+        left.push(tasks.len() - before);
+    }
+    tasks.sort_by_key(|(found, _)| found.at);
+    let references: Vec<_> = victims.iter().map(|(_, victim)| ByOffset::of(victim)).collect();
+    for (found, place) in tasks {
+        let number = victims[place].0;
+        left[place] -= 1;
+        let mut touching = references[place].touching(found.offset, found.offset + found.length).peekable();
+        while let Some(reference) = touching.next() {
+            let Some((start, length)) = reference.within(found.offset, found.offset + found.length) else { continue };
+            let source = found.source.advanced(reference.offset.max(found.offset) - found.offset);
             if source == (Source::File { file: reference.file, offset: start }) {
                 continue;
             }
-            if number + 1 == order.len() && found.peek().is_none() {
+            if left[place] == 0 && touching.peek().is_none() && !gone.alone.contains(&number) {
                 let pieces = context.files.pieces(reference.file, start, start + length, usize::MAX, false);
-                is_alone = pieces.is_ok_and(|pieces| pieces.iter().all(|piece| !piece.shared));
+                if pieces.is_ok_and(|pieces| pieces.iter().all(|piece| !piece.shared)) {
+                    gone.alone.insert(number);
+                }
             }
-            let shared = context.share(source, reference.file, start, length);
-            all &= shared == length;
+            if context.share(source, reference.file, start, length) < length {
+                gone.failed.insert(number);
+            }
         }
     }
-    (all, is_alone)
 }

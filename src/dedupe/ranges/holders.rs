@@ -4,6 +4,7 @@
 //! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
 
 use crate::layout::Piece;
+use std::ops::ControlFlow;
 
 /// A shared piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +70,18 @@ impl Holders {
     /// Those that hold any byte of a range of addresses.
     pub(super) fn of(&self, from: u64, to: u64) -> Vec<Holder> {
         let mut found = Vec::new();
-        overlapping(&self.holders, &self.ends, from, to, &mut found);
+        let _ = overlapping(&self.holders, &self.ends, from, to, &mut |holder| {
+            found.push(*holder);
+            ControlFlow::Continue(())
+        });
         found
+    }
+
+    /// Whether such a one is there that holds any byte of a range of addresses: no more are looked at than that takes.
+    pub(super) fn any(&self, from: u64, to: u64, mut is_such: impl FnMut(&Holder) -> bool) -> bool {
+        let mut each =
+            |holder: &Holder| if is_such(holder) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        overlapping(&self.holders, &self.ends, from, to, &mut each).is_break()
     }
 }
 
@@ -84,16 +95,23 @@ fn farthest(holders: &[Holder], ends: &mut [u64]) -> u64 {
     ends[middle]
 }
 
-fn overlapping(holders: &[Holder], ends: &[u64], from: u64, to: u64, found: &mut Vec<Holder>) {
+fn overlapping(
+    holders: &[Holder],
+    ends: &[u64],
+    from: u64,
+    to: u64,
+    each: &mut dyn FnMut(&Holder) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let middle = holders.len() / 2;
-    let Some(holder) = holders.get(middle).filter(|_| ends[middle] > from) else { return };
-    overlapping(&holders[..middle], &ends[..middle], from, to, found);
+    let Some(holder) = holders.get(middle).filter(|_| ends[middle] > from) else { return ControlFlow::Continue(()) };
+    overlapping(&holders[..middle], &ends[..middle], from, to, each)?;
     if holder.address < to {
         if holder.end() > from {
-            found.push(*holder);
+            each(holder)?;
         }
-        overlapping(&holders[middle + 1..], &ends[middle + 1..], from, to, found);
+        overlapping(&holders[middle + 1..], &ends[middle + 1..], from, to, each)?;
     }
+    ControlFlow::Continue(())
 }
 
 #[cfg(test)]
@@ -118,6 +136,7 @@ mod tests {
             found.sort_unstable();
             let overlaps = |(at, size): &(u64, u64)| *at < from + length && at + size > from;
             let naive: Vec<_> = (0..).zip(&places).filter(|(_, place)| overlaps(place)).map(|(n, _)| n).collect();
+            prop_assert_eq!(holders.any(from, from + length, |holder| holder.file > 5), naive.iter().any(|n| *n > 5));
             prop_assert_eq!(found, naive);
             prop_assert!(!holders.is_overflown());
         }

@@ -2,6 +2,7 @@
 //! go.
 
 use super::context::Context;
+use super::holders::Holder;
 use crate::dedupe::crew;
 use crate::dedupe::file::FileId;
 use crate::dedupe::skip::Skip;
@@ -100,8 +101,8 @@ fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
         let start = Piece { offset: 0, ..**piece }.address();
         let length =
             if piece.encoded { piece.offset + piece.length } else { piece.disk.max(piece.offset + piece.length) };
-        let holders = context.holders.of(start, start.saturating_add(length));
-        piece.shared && !holders.iter().any(|holder| (holder.file, holder.logical) != (file, piece.logical))
+        let is_another = |holder: &Holder| (holder.file, holder.logical) != (file, piece.logical);
+        piece.shared && !context.holders.any(start, start.saturating_add(length), is_another)
     };
     pieces.iter().filter(is_outside).map(|piece| piece.length).sum()
 }

@@ -46,6 +46,8 @@ pub(super) struct Found {
     pub(super) offset: u64,
     /// How long it is.
     pub(super) length: u64,
+    /// Where it was found, in the file that was read.
+    pub(super) at: u64,
     /// Where the same bytes are.
     pub(super) source: Source,
     /// The extent in which they lie there, if they lie in one.
@@ -92,6 +94,15 @@ impl Victim {
         self.found.iter().map(|found| found.length).sum()
     }
 
+    /// Whether any of the references still leads to the extent.
+    pub(super) fn is_held(&self, context: &mut Context<'_>) -> bool {
+        let place = self.extent..self.extent + self.disk.max(1);
+        self.references.iter().any(|Reference { file, logical, length, .. }| {
+            let pieces = context.files.pieces(*file, *logical, logical + length, usize::MAX, false);
+            pieces.is_ok_and(|pieces| pieces.iter().any(|piece| place.contains(&piece.extent)))
+        })
+    }
+
     /// Whether each block holds as many bytes for all that refer to it: the kernel shares the part of a block at a
     /// file's end only with another file's end.
     fn is_movable(&self, block: u64) -> bool {
@@ -109,6 +120,33 @@ impl Victim {
     pub(super) fn weigh(&self, outside: Outside, block: u64) -> Weighed {
         let rest = self.rest().iter().map(|(_, range)| (range.end - range.start).next_multiple_of(block)).sum();
         Weighed { disk: self.disk, rest, outside, movable: self.is_movable(block) }
+    }
+}
+
+/// The references to an extent by their places in it.
+pub(super) struct ByOffset<'v> {
+    references: Vec<&'v Reference>,
+    /// The farthest end up to each.
+    ends: Vec<u64>,
+}
+
+impl<'v> ByOffset<'v> {
+    pub(super) fn of(victim: &'v Victim) -> ByOffset<'v> {
+        let mut references: Vec<_> = victim.references.iter().collect();
+        references.sort_by_key(|reference| reference.offset);
+        let farthest = |end: &mut u64, reference: &&Reference| {
+            *end = (*end).max(reference.offset + reference.length);
+            Some(*end)
+        };
+        let ends = references.iter().scan(0, farthest).collect();
+        ByOffset { references, ends }
+    }
+
+    /// Those that lead to any part of a range of the extent.
+    pub(super) fn touching(&self, from: u64, to: u64) -> impl Iterator<Item = &'v Reference> {
+        let first = self.ends.partition_point(|&end| end <= from);
+        let rest = self.references[first..].iter().take_while(move |reference| reference.offset < to);
+        rest.copied().filter(move |reference| reference.offset + reference.length > from)
     }
 }
 
@@ -165,6 +203,7 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim
                 let found = Found {
                     offset: gap.start,
                     length: gap.end - gap.start,
+                    at: part.piece.logical + ahead,
                     source: part.source.advanced(ahead),
                     lies_in: part.from.map(|from| from.extent),
                 };
