@@ -11,6 +11,7 @@ mod dedupe_cache;
 mod dedupe_safety;
 mod du;
 mod elsewhere;
+mod engines;
 mod exclude;
 mod fiemap;
 mod fiemap_pictures;

@@ -1,6 +1,7 @@
 //! The content of a small file, held in memory: it is read once, whatever is done with it then.
 
-use super::buffered::{Copied, CopyError};
+use super::content::{Copied, CopyError};
+use super::engine::Engine;
 use super::segments::{self, Segment};
 use crate::monitor::{Amount, Monitor};
 use crate::positioned;
@@ -62,15 +63,19 @@ impl Held {
         hashed: bool,
         monitor: &dyn Monitor,
     ) -> std::result::Result<Copied, CopyError> {
+        let length = self.bytes.len() as u64;
+        if self.data() < length {
+            // A hole at the end leaves no write behind that would set the size; and before anything is written that costs
+            // least.
+            rustix::fs::ftruncate(&destination, length).map_err(CopyError::Destination)?;
+        }
         for range in &self.data {
             let bytes = self.bytes.get(range.clone()).unwrap_or_default();
             positioned::write_all(&destination, bytes, range.start as u64).map_err(CopyError::Destination)?;
         }
-        let length = self.bytes.len() as u64;
-        // A hole at the end leaves no write behind that would set the size.
-        rustix::fs::ftruncate(&destination, length).map_err(CopyError::Destination)?;
         monitor.advance(Amount { files: 0, bytes: length });
-        Ok(Copied { data: self.data(), holes: self.holes(), hash: hashed.then(|| self.hash()) })
+        let (data, holes, hash) = (self.data(), self.holes(), hashed.then(|| self.hash()));
+        Ok(Copied { data, holes, read: data, hash, ..Copied::by(Engine::Buffered) })
     }
 }
 

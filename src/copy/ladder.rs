@@ -1,12 +1,16 @@
-//! Whether a file can be cloned: tried, judged by the error, and remembered per pair of filesystems.
+//! Whether a file can be cloned: tried, judged by the error, and remembered per pair of filesystems. And the memory of what
+//! the engines refused (`refusals`), which lives as long.
 
+use super::engine::Engine;
+use super::refusals::{Refusal, Refusals};
+use crate::filesystem::Kind;
 use crate::sys::reflink;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fmt;
 use std::os::fd::AsFd;
-use std::sync::RwLock;
+use std::sync::{OnceLock, RwLock};
 
 /// Why content was copied and not cloned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,6 +73,9 @@ pub enum CloneError {
 #[derive(Debug, Default)]
 pub struct Ladder {
     pairs: RwLock<HashMap<u64, Result<(), Reason>>>,
+    engines: Refusals,
+    /// Of the destination.
+    kind: OnceLock<Option<Kind>>,
 }
 
 impl Ladder {
@@ -80,6 +87,31 @@ impl Ladder {
     /// What is known of sources on this device: `None` before the first try.
     pub fn known(&self, dev: u64) -> Option<Result<(), Reason>> {
         self.pairs.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(&dev).copied()
+    }
+
+    /// What the engines below the clone refused so far.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.engines.all()
+    }
+
+    /// Whether an engine is worth asking for a source on this device.
+    pub(super) fn is_open(&self, engine: Engine, dev: u64) -> bool {
+        self.engines.is_open(engine, dev)
+    }
+
+    /// Notes that an engine copied from this device.
+    pub(super) fn served(&self, engine: Engine, dev: u64) {
+        self.engines.served(engine, dev);
+    }
+
+    /// Notes that an engine refused a file of this device; whether that is said for the first time.
+    pub(super) fn refused(&self, engine: Engine, dev: u64, errno: Errno) -> bool {
+        self.engines.refused(engine, dev, errno)
+    }
+
+    /// The kind of the one filesystem of all destinations, of which this file is one.
+    pub(super) fn kind(&self, destination: impl AsFd) -> Option<Kind> {
+        *self.kind.get_or_init(|| Kind::of(destination).ok())
     }
 
     /// Makes the empty file `destination` share all of `source`, which lies on the device `dev`.

@@ -1,16 +1,27 @@
 //! The copy ladder: how content comes from one file into another.
 //!
-//! A clone where the filesystem allows it, else a copy that keeps holes. What a pair of filesystems refused once is
-//! remembered and not asked again.
+//! [`content`] is the one way down: a clone where the filesystem allows it, else the engine that was chosen, else the next
+//! one, from where that one stopped. Holes stay holes, and space that was reserved stays reserved. What a pair of
+//! filesystems refused once is remembered and not asked again. `docs/copying.md` has the reasons.
 
-mod buffered;
+mod batches;
+mod choose;
+mod content;
+mod data;
+mod engine;
+pub mod engines;
 mod held;
 mod ladder;
+mod refusals;
+mod reserved;
 pub mod segments;
 
-pub use buffered::{Copied, CopyError, copy};
+pub use content::{Copied, CopyError, Request, content};
+pub use data::data;
+pub use engine::Engine;
 pub use held::Held;
 pub use ladder::{CloneError, Ladder, Reason};
+pub use refusals::Refusal;
 
 use rustix::io::Errno;
 

@@ -1,4 +1,5 @@
-//! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the own calls of Btrfs and XFS. The only
+//! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the own calls of Btrfs and XFS, mappings that only the
+//! kernel reads. The only
 //! unsafe code of pleach.
 //!
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
@@ -10,6 +11,7 @@ pub mod fiemap;
 pub mod fsxattr;
 pub mod getfsmap;
 mod handle;
+pub mod mmap;
 pub mod reflink;
 pub mod uring;
 pub mod uuid;

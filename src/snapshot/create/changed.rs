@@ -11,7 +11,7 @@ use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::beneath;
-use crate::copy::{self, Copied, CopyError, Reason, segments};
+use crate::copy::{self, Copied, CopyError, Engine, Reason, Request, segments};
 use crate::delta::{self, Base, List, Options};
 use crate::error::{Error, Result};
 use crate::filesystem::Kind;
@@ -119,13 +119,16 @@ impl Target<'_> {
     pub(super) fn copy_content(&self, source: &Source, file: &OwnedFd) -> std::result::Result<Copied, CopyError> {
         let size = source.status.size;
         if size < LARGE || !self.context.hashes() || !self.staged.filesystem.reflink {
-            return copy::copy(&source.fd, file, size, self.context.hashes(), self.context.monitor);
+            let request = Request { engine: None, hashed: self.context.hashes() };
+            let Source { fd, status, .. } = source;
+            return copy::data(fd.as_fd(), status, file.as_fd(), &self.staged.ladder, &request, self.context.monitor);
         }
         let _alone = lock(&self.staged.large);
         let updated = self.listed(size, |list| {
             delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, &self.comparison(size))
         })?;
-        Ok(Copied { data: updated.data, holes: updated.holes, hash: updated.hash })
+        let delta::Updated { data, holes, read, hash, .. } = updated;
+        Ok(Copied { data, holes, read, hash, ..Copied::by(Engine::Buffered) })
     }
 
     fn comparison(&self, size: u64) -> Options<'_> {

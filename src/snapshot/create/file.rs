@@ -229,6 +229,8 @@ impl Target<'_> {
                 Err(CopyError::Source(errno)) => skip("read", errno, part),
                 Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
                 Err(CopyError::Destination(errno)) => skip("make in the snapshot", errno, part),
+                // No clone is asked for here any more.
+                Err(CopyError::Refused(_)) => skip("clone", Errno::OPNOTSUPP, part),
             },
         }
     }

@@ -149,7 +149,7 @@ impl Target<'_> {
         let mut cost = Stats {
             bytes: copied.data + copied.holes,
             copied_bytes: copied.data,
-            read_bytes: copied.data,
+            read_bytes: copied.read,
             hole_bytes: copied.holes,
             ..Stats::default()
         };

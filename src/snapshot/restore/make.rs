@@ -7,10 +7,10 @@ use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure, report}
 use super::place::Place;
 use super::{Context, Stats, delete, seal};
 use crate::beneath;
-use crate::copy::{self, CloneError, CopyError};
+use crate::copy::{self, CopyError, Request};
 use crate::error::Error;
 use crate::metadata::{self, Attributes, FileAttr, Xattr};
-use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -174,21 +174,15 @@ fn make_file(
     };
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
     if body.size > 0 {
-        match place.device.ladder.clone(source, status.dev, &file) {
-            // A clone of what lies beside the metadata shares nothing.
-            Ok(()) if body.stored == Stored::Inline => stats.copied_bytes = body.size,
-            Ok(()) => stats.cloned_bytes = body.size.saturating_sub(body.holes),
-            Err(CloneError::Failed(errno)) => return Err(fail("clone", errno)),
-            Err(CloneError::Copy(_)) => {
-                let copied = copy::copy(source, &file, body.size, false, context.monitor);
-                stats.copied_bytes = match copied {
-                    Ok(copied) => copied.data,
-                    Err(CopyError::Source(Errno::CANCELED)) => return Err(Failure::Fatal(Error::interrupted())),
-                    Err(CopyError::Source(errno)) => return Err(fail("read from the snapshot", errno)),
-                    Err(CopyError::Destination(errno)) => return Err(fail("write", errno)),
-                };
-            }
-        }
+        let ladder = &place.device.ladder;
+        let copied = copy::content(source.as_fd(), &status, file.as_fd(), ladder, &Request::default(), context.monitor);
+        let copied = copied.map_err(|error| match error {
+            CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),
+            CopyError::Source(errno) => fail("read from the snapshot", errno),
+            CopyError::Destination(errno) => fail("write", errno),
+            CopyError::Refused(_) => fail("clone", Errno::OPNOTSUPP),
+        })?;
+        (stats.cloned_bytes, stats.copied_bytes) = (copied.cloned, copied.data);
     }
     // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
     // gives its own group to what is made in it.

@@ -1,0 +1,50 @@
+//! The table of `auto`: which engine copies what a clone did not. The reasons, with their figures, are in
+//! `docs/copying.md`.
+
+use super::engine::Engine;
+use crate::filesystem::Kind;
+
+/// From this size on, in bytes, writing past the page cache pays: what that saves is the kernel's second copy of each
+/// byte, and the waiting for all of it at the sync.
+const DIRECT: u64 = 16 << 20;
+
+/// What is known of a file to be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Its size, in bytes.
+    pub(super) size: u64,
+    /// Whether it takes less on disk than its size.
+    pub(super) is_sparse: bool,
+    /// Whether it is known to lie on another filesystem than its copy.
+    pub(super) is_elsewhere: bool,
+    /// The filesystem of the copy, where that is known.
+    pub(super) destination: Option<Kind>,
+    /// Whether its hash is wanted.
+    pub(super) hashed: bool,
+}
+
+/// How it is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) engine: Engine,
+    /// Whether it is written past the page cache.
+    pub(super) direct: bool,
+}
+
+/// The plan for a file: by the engine that was named, else by the table.
+pub(super) fn plan(named: Option<Engine>, facts: &Facts) -> Plan {
+    match named {
+        None | Some(Engine::Clone) => by_table(facts),
+        Some(engine) => Plan { engine, direct: is_direct(facts) },
+    }
+}
+
+fn by_table(facts: &Facts) -> Plan {
+    Plan { engine: Engine::Buffered, direct: is_direct(facts) }
+}
+
+/// Btrfs copies what is written past the page cache into it first, to have checksums of what cannot change meanwhile; and
+/// what is in many pieces is better put together there.
+fn is_direct(facts: &Facts) -> bool {
+    facts.size >= DIRECT && !facts.is_sparse && matches!(facts.destination, Some(Kind::Xfs | Kind::Ext4))
+}

@@ -1,0 +1,204 @@
+//! Read into a buffer, written from it. A long copy has two buffers and a thread that reads (and hashes) into one
+//! while the other is written; a short one, for which a thread would take longer than the copy, goes in turn.
+//!
+//! It never refuses, and it knows which side failed: it is what all others end in.
+
+use super::memory::{ALIGN, Aligned};
+use super::passing::Passing;
+use super::{Halt, Job, proceed, uninterrupted};
+use crate::copy::content::CopyError;
+use crate::monitor::Monitor;
+use crate::positioned;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// How much is read at once.
+const BUFFER: usize = 1 << 20;
+/// How many buffers go round between two threads.
+const BUFFERS: usize = 2;
+/// From so many bytes on, two threads.
+const LONG: u64 = 4 << 20;
+
+pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let mut writer = Writer::to(job.destination, job.direct);
+    match bytes >= LONG {
+        true => side_by_side(job, ranges, &mut writer),
+        false => in_turn(job, ranges, &mut writer),
+    }
+}
+
+fn in_turn(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_>) -> Result<(), Halt> {
+    let longest = ranges.iter().map(|range| range.end - range.start).max().unwrap_or(0);
+    let mut buffer = Aligned::take(BUFFER.min(usize::try_from(longest).unwrap_or(BUFFER)));
+    for piece in pieces(ranges, buffer.bytes().len()) {
+        let length = (piece.end - piece.start) as usize;
+        let got = read(job.source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.passing, job.monitor)?;
+        writer.write(&buffer.bytes()[..got], piece.start)?;
+        job.progress.done(piece.start..piece.start + got as u64);
+        if got < length {
+            return Err(Halt::End);
+        }
+    }
+    buffer.give_back();
+    Ok(())
+}
+
+/// A buffer with what was read into it.
+struct Filled {
+    buffer: Aligned,
+    got: usize,
+    at: u64,
+}
+
+fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_>) -> Result<(), Halt> {
+    let Job { source, monitor, passing, progress, .. } = job;
+    let (source, monitor) = (*source, *monitor);
+    let (give_empty, empty) = sync_channel(BUFFERS);
+    let (give_filled, filled) = sync_channel(BUFFERS);
+    for _ in 0..BUFFERS {
+        // There is room for all of them.
+        let _ = give_empty.send(Aligned::new(BUFFER));
+    }
+    let result = thread::scope(|scope| {
+        let reading = move || read_on(source, ranges, passing, monitor, &empty, &give_filled);
+        let Ok(reader) = thread::Builder::new().spawn_scoped(scope, reading) else { return None };
+        let mut result = Ok(());
+        for Filled { buffer, got, at } in &filled {
+            result = writer.write(&buffer.bytes()[..got], at);
+            if result.is_err() {
+                break;
+            }
+            progress.done(at..at + got as u64);
+            let _ = give_empty.send(buffer);
+        }
+        // The reader has the other ends: without these it stops.
+        drop((filled, give_empty));
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Some(result.and(read))
+    });
+    match result {
+        Some(result) => result,
+        // No thread is to be had: then by this one alone.
+        None => in_turn(job, ranges, writer),
+    }
+}
+
+/// What the reading thread does: fills what comes empty, until all is read or nobody wants more.
+fn read_on(
+    source: BorrowedFd<'_>,
+    ranges: &[Range<u64>],
+    passing: &mut Option<Passing>,
+    monitor: &dyn Monitor,
+    empty: &Receiver<Aligned>,
+    give_filled: &SyncSender<Filled>,
+) -> Result<(), Halt> {
+    for piece in pieces(ranges, BUFFER) {
+        let length = (piece.end - piece.start) as usize;
+        let Ok(mut buffer) = empty.recv() else { return Ok(()) };
+        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, passing, monitor)?;
+        if give_filled.send(Filled { buffer, got, at: piece.start }).is_err() {
+            return Ok(());
+        }
+        if got < length {
+            return Err(Halt::End);
+        }
+    }
+    Ok(())
+}
+
+fn read(
+    source: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    at: u64,
+    passing: &mut Option<Passing>,
+    monitor: &dyn Monitor,
+) -> Result<usize, Halt> {
+    proceed(monitor)?;
+    let failed = |errno| Halt::Failed(CopyError::Source(errno));
+    let got = positioned::read_full(source, buffer, at).map_err(failed)?;
+    if let Some(passing) = passing {
+        passing.take(&buffer[..got], at, monitor).map_err(failed)?;
+    }
+    Ok(got)
+}
+
+/// The ranges in pieces that fit a buffer and begin at its multiples.
+fn pieces(ranges: &[Range<u64>], buffer: usize) -> impl Iterator<Item = Range<u64>> {
+    let buffer = (buffer as u64).max(1);
+    ranges.iter().flat_map(move |range| {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let end = range.end.min((at / buffer + 1) * buffer);
+            let piece = at..end;
+            at = end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    })
+}
+
+/// Writes, past the page cache as long as that goes.
+struct Writer<'a> {
+    file: BorrowedFd<'a>,
+    /// The flags without that.
+    flags: OFlags,
+    is_direct: bool,
+}
+
+impl<'a> Writer<'a> {
+    fn to(file: BorrowedFd<'a>, direct: bool) -> Self {
+        let flags = if direct { fcntl_getfl(file).ok() } else { None };
+        let mut writer = Writer { file, flags: flags.unwrap_or(OFlags::empty()), is_direct: false };
+        writer.is_direct = flags.is_some_and(|flags| fcntl_setfl(file, flags | OFlags::DIRECT).is_ok());
+        writer
+    }
+
+    fn write(&mut self, bytes: &[u8], at: u64) -> Result<(), Halt> {
+        let mut done = 0;
+        if self.is_direct {
+            let blocks = if at.is_multiple_of(ALIGN as u64) { bytes.len() / ALIGN * ALIGN } else { 0 };
+            while done < blocks {
+                match uninterrupted(|| rustix::io::pwrite(self.file, &bytes[done..blocks], at + done as u64)) {
+                    // What is not done to a block's end goes the other way.
+                    Ok(now) if now > 0 && now.is_multiple_of(ALIGN) => done += now,
+                    Ok(_) | Err(Errno::INVAL | Errno::OPNOTSUPP) => break,
+                    Err(errno) => return Err(Halt::Failed(CopyError::Destination(errno))),
+                }
+            }
+            if done < bytes.len() {
+                self.end();
+            }
+        }
+        let rest = &bytes[done..];
+        positioned::write_all(self.file, rest, at + done as u64)
+            .map_err(|errno| Halt::Failed(CopyError::Destination(errno)))
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.is_direct) {
+            let _ = fcntl_setfl(self.file, self.flags);
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_begin_at_multiples_of_the_buffer() {
+        let all: Vec<_> = pieces(&[5..20, 30..31, 40..60], 10).collect();
+        assert_eq!(all, [5..10, 10..20, 30..31, 40..50, 50..60]);
+        assert_eq!(pieces(&[], 10).count(), 0);
+    }
+}

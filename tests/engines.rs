@@ -1,0 +1,112 @@
+//! The copy ladder, asked as a library: every engine, files of every shape, from every filesystem to every other.
+
+mod shapes;
+
+use crate::harness::*;
+use pleach::copy::{self, Copied, CopyError, Engine, Ladder, Request};
+use pleach::monitor::Silent;
+use pleach::status::Status;
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+const BLOCK: u64 = crate::harness::shapes::BLOCK;
+
+/// The engines that copy, and none, which leaves the choice to the table.
+const COPYING: [Option<Engine>; 7] = [
+    None,
+    Some(Engine::CopyFileRange),
+    Some(Engine::Uring),
+    Some(Engine::Sendfile),
+    Some(Engine::Splice),
+    Some(Engine::Mmap),
+    Some(Engine::Buffered),
+];
+
+/// What one copy needs.
+struct Copy<'a> {
+    source: &'a Path,
+    copy: PathBuf,
+    request: Request,
+    ladder: &'a Ladder,
+}
+
+impl<'a> Copy<'a> {
+    fn of(source: &'a Path, copy: impl Into<PathBuf>, ladder: &'a Ladder) -> Self {
+        Copy { source, copy: copy.into(), request: Request::default(), ladder }
+    }
+
+    fn by(mut self, engine: Option<Engine>) -> Self {
+        self.request.engine = engine;
+        self
+    }
+
+    fn hashed(mut self) -> Self {
+        self.request.hashed = true;
+        self
+    }
+
+    /// Makes the copy, which must not be there yet.
+    fn run(&self) -> Result<Copied, CopyError> {
+        let source = File::open(self.source).expect("the source opens");
+        let copy =
+            File::options().read(true).write(true).create_new(true).open(&self.copy).expect("a file can be made");
+        let status = Status::of(&source).expect("the source has a status");
+        copy::content(source.as_fd(), &status, copy.as_fd(), self.ladder, &self.request, &Silent)
+    }
+}
+
+/// Forgets what was read of a file. Pages of zeros that were read ahead from reserved space count as data for `SEEK_DATA`.
+fn forget(path: &Path) {
+    let file = File::open(path).expect("it opens");
+    file.sync_all().expect("a file can be synced");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice can be given");
+}
+
+/// Asserts that a copy has the size of its source, the same holes, and the same bytes between them.
+#[track_caller]
+fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
+    forget(source);
+    forget(copy);
+    let (source_file, copy_file) = (File::open(source).expect("it opens"), File::open(copy).expect("it opens"));
+    let size = |file: &File| file.metadata().expect("it has a status").len();
+    assert_eq!(size(&copy_file), size(&source_file), "size after {what}");
+    let segments = |file: &File| -> Vec<_> {
+        let segments = copy::segments::of(file.as_fd(), size(file));
+        segments.map(|segment| segment.expect("segments can be had")).collect()
+    };
+    let data = segments(&source_file);
+    // Of a clone Btrfs says that what is reserved is data; it is the same extents as its source all the same.
+    if copied.engine != Engine::Clone {
+        assert_eq!(segments(&copy_file), data, "data and holes after {what}");
+    }
+    let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for segment in data {
+        let copy::segments::Segment::Data { offset, length } = segment else { continue };
+        let mut at = offset;
+        while at < offset + length {
+            let now = (offset + length - at).min(1 << 20) as usize;
+            source_file.read_exact_at(&mut a[..now], at).expect("it can be read");
+            copy_file.read_exact_at(&mut b[..now], at).expect("it can be read");
+            assert!(a[..now] == b[..now], "the bytes at {at} after {what}");
+            at += now as u64;
+        }
+    }
+}
+
+/// Ranges that are reserved and not written, up to the end of the file, in bytes.
+fn reserved(path: &Path) -> Vec<(u64, u64)> {
+    let end = fs::metadata(path).expect("it has a status").len().next_multiple_of(BLOCK);
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for extent in tools::extents(path).iter().filter(|extent| extent.is_unwritten()) {
+        let range = (extent.logical * 512, ((extent.logical + extent.length) * 512).min(end));
+        match ranges.last_mut() {
+            Some(last) if last.1 == range.0 => last.1 = range.1,
+            _ if range.0 < end => ranges.push(range),
+            _ => {}
+        }
+    }
+    ranges
+}

@@ -1,0 +1,85 @@
+//! Files of all shapes come over whole, by every engine.
+
+use super::*;
+use crate::on_filesystems;
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// Files whose size, holes or number of extents something may trip over, in a directory.
+fn shapes(fs: &Filesystem) -> Vec<PathBuf> {
+    let dir = fs.dir("shapes");
+    let mut files = crate::harness::shapes::all(fs, &dir, 30);
+    let mut add = |name: &str, make: &dyn Fn(&File)| {
+        let path = dir.join(name);
+        make(&File::create(&path).expect("a file can be made"));
+        files.push(path);
+    };
+    let put = |file: &File, at: u64, length: u64| {
+        file.write_all_at(&bytes(at ^ length, length as usize), at).expect("a file can be written");
+    };
+    for size in [0, 1, 4095, 4096, 4097, MIB - 1, MIB, MIB + 1] {
+        add(&format!("size-{size}"), &|file| put(file, 0, size));
+    }
+    add("large-with-an-odd-tail", &|file| put(file, 0, 64 * MIB + 12_345));
+    add("sparse-at-the-beginning", &|file| put(file, 3 * MIB, 5 * MIB + 1));
+    add("sparse-in-the-middle", &|file| {
+        put(file, 0, 5 * MIB);
+        put(file, 20 * MIB, 100);
+    });
+    add("sparse-at-the-end", &|file| {
+        put(file, 0, 5 * MIB + 7);
+        file.set_len(100 * MIB + 1).expect("a file can end in a hole");
+    });
+    add("reserved-between-data", &|file| {
+        fallocate(file, FallocateFlags::empty(), 0, 8 * MIB).expect("space can be reserved");
+        put(file, MIB, MIB);
+        put(file, 5 * MIB + 100, 10);
+    });
+    crate::harness::shapes::settle(&dir);
+    files
+}
+
+on_filesystems! {
+    fn every_engine_copies_every_shape(fs: &Filesystem) {
+        let files = shapes(fs);
+        let targets = [Kind::Xfs, Kind::Btrfs, Kind::Ext4, Kind::XfsOther];
+        for target in targets {
+            let Ok(to) = Filesystem::open(target, "engines::target") else { continue };
+            for engine in COPYING {
+                let ladder = Ladder::new();
+                for (number, file) in files.iter().enumerate() {
+                    let what = format!("{engine:?} of {} to {target:?}", file.display());
+                    let copy = Copy::of(file, to.join(number.to_string()), &ladder).by(engine);
+                    forget(file);
+                    let copied = copy.run().unwrap_or_else(|error| panic!("{what}: {error:?}"));
+                    assert_same(file, &copy.copy, &copied, &what);
+                    assert_eq!(reserved(&copy.copy), reserved(file), "reserved by {what}");
+                    assert_eq!(copied.size(), fs::metadata(file).expect("it is there").len(), "{what}: {copied:?}");
+                    fs::remove_file(&copy.copy).expect("a copy can be removed");
+                }
+            }
+        }
+    }
+
+    fn the_hash_is_that_of_the_content_whatever_the_engine(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let dir = other.dir("sources");
+        let mut content = bytes(1, 9 * MIB as usize + 5);
+        content[2 * MIB as usize..4 * MIB as usize].fill(0);
+        let sparse = dir.join("sparse");
+        let file = File::create(&sparse).expect("a file can be made");
+        file.write_all_at(&content[..2 * MIB as usize], 0).expect("a file can be written");
+        file.write_all_at(&content[4 * MIB as usize..], 4 * MIB).expect("a file can be written");
+        let hash = Some(*blake3::hash(&content).as_bytes());
+        let ladder = Ladder::new();
+        for engine in COPYING {
+            let name = format!("{engine:?}");
+            let copied = Copy::of(&sparse, fs.join(&name), &ladder).by(engine).hashed().run().expect("it is copied");
+            assert_eq!(copied.hash, hash, "{name}");
+            assert_eq!((copied.data, copied.holes), (7 * MIB + 5, 2 * MIB), "{name}");
+        }
+        if fs.reflinks() {
+            let copied = Copy::of(&fs.join("None"), fs.join("clone"), &ladder).hashed().run().expect("it is cloned");
+            assert_eq!((copied.engine, copied.hash, copied.cloned), (Engine::Clone, hash, 7 * MIB + 5));
+        }
+    }
+}
