@@ -1,15 +1,19 @@
 //! The copy ladder, asked as a library: every engine, files of every shape, from every filesystem to every other.
 
+mod refused;
 mod shapes;
+mod small;
+mod troubles;
 
 use crate::harness::*;
 use pleach::copy::{self, Copied, CopyError, Engine, Ladder, Request};
-use pleach::monitor::Silent;
+use pleach::monitor::{Amount, Monitor, Silent};
 use pleach::status::Status;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = crate::harness::shapes::BLOCK;
@@ -31,11 +35,12 @@ struct Copy<'a> {
     copy: PathBuf,
     request: Request,
     ladder: &'a Ladder,
+    monitor: &'a dyn Monitor,
 }
 
 impl<'a> Copy<'a> {
     fn of(source: &'a Path, copy: impl Into<PathBuf>, ladder: &'a Ladder) -> Self {
-        Copy { source, copy: copy.into(), request: Request::default(), ladder }
+        Copy { source, copy: copy.into(), request: Request::default(), ladder, monitor: &Silent }
     }
 
     fn by(mut self, engine: Option<Engine>) -> Self {
@@ -48,13 +53,18 @@ impl<'a> Copy<'a> {
         self
     }
 
+    fn told(mut self, monitor: &'a dyn Monitor) -> Self {
+        self.monitor = monitor;
+        self
+    }
+
     /// Makes the copy, which must not be there yet.
     fn run(&self) -> Result<Copied, CopyError> {
         let source = File::open(self.source).expect("the source opens");
         let copy =
             File::options().read(true).write(true).create_new(true).open(&self.copy).expect("a file can be made");
         let status = Status::of(&source).expect("the source has a status");
-        copy::content(source.as_fd(), &status, copy.as_fd(), self.ladder, &self.request, &Silent)
+        copy::content(source.as_fd(), &status, copy.as_fd(), self.ladder, &self.request, self.monitor)
     }
 }
 
@@ -109,4 +119,29 @@ fn reserved(path: &Path) -> Vec<(u64, u64)> {
         }
     }
     ranges
+}
+
+/// Keeps what a curious user would be told, and does something when so many bytes have come over.
+#[derive(Default)]
+struct Listening<'a> {
+    details: Mutex<Vec<String>>,
+    bytes: Mutex<u64>,
+    then: Option<(u64, &'a (dyn Fn() + Sync))>,
+}
+
+impl Monitor for Listening<'_> {
+    fn advance(&self, done: Amount) {
+        let mut bytes = self.bytes.lock().expect("nobody panicked");
+        let before = *bytes;
+        *bytes += done.bytes;
+        if let Some((mark, then)) = self.then
+            && (before..*bytes).contains(&mark)
+        {
+            then();
+        }
+    }
+
+    fn detail(&self, sentence: &str) {
+        self.details.lock().expect("nobody panicked").push(sentence.into());
+    }
 }

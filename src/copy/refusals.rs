@@ -54,7 +54,7 @@ impl Refusals {
             *files += 1;
             let is_first = *files == 1;
             pair.is_closed =
-                is_of_the_pair(errno) || (!pair.has_served && pair.refused.values().sum::<u64>() >= PATIENCE);
+                is_of_the_pair(engine, errno) || (!pair.has_served && pair.refused.values().sum::<u64>() >= PATIENCE);
             is_first
         })
     }
@@ -72,18 +72,24 @@ impl Refusals {
         sums.into_iter().map(refusal).collect()
     }
 
+    /// Whether there may be rings is a matter of the process, not of its files.
+    fn key(engine: Engine, dev: u64) -> (u64, Engine) {
+        (if engine == Engine::Uring { 0 } else { dev }, engine)
+    }
+
     fn read(&self, engine: Engine, dev: u64, ask: impl Fn(&Pair) -> bool) -> bool {
-        self.pairs.read().unwrap_or_else(PoisonError::into_inner).get(&(dev, engine)).is_some_and(ask)
+        self.pairs.read().unwrap_or_else(PoisonError::into_inner).get(&Self::key(engine, dev)).is_some_and(ask)
     }
 
     fn write<T>(&self, engine: Engine, dev: u64, note: impl FnOnce(&mut Pair) -> T) -> T {
-        note(self.pairs.write().unwrap_or_else(PoisonError::into_inner).entry((dev, engine)).or_default())
+        note(self.pairs.write().unwrap_or_else(PoisonError::into_inner).entry(Self::key(engine, dev)).or_default())
     }
 }
 
 /// Whether the next file of the same device would be refused as well.
-fn is_of_the_pair(errno: Errno) -> bool {
-    matches!(errno, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::NODEV)
+fn is_of_the_pair(engine: Engine, errno: Errno) -> bool {
+    (engine == Engine::Uring && matches!(errno, Errno::PERM | Errno::ACCESS))
+        || matches!(errno, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::NODEV)
 }
 
 /// What a refusal means, in words.

@@ -3,13 +3,13 @@
 //!
 //! It never refuses, and it knows which side failed: it is what all others end in.
 
+use super::direct::Direct;
 use super::memory::{ALIGN, Aligned};
 use super::passing::Passing;
 use super::{Halt, Job, proceed, uninterrupted};
 use crate::copy::content::CopyError;
 use crate::monitor::Monitor;
 use crate::positioned;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -25,20 +25,20 @@ const LONG: u64 = 4 << 20;
 
 pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    let mut writer = Writer::to(job.destination, job.direct);
+    let mut direct = Direct::begin(job.destination, job.direct);
     match bytes >= LONG {
-        true => side_by_side(job, ranges, &mut writer),
-        false => in_turn(job, ranges, &mut writer),
+        true => side_by_side(job, ranges, &mut direct),
+        false => in_turn(job, ranges, &mut direct),
     }
 }
 
-fn in_turn(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_>) -> Result<(), Halt> {
+fn in_turn(job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<(), Halt> {
     let longest = ranges.iter().map(|range| range.end - range.start).max().unwrap_or(0);
     let mut buffer = Aligned::take(BUFFER.min(usize::try_from(longest).unwrap_or(BUFFER)));
     for piece in pieces(ranges, buffer.bytes().len()) {
         let length = (piece.end - piece.start) as usize;
         let got = read(job.source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.passing, job.monitor)?;
-        writer.write(&buffer.bytes()[..got], piece.start)?;
+        write(job.destination, direct, &buffer.bytes()[..got], piece.start)?;
         job.progress.done(piece.start..piece.start + got as u64);
         if got < length {
             return Err(Halt::End);
@@ -55,9 +55,9 @@ struct Filled {
     at: u64,
 }
 
-fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_>) -> Result<(), Halt> {
-    let Job { source, monitor, passing, progress, .. } = job;
-    let (source, monitor) = (*source, *monitor);
+fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<(), Halt> {
+    let Job { source, destination, monitor, passing, progress, .. } = job;
+    let (source, destination, monitor) = (*source, *destination, *monitor);
     let (give_empty, empty) = sync_channel(BUFFERS);
     let (give_filled, filled) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
@@ -69,7 +69,7 @@ fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_
         let Ok(reader) = thread::Builder::new().spawn_scoped(scope, reading) else { return None };
         let mut result = Ok(());
         for Filled { buffer, got, at } in &filled {
-            result = writer.write(&buffer.bytes()[..got], at);
+            result = write(destination, direct, &buffer.bytes()[..got], at);
             if result.is_err() {
                 break;
             }
@@ -84,7 +84,7 @@ fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], writer: &mut Writer<'_
     match result {
         Some(result) => result,
         // No thread is to be had: then by this one alone.
-        None => in_turn(job, ranges, writer),
+        None => in_turn(job, ranges, direct),
     }
 }
 
@@ -128,7 +128,7 @@ fn read(
 }
 
 /// The ranges in pieces that fit a buffer and begin at its multiples.
-fn pieces(ranges: &[Range<u64>], buffer: usize) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn pieces(ranges: &[Range<u64>], buffer: usize) -> impl Iterator<Item = Range<u64>> {
     let buffer = (buffer as u64).max(1);
     ranges.iter().flat_map(move |range| {
         let mut at = range.start;
@@ -141,54 +141,25 @@ fn pieces(ranges: &[Range<u64>], buffer: usize) -> impl Iterator<Item = Range<u6
     })
 }
 
-/// Writes, past the page cache as long as that goes.
-struct Writer<'a> {
-    file: BorrowedFd<'a>,
-    /// The flags without that.
-    flags: OFlags,
-    is_direct: bool,
-}
-
-impl<'a> Writer<'a> {
-    fn to(file: BorrowedFd<'a>, direct: bool) -> Self {
-        let flags = if direct { fcntl_getfl(file).ok() } else { None };
-        let mut writer = Writer { file, flags: flags.unwrap_or(OFlags::empty()), is_direct: false };
-        writer.is_direct = flags.is_some_and(|flags| fcntl_setfl(file, flags | OFlags::DIRECT).is_ok());
-        writer
-    }
-
-    fn write(&mut self, bytes: &[u8], at: u64) -> Result<(), Halt> {
-        let mut done = 0;
-        if self.is_direct {
-            let blocks = if at.is_multiple_of(ALIGN as u64) { bytes.len() / ALIGN * ALIGN } else { 0 };
-            while done < blocks {
-                match uninterrupted(|| rustix::io::pwrite(self.file, &bytes[done..blocks], at + done as u64)) {
-                    // What is not done to a block's end goes the other way.
-                    Ok(now) if now > 0 && now.is_multiple_of(ALIGN) => done += now,
-                    Ok(_) | Err(Errno::INVAL | Errno::OPNOTSUPP) => break,
-                    Err(errno) => return Err(Halt::Failed(CopyError::Destination(errno))),
-                }
-            }
-            if done < bytes.len() {
-                self.end();
+/// Writes a buffer, past the page cache as long as that goes.
+fn write(file: BorrowedFd<'_>, direct: &mut Direct<'_>, bytes: &[u8], at: u64) -> Result<(), Halt> {
+    let mut done = 0;
+    if direct.is_on() {
+        let blocks = if at.is_multiple_of(ALIGN as u64) { bytes.len() / ALIGN * ALIGN } else { 0 };
+        while done < blocks {
+            match uninterrupted(|| rustix::io::pwrite(file, &bytes[done..blocks], at + done as u64)) {
+                // What is not done to a block's end goes the other way.
+                Ok(now) if now > 0 && now.is_multiple_of(ALIGN) => done += now,
+                Ok(_) | Err(Errno::INVAL | Errno::OPNOTSUPP) => break,
+                Err(errno) => return Err(Halt::Failed(CopyError::Destination(errno))),
             }
         }
-        let rest = &bytes[done..];
-        positioned::write_all(self.file, rest, at + done as u64)
-            .map_err(|errno| Halt::Failed(CopyError::Destination(errno)))
-    }
-
-    fn end(&mut self) {
-        if std::mem::take(&mut self.is_direct) {
-            let _ = fcntl_setfl(self.file, self.flags);
+        if done < bytes.len() {
+            direct.end();
         }
     }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        self.end();
-    }
+    let rest = &bytes[done..];
+    positioned::write_all(file, rest, at + done as u64).map_err(|errno| Halt::Failed(CopyError::Destination(errno)))
 }
 
 #[cfg(test)]

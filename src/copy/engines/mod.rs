@@ -4,12 +4,14 @@
 
 mod buffered;
 mod copy_file_range;
+mod direct;
 pub(super) mod endless;
 mod memory;
 mod mmap;
 mod passing;
 mod sendfile;
 mod splice;
+pub mod uring;
 
 pub(super) use passing::Passing;
 
@@ -76,7 +78,8 @@ pub(super) fn run(engine: Engine, job: &mut Job<'_>, ranges: &[Range<u64>]) -> R
         Engine::Splice => splice::copy(job, ranges),
         Engine::Mmap => mmap::copy(job, ranges),
         // A clone is not of ranges.
-        Engine::Uring | Engine::Clone => Err(Halt::Refused(Errno::OPNOTSUPP)),
+        Engine::Clone => Err(Halt::Refused(Errno::OPNOTSUPP)),
+        Engine::Uring => uring::copy(job, ranges),
         Engine::Buffered => buffered::copy(job, ranges),
     }
 }

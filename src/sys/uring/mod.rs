@@ -1,4 +1,8 @@
-//! `io_uring_setup(2)`: only whether this process may have a ring.
+//! `io_uring(7)`: whether this process may have a ring (`io_uring_setup(2)`), and rings for files, in `ring`.
+
+mod ring;
+
+pub use ring::{Done, Op, Outcome, Ring};
 
 use rustix::io::{Errno, Result};
 use std::os::fd::{FromRawFd, OwnedFd};

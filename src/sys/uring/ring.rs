@@ -1,0 +1,410 @@
+//! A ring with slots: each has a buffer, and at most one request under way. So a file is a slot, and a ring as many files at once
+//! as it has slots.
+//!
+//! The buffers are the ring's own and are lent out only while no request of their slot is under way; a ring that is dropped waits
+//! for what is under way. That is what makes the interface safe.
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::CString;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Where buffers begin: at a multiple of what direct I/O asks for.
+const ALIGN: usize = 4096;
+/// The mark of a request that belongs to no slot.
+const CLOSING: u64 = u64::MAX;
+
+/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns; then the kernel has
+/// the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open until that is
+/// done, or the name is looked up elsewhere.
+#[derive(Debug)]
+pub enum Op<'a> {
+    /// openat(2)
+    Open {
+        /// Whose request it is.
+        slot: usize,
+        /// The directory.
+        dir: BorrowedFd<'a>,
+        /// The name in it.
+        name: CString,
+        /// As for openat(2).
+        flags: OFlags,
+        /// Of a file that is made.
+        mode: Mode,
+    },
+    /// pread(2) into the slot's buffer
+    Read {
+        /// Whose request it is.
+        slot: usize,
+        /// The file.
+        file: BorrowedFd<'a>,
+        /// Where in the buffer.
+        into: Range<usize>,
+        /// The offset in the file.
+        at: u64,
+    },
+    /// pwrite(2) from the slot's buffer
+    Write {
+        /// Whose request it is.
+        slot: usize,
+        /// The file.
+        file: BorrowedFd<'a>,
+        /// Where in the buffer.
+        from: Range<usize>,
+        /// The offset in the file.
+        at: u64,
+    },
+    /// close(2), of which nothing is told
+    Close(OwnedFd),
+}
+
+/// What came of the request of a slot.
+#[derive(Debug)]
+pub struct Done {
+    /// The slot, which is free for another request.
+    pub slot: usize,
+    /// What came of it.
+    pub outcome: Result<Outcome>,
+}
+
+/// What a request yields.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The file is open.
+    Opened(OwnedFd),
+    /// So many bytes were read or written.
+    Moved(usize),
+}
+
+/// The ring.
+pub struct Ring {
+    ring: IoUring,
+    memory: Memory,
+    slots: Vec<Slot>,
+    is_registered: bool,
+    under_way: usize,
+}
+
+#[derive(Default)]
+struct Slot {
+    under_way: Option<Kind>,
+    /// Kept for the kernel, which may read it later than the request was made.
+    name: CString,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Open,
+    Move,
+}
+
+impl Ring {
+    /// A ring with so many slots, whose buffers are so long, in bytes; both are at least 1.
+    ///
+    /// # Errors
+    /// `PERM` where `kernel.io_uring_disabled` or a seccomp filter forbids it, `NOSYS` where the kernel has none.
+    #[doc(alias = "io_uring_setup")]
+    pub fn new(slots: usize, buffer: usize) -> Result<Ring> {
+        let (slots, buffer) = (slots.max(1), buffer.max(1).next_multiple_of(ALIGN));
+        // Room for a request and two closes a slot.
+        let entries = u32::try_from((slots * 4).next_power_of_two()).map_err(|_| Errno::INVAL)?;
+        // What is newer than the calls themselves costs less: one thread alone, which is not interrupted by what is done.
+        let newer = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+        let ring = match newer {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
+            result => result,
+        };
+        let ring = ring.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let memory = Memory::new(slots, buffer)?;
+        let mut ring = Ring {
+            ring,
+            memory,
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            is_registered: false,
+            under_way: 0,
+        };
+        let all: Vec<_> = (0..slots).map(|slot| ring.memory.iovec(slot)).collect();
+        // SAFETY: the buffers live until the ring is closed, which `Drop` does first.
+        let registered = unsafe { ring.ring.submitter().register_buffers(&all) };
+        // A user's limit of locked memory may be in the way: then the kernel looks the pages up at each request.
+        ring.is_registered = registered.is_ok();
+        Ok(ring)
+    }
+
+    /// How many slots it has.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How long each slot's buffer is, in bytes.
+    pub fn buffer_length(&self) -> usize {
+        self.memory.buffer
+    }
+
+    /// How many requests are under way, closes not counted.
+    pub fn under_way(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.under_way.is_some()).count()
+    }
+
+    /// A slot's buffer; empty while a request of the slot is under way.
+    pub fn buffer(&self, slot: usize) -> &[u8] {
+        match self.slots.get(slot) {
+            // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this slot's.
+            Some(Slot { under_way: None, .. }) => unsafe {
+                std::slice::from_raw_parts(self.memory.slot(slot), self.memory.buffer)
+            },
+            _ => &[],
+        }
+    }
+
+    /// Submits these requests, then waits until one of those under way is done, and gives all that are.
+    ///
+    /// # Errors
+    /// `INVAL` for a slot that is not there or has a request under way, or for a range outside of its buffer: then nothing of
+    /// that request was done, and those before it are under way. Otherwise those of io_uring_enter(2).
+    #[doc(alias = "io_uring_enter")]
+    pub fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
+        for op in ops {
+            self.push(op)?;
+        }
+        let want = usize::from(self.under_way() > 0);
+        self.enter(want)?;
+        Ok(self.reap())
+    }
+
+    /// Waits for all that is under way, and lets it go.
+    pub fn drain(&mut self) {
+        while self.under_way > 0 {
+            if self.enter(1).is_err() {
+                return;
+            }
+            self.reap();
+        }
+    }
+
+    fn push(&mut self, op: Op<'_>) -> Result<()> {
+        let (entry, slot, kind) = match op {
+            Op::Open { slot, dir, name, flags, mode } => {
+                let free = self.free(slot)?;
+                // The bytes stay where they are when the name moves into the slot.
+                free.name = name;
+                let entry = opcode::OpenAt::new(types::Fd(dir.as_raw_fd()), free.name.as_ptr())
+                    .flags(flags.bits() as i32)
+                    .mode(mode.bits())
+                    .build();
+                (entry, slot, Kind::Open)
+            }
+            Op::Read { slot, file, into, at } => {
+                let (to, length) = self.part(slot, into)?;
+                let fd = types::Fd(file.as_raw_fd());
+                let entry = match self.is_registered {
+                    true => opcode::ReadFixed::new(fd, to, length, slot as u16).offset(at).build(),
+                    false => opcode::Read::new(fd, to, length).offset(at).build(),
+                };
+                (entry, slot, Kind::Move)
+            }
+            Op::Write { slot, file, from, at } => {
+                let (from, length) = self.part(slot, from)?;
+                let fd = types::Fd(file.as_raw_fd());
+                let entry = match self.is_registered {
+                    true => opcode::WriteFixed::new(fd, from, length, slot as u16).offset(at).build(),
+                    false => opcode::Write::new(fd, from, length).offset(at).build(),
+                };
+                (entry, slot, Kind::Move)
+            }
+            Op::Close(fd) => {
+                let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
+                return self.queue(&entry.user_data(CLOSING));
+            }
+        };
+        self.queue(&entry.user_data(slot as u64))?;
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.under_way = Some(kind);
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, entry: &squeue::Entry) -> Result<()> {
+        loop {
+            // SAFETY: what the entry points to is the slot's name or buffer. Both live as long as the ring, and neither is
+            // touched until the request is done. A descriptor is only a number.
+            match unsafe { self.ring.submission().push(entry) } {
+                Ok(()) => break,
+                // The queue is full: what is in it goes first.
+                Err(_) => self.enter(0)?,
+            }
+        }
+        self.under_way += 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, want: usize) -> Result<()> {
+        loop {
+            match self.ring.submit_and_wait(want) {
+                Ok(_) => return Ok(()),
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::INTR) => {}
+                    // So much is done that there is no room for more: it is taken by the caller.
+                    Some(Errno::BUSY | Errno::AGAIN) if !self.ring.completion().is_empty() => return Ok(()),
+                    Some(Errno::AGAIN) => std::thread::yield_now(),
+                    errno => return Err(errno.unwrap_or(Errno::IO)),
+                },
+            }
+        }
+    }
+
+    fn reap(&mut self) -> Vec<Done> {
+        let entries: Vec<cqueue::Entry> = self.ring.completion().collect();
+        self.under_way -= entries.len();
+        entries.into_iter().filter_map(|entry| self.done(&entry)).collect()
+    }
+
+    fn done(&mut self, entry: &cqueue::Entry) -> Option<Done> {
+        if entry.user_data() == CLOSING {
+            return None;
+        }
+        let slot = usize::try_from(entry.user_data()).ok()?;
+        let kind = self.slots.get_mut(slot)?.under_way.take()?;
+        let result = entry.result();
+        let outcome = match kind {
+            _ if result < 0 => Err(Errno::from_raw_os_error(result.saturating_neg())),
+            // SAFETY: the request has just made this descriptor, and nobody else has it.
+            Kind::Open => Ok(Outcome::Opened(unsafe { OwnedFd::from_raw_fd(result) })),
+            Kind::Move => Ok(Outcome::Moved(result as usize)),
+        };
+        Some(Done { slot, outcome })
+    }
+
+    fn free(&mut self, slot: usize) -> Result<&mut Slot> {
+        self.slots.get_mut(slot).filter(|slot| slot.under_way.is_none()).ok_or(Errno::INVAL)
+    }
+
+    fn part(&mut self, slot: usize, range: Range<usize>) -> Result<(*mut u8, u32)> {
+        self.free(slot)?;
+        if range.start > range.end || range.end > self.memory.buffer {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the range lies within the slot's buffer (checked above).
+        let start = unsafe { self.memory.slot(slot).add(range.start) };
+        Ok((start, u32::try_from(range.len()).map_err(|_| Errno::INVAL)?))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.drain();
+        // Should the kernel not say what became of a request, its buffer must stay.
+        self.memory.is_leaked = self.under_way > 0;
+    }
+}
+
+/// The buffers of all slots.
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+    buffer: usize,
+    is_leaked: bool,
+}
+
+impl Memory {
+    fn new(slots: usize, buffer: usize) -> Result<Memory> {
+        let size = slots.checked_mul(buffer).ok_or(Errno::NOMEM)?;
+        let layout = Layout::from_size_align(size, ALIGN).map_err(|_| Errno::NOMEM)?;
+        // SAFETY: the size is not 0, for neither of its factors is.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NOMEM)?;
+        Ok(Memory { start, layout, buffer, is_leaked: false })
+    }
+
+    /// Where a slot's buffer begins; the caller knows that there is such a slot.
+    fn slot(&self, slot: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(slot * self.buffer)
+    }
+
+    fn iovec(&self, slot: usize) -> libc::iovec {
+        libc::iovec { iov_base: self.slot(slot).cast(), iov_len: self.buffer }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if !self.is_leaked {
+            // SAFETY: it was allocated with this layout, and no request is under way that could write into it.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+
+    /// `None` where this process may have no ring.
+    fn ring() -> Option<Ring> {
+        Ring::new(3, 5000).ok()
+    }
+
+    fn moved(done: Vec<Done>) -> Vec<(usize, usize)> {
+        let moved = |done: Done| match done.outcome {
+            Ok(Outcome::Moved(bytes)) => (done.slot, bytes),
+            other => panic!("{other:?}"),
+        };
+        done.into_iter().map(moved).collect()
+    }
+
+    #[test]
+    fn a_file_is_made_written_read_and_closed_by_requests() {
+        let Some(mut ring) = ring() else { return };
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("source"), b"content").unwrap();
+        let above = std::fs::File::open(dir.path()).unwrap();
+        let mut open = |name: &str, flags| {
+            let name = CString::new(name).unwrap();
+            let op = Op::Open { slot: 1, dir: above.as_fd(), name, flags, mode: Mode::RUSR | Mode::WUSR };
+            let done = ring.turn([op]).unwrap().pop().unwrap();
+            match done.outcome {
+                Ok(Outcome::Opened(fd)) => fd,
+                other => panic!("{other:?}"),
+            }
+        };
+        let source = open("source", OFlags::RDONLY);
+        let copy = open("copy", OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
+        let read = Op::Read { slot: 2, file: source.as_fd(), into: 0..5000, at: 0 };
+        assert_eq!(moved(ring.turn([read]).unwrap()), [(2, 7)]);
+        assert_eq!(&ring.buffer(2)[..7], b"content");
+        let write = Op::Write { slot: 2, file: copy.as_fd(), from: 3..7, at: 2 };
+        assert_eq!(moved(ring.turn([write]).unwrap()), [(2, 4)]);
+        ring.turn([Op::Close(source), Op::Close(copy)]).unwrap();
+        ring.drain();
+        let mut content = Vec::new();
+        std::fs::File::open(dir.path().join("copy")).unwrap().read_to_end(&mut content).unwrap();
+        assert_eq!(content, b"\0\0tent");
+    }
+
+    #[test]
+    fn a_slot_that_is_not_there_and_a_range_outside_of_it_are_refused() {
+        let Some(mut ring) = ring() else { return };
+        let file = tempfile::tempfile().unwrap();
+        let length = ring.buffer_length();
+        for (slot, into) in [(3, 0..1), (0, 0..length + 1), (0, length + 1..length + 1)] {
+            let read = Op::Read { slot, file: file.as_fd(), into, at: 0 };
+            assert_eq!(ring.turn([read]).unwrap_err(), Errno::INVAL);
+        }
+        assert_eq!(ring.under_way(), 0);
+    }
+
+    #[test]
+    fn an_error_is_told_of_its_slot() {
+        let Some(mut ring) = ring() else { return };
+        let above = std::fs::File::open("/").unwrap();
+        let name = CString::new("there is no such thing").unwrap();
+        let op = Op::Open { slot: 0, dir: above.as_fd(), name, flags: OFlags::RDONLY, mode: Mode::empty() };
+        let done = ring.turn([op]).unwrap().pop().unwrap();
+        assert_eq!((done.slot, done.outcome.unwrap_err()), (0, Errno::NOENT));
+    }
+}
