@@ -13,21 +13,15 @@ const DIRECT: u64 = 16 << 20;
 pub(super) struct Facts {
     /// Its size, in bytes.
     pub(super) size: u64,
-    /// Whether it takes less on disk than its size.
-    pub(super) is_sparse: bool,
-    /// Whether it is known to lie on another filesystem than its copy.
-    pub(super) is_elsewhere: bool,
     /// The filesystem of the copy, where that is known.
     pub(super) destination: Option<Kind>,
-    /// Whether its hash is wanted.
-    pub(super) hashed: bool,
 }
 
 /// How it is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) engine: Engine,
-    /// Whether it is written past the page cache.
+    /// Whether it is written past the page cache, if it has no holes.
     pub(super) direct: bool,
 }
 
@@ -43,8 +37,7 @@ fn by_table(facts: &Facts) -> Plan {
     Plan { engine: Engine::Buffered, direct: is_direct(facts) }
 }
 
-/// Btrfs copies what is written past the page cache into it first, to have checksums of what cannot change meanwhile; and
-/// what is in many pieces is better put together there.
+/// Btrfs copies what is written past the page cache into it first, to have checksums of what cannot change meanwhile.
 fn is_direct(facts: &Facts) -> bool {
-    facts.size >= DIRECT && !facts.is_sparse && matches!(facts.destination, Some(Kind::Xfs | Kind::Ext4))
+    facts.size >= DIRECT && matches!(facts.destination, Some(Kind::Xfs | Kind::Ext4))
 }

@@ -5,13 +5,13 @@ use super::choose::{self, Facts};
 use super::content::{Copied, CopyError, Request};
 use super::engine::Engine;
 use super::engines::{self, Halt, Job, Passing, Progress};
-use super::ladder::{Ladder, Reason};
+use super::ladder::Ladder;
 use super::reserved;
 use crate::hash::{self, Hashed};
 use crate::monitor::{Amount, Monitor};
 use crate::positioned;
 use crate::status::Status;
-use rustix::fs::ftruncate;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -29,7 +29,7 @@ pub fn data(
     if status.size == 0 {
         return engines::endless::copy(source, status, destination, request, monitor);
     }
-    let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination, request.hashed));
+    let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination));
     let mut job = Job {
         source,
         destination,
@@ -78,6 +78,7 @@ impl Work<'_> {
     fn copy(&mut self, job: &mut Job<'_>, status: &Status) -> Result<Copied, CopyError> {
         let size = status.size;
         let mut holes = 0;
+        let mut is_first = true;
         // Writing at the end of a file has XFS reserve more than is written, which would stay in the holes; and it keeps direct
         // writes from going side by side. Given to an empty file, a size costs little; to one with unwritten
         // data, it has XFS write that out and wait.
@@ -85,10 +86,16 @@ impl Work<'_> {
         let mut ended = size;
         for batch in Batches::of(job.source, size) {
             let batch = batch.map_err(CopyError::Source)?;
+            // A file with holes is better put together in the page cache.
+            job.direct &= !is_first || batch.holes == 0;
             if (batch.holes > 0 || job.direct) && !is_sized {
                 ftruncate(job.destination, size).map_err(CopyError::Destination)?;
                 is_sized = true;
             }
+            if is_first && job.direct {
+                set_aside(job.destination, size)?;
+            }
+            is_first = false;
             let goes_on = self.batch(job, &batch.data)?;
             if !goes_on {
                 ended = job.progress.at;
@@ -159,6 +166,16 @@ impl Work<'_> {
     }
 }
 
+/// Sets all the room aside for what is then written past the page cache, a buffer at a time: else each of them would be an
+/// allocation of its own, and several copies side by side would lie in turn. A disk that is too small says so at once.
+fn set_aside(destination: BorrowedFd<'_>, size: u64) -> Result<(), CopyError> {
+    match fallocate(destination, FallocateFlags::KEEP_SIZE, 0, size) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(CopyError::Destination(errno)),
+        // It can be written all the same.
+        _ => Ok(()),
+    }
+}
+
 /// What of these ranges lies at or behind an offset.
 fn beyond(ranges: &[Range<u64>], at: u64) -> Vec<Range<u64>> {
     let rest = ranges.iter().filter(|range| range.end > at);
@@ -172,14 +189,8 @@ fn has_more(source: BorrowedFd<'_>, at: u64, ranges: &[Range<u64>]) -> bool {
 }
 
 impl Facts {
-    fn of(status: &Status, ladder: &Ladder, destination: BorrowedFd<'_>, hashed: bool) -> Facts {
-        Facts {
-            size: status.size,
-            is_sparse: status.allocated < status.size,
-            is_elsewhere: ladder.known(status.dev) == Some(Err(Reason::OtherFilesystem)),
-            destination: ladder.kind(destination),
-            hashed,
-        }
+    fn of(status: &Status, ladder: &Ladder, destination: BorrowedFd<'_>) -> Facts {
+        Facts { size: status.size, destination: ladder.kind(destination) }
     }
 }
 

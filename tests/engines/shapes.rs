@@ -82,4 +82,26 @@ on_filesystems! {
             assert_eq!((copied.engine, copied.hash, copied.cloned), (Engine::Clone, hash, 7 * MIB + 5));
         }
     }
+    [xfs, ext4] fn large_files_are_written_past_the_page_cache_in_one_piece(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let source = other.join("source");
+        write(&source, &bytes(1, 64 * MIB as usize + 77));
+        for engine in [None, Some(Engine::Buffered), Some(Engine::Uring)] {
+            let ladder = Ladder::new();
+            let copies: Vec<_> = ["one", "two"].map(|name| fs.join(format!("{name}-{engine:?}"))).into();
+            std::thread::scope(|scope| {
+                for copy in &copies {
+                    let (source, ladder) = (&source, &ladder);
+                    scope.spawn(move || Copy::of(source, copy, ladder).by(engine).run().expect("it is copied"));
+                }
+            });
+            for copy in copies {
+                let cached = tools::tool("fincore", &["--bytes", "--noheadings", "--output", "RES"], &copy).stdout;
+                assert_eq!(cached.trim().parse(), Ok(BLOCK), "only the tail of the copy by {engine:?} is in memory");
+                let extents = tools::extents(&copy);
+                assert!(extents.len() <= 4, "{} extents by {engine:?}: {extents:?}", extents.len());
+                assert!(extents.iter().all(|extent| !extent.is_unwritten()), "{engine:?}: {extents:?}");
+            }
+        }
+    }
 }
