@@ -79,16 +79,19 @@ impl Work<'_> {
         let size = status.size;
         let mut holes = 0;
         let mut is_first = true;
-        // Writing at the end of a file has XFS reserve more than is written, which would stay in the holes; and it keeps direct
-        // writes from going side by side. Given to an empty file, a size costs little; to one with unwritten
-        // data, it has XFS write that out and wait.
-        let mut is_sized = false;
+        // Writing at the end of a file has XFS reserve more than is written. That would stay in the holes, and behind the
+        // end for minutes; and writes at the end do not go side by side. Given to an empty file, a size costs little; to one
+        // with dirty pages, it has XFS write them out and wait.
+        let mut is_sized = size > one_write(self.engine);
+        if is_sized {
+            ftruncate(job.destination, size).map_err(CopyError::Destination)?;
+        }
         let mut ended = size;
         for batch in Batches::of(job.source, size) {
             let batch = batch.map_err(CopyError::Source)?;
             // A file with holes is better put together in the page cache.
             job.direct &= !is_first || batch.holes == 0;
-            if (batch.holes > 0 || job.direct) && !is_sized {
+            if batch.holes > 0 && !is_sized {
                 ftruncate(job.destination, size).map_err(CopyError::Destination)?;
                 is_sized = true;
             }
@@ -166,6 +169,14 @@ impl Work<'_> {
     }
 }
 
+/// How much an engine writes by one call of the kernel's own functions: nothing is reserved for a first write.
+fn one_write(engine: Engine) -> u64 {
+    match engine {
+        Engine::Buffered => 1 << 20,
+        _ => 64 << 10,
+    }
+}
+
 /// Sets all the room aside for what is then written past the page cache, a buffer at a time: else each of them would be an
 /// allocation of its own, and several copies side by side would lie in turn. A disk that is too small says so at once.
 fn set_aside(destination: BorrowedFd<'_>, size: u64) -> Result<(), CopyError> {
@@ -197,6 +208,19 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::FileExt as _;
+
+    #[test]
+    fn an_end_that_an_engine_met_is_one_only_if_nothing_can_be_read_there() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 100], 0).unwrap();
+        let has_more = |at, ranges: &[Range<u64>]| has_more(file.as_fd(), at, ranges);
+        assert!(has_more(0, &[0..50, 60..4096]));
+        assert!(has_more(99, &[0..50, 60..4096]));
+        assert!(!has_more(100, &[0..50, 60..4096]));
+        assert!(!has_more(10, &[0..10, 200..300]));
+    }
 
     #[test]
     fn an_engine_goes_on_where_the_one_before_it_stopped() {

@@ -269,10 +269,17 @@ impl<'a> Work<'a, '_> {
             return Step::Over;
         }
         let Status { size, allocated, .. } = *made.status;
-        match size > LARGE || allocated < size {
-            true => self.alone(file, *self.request),
-            false => Step::Next,
+        if size > LARGE || allocated < size {
+            return self.alone(file, *self.request);
         }
+        if size > BUFFER as u64 {
+            // As in `data`: or XFS reserves more for each further write.
+            if let Err(errno) = ftruncate(made.destination, size) {
+                self.files.copied(file.number, &made, Err(CopyError::Destination(errno)));
+                return Step::Over;
+            }
+        }
+        Step::Next
     }
 
     /// Copies a file by itself.
@@ -317,6 +324,13 @@ impl<'a> Work<'a, '_> {
         if file.at < size && !file.has_ended {
             (file.got, file.put, file.is_read) = (0, 0, false);
             return Step::Next;
+        }
+        if file.has_ended
+            && size > BUFFER as u64
+            && let Some(destination) = &file.destination
+            && let Err(errno) = ftruncate(destination, file.at)
+        {
+            return self.trouble(file, errno);
         }
         let mut copied = Copied { data: file.at, read: file.at, ..Copied::by(Engine::Uring) };
         if let Some(passing) = file.passing.take() {

@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::slice;
 
-/// How many pieces of a file are under way, and how long they are: enough for a device's queue, small enough that two
-/// rings a thread are no burden (4 MiB each).
+/// How many pieces of a file are under way, and how long they are: enough for a device's queue, and 4 MiB a thread, beside
+/// the 8 MiB of the ring for small files.
 const SLOTS: usize = 8;
 const PIECE: usize = 512 << 10;
 
