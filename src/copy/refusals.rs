@@ -88,7 +88,7 @@ impl Refusals {
 
 /// Whether the next file of the same device would be refused as well.
 fn is_of_the_pair(engine: Engine, errno: Errno) -> bool {
-    (engine == Engine::Uring && matches!(errno, Errno::PERM | Errno::ACCESS))
+    (engine == Engine::Uring && matches!(errno, Errno::PERM | Errno::ACCESS | Errno::NOMEM))
         || matches!(errno, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::NODEV)
 }
 
@@ -99,6 +99,7 @@ pub(super) fn describe(engine: Engine, errno: Errno) -> String {
             "io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a filter".into()
         }
         (Engine::Uring, Errno::NOSYS) => "io_uring is unavailable, this kernel has none".into(),
+        (Engine::Uring, Errno::NOMEM) => "io_uring is unavailable, by the limit of locked memory (`ulimit -l`)".into(),
         (_, Errno::XDEV) => "the files lie on different filesystems".into(),
         (_, Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => "the kernel does not offer it for these files".into(),
         (_, Errno::INVAL) => "the kernel finds it invalid for this pair of files".into(),
