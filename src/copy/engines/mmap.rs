@@ -1,5 +1,5 @@
-//! mmap(2): the source is mapped, a window at a time, and written straight from there. What lies side by side goes by one
-//! call, however it was found.
+//! mmap(2): the source is mapped, a window at a time, and written straight from there. What lies side by side is one range when
+//! it comes here, and goes by large writes.
 //!
 //! Only the kernel reads the mapping, inside write(2); this process never does. So a source that is truncated meanwhile raises no
 //! SIGBUS: the write is short, or says `EFAULT`, and the source's size tells which it was. That is also why the hash
@@ -12,8 +12,8 @@ use std::ops::Range;
 
 /// How much is mapped at once.
 const WINDOW: u64 = 64 << 20;
-/// How much is written at once.
-const WRITE: u64 = 8 << 20;
+/// How much is written at once. Longer writes were not faster, and 8 MiB took up to twice the processor's time.
+const WRITE: u64 = 1 << 20;
 
 pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let last = ranges.last().map_or(0, |range| range.end);
