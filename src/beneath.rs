@@ -1,5 +1,6 @@
 //! Opens what lies below a directory without following any link: directories, however deep they are, and files.
 
+use crate::status::Status;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
@@ -58,6 +59,21 @@ pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedF
     match open(OFlags::NOATIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
+    }
+}
+
+/// A directory and those above it, by device and inode.
+pub fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
+    let mut found = Vec::new();
+    let mut here = rustix::io::fcntl_dupfd_cloexec(dir, 0)?;
+    loop {
+        let status = Status::of(&here)?;
+        // The root is its own parent.
+        if found.last() == Some(&(status.dev, status.ino)) {
+            return Ok(found);
+        }
+        found.push((status.dev, status.ino));
+        here = rustix::fs::openat(&here, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     }
 }
 

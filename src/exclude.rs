@@ -5,7 +5,7 @@
 //! What the user named as a source is never excluded.
 
 mod file;
-mod mounts;
+pub(crate) mod mounts;
 mod pattern;
 mod patterns;
 mod tag;

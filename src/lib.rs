@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod copy;
+mod crew;
 pub mod dedupe;
 pub mod delta;
 pub mod error;
@@ -25,8 +26,10 @@ pub mod probe;
 mod session;
 pub mod sharing;
 pub mod snapshot;
+mod staging;
 pub mod status;
 pub mod sys;
 pub mod text;
+mod turns;
 pub mod usage;
 pub mod walk;

@@ -90,6 +90,20 @@ impl Creator {
         self.uid == 0
     }
 
+    /// These attributes as far as this process's rights go: an ordinary user's files are their own, and another's set-user-id
+    /// bit is not for them. Whether that makes a difference.
+    pub fn within_rights<'a>(&self, attributes: Attributes<'a>) -> (Attributes<'a>, bool) {
+        if self.is_root() || attributes.uid == self.uid {
+            return (attributes, false);
+        }
+        (Attributes { uid: self.uid, mode: attributes.mode & !0o4000, ..attributes }, true)
+    }
+
+    /// Whether a new directory is already what [`Creator::make_private`] makes of it, flags apart.
+    pub fn is_private(&self, status: &Status) -> bool {
+        (status.uid, status.gid, status.permissions()) == (self.uid, self.gid, 0o700)
+    }
+
     /// Whether an inode is this process's own.
     pub fn is_owner(&self, status: &Status) -> bool {
         status.uid == self.uid

@@ -8,7 +8,6 @@ pub mod account;
 mod cache;
 mod candidates;
 pub mod catalogue;
-mod crew;
 mod entry;
 mod facts;
 pub mod file;

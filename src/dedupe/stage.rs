@@ -6,7 +6,6 @@
 
 use super::cache::Cache;
 use super::candidates::{Candidates, Class};
-use super::crew;
 use super::facts::Member;
 use super::group;
 use super::run::{Run, add};
@@ -14,6 +13,7 @@ use super::sample::WHOLE;
 use super::skip::Skip;
 use super::submit;
 use super::survey;
+use crate::crew;
 use crate::monitor::Amount;
 use std::sync::mpsc;
 

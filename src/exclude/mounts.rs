@@ -15,7 +15,7 @@ pub(super) fn is_another(above: &OwnedFd, below: &OwnedFd) -> bool {
 ///
 /// The subvolumes of one Btrfs have devices of their own and are one filesystem, mounted in it or not. An automount is
 /// not set off.
-pub(super) fn is_elsewhere(above: &OwnedFd, dev: u64, name: &[u8]) -> bool {
+pub(crate) fn is_elsewhere(above: &OwnedFd, dev: u64, name: &[u8]) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     // What cannot be asked cannot be opened either: that tells of it.
     let Ok(found) = rustix::fs::statx(above, name, flags, StatxFlags::TYPE) else { return false };

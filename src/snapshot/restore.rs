@@ -23,6 +23,7 @@ mod selection;
 mod tree;
 
 use super::store::Repository;
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::metadata::Creator;
 use crate::monitor::{Amount, Monitor};
@@ -30,7 +31,7 @@ use crate::status::Status;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use selection::Selection;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -183,26 +184,14 @@ fn open_target(options: &Options) -> Result<Option<OwnedFd>> {
 
 /// The repository's directory and those above it, by device and inode.
 fn above(repository: &Repository) -> Result<Vec<(u64, u64)>> {
-    ancestors(repository.fd()).map_err(|errno| Error::io("look at the directories above", repository.path(), errno))
-}
-
-fn ancestors(fd: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Vec<(u64, u64)>> {
-    let mut found = Vec::new();
-    let mut here = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
-    loop {
-        let status = Status::of(&here)?;
-        if found.last() == Some(&(status.dev, status.ino)) {
-            return Ok(found);
-        }
-        found.push((status.dev, status.ino));
-        here = rustix::fs::openat(&here, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    }
+    beneath::ancestors(repository.fd())
+        .map_err(|errno| Error::io("look at the directories above", repository.path(), errno))
 }
 
 fn refuse_inside(target: &OwnedFd, repository: &Repository, options: &Options) -> Result<()> {
     let failed = |errno| Error::io("look at the target", &options.target, errno);
     let root = Status::of(repository.fd()).map_err(failed)?;
-    if ancestors(target.as_fd()).map_err(failed)?.contains(&(root.dev, root.ino)) {
+    if beneath::ancestors(target).map_err(failed)?.contains(&(root.dev, root.ino)) {
         return Err(Error::usage("restore into the repository itself, at")
             .at(&options.target)
             .hint("name a target outside of it"));

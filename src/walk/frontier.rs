@@ -6,14 +6,14 @@
 //! bounded: beyond [`Frontier::limit`] tasks a thread waits, unless what it could begin is the very front, which must
 //! always go on. Memory is thus the names of the directories on the way, and that many outputs.
 
-use super::sources::Node;
+use super::sources::Top;
 use crate::mutex::lock;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A piece of work.
 pub(super) enum Task<D> {
-    /// The root of the walk.
-    Root(Node),
+    /// A directory that the walk begins with, and its number.
+    Top(Top, usize),
     /// A batch of a directory's entries.
     Batch(Arc<D>, usize),
     /// A subdirectory, by its number.
@@ -47,7 +47,7 @@ struct Link<D, O> {
 
 enum Content<D, O> {
     Free,
-    Begin(Node),
+    Begin(Top, usize),
     Running,
     Done(Vec<O>),
     Rest(Rest<D>),
@@ -84,11 +84,13 @@ impl<D, O> Frontier<D, O> {
         lock(&self.state)
     }
 
-    /// Puts the root in.
-    pub(super) fn begin(&self, root: Node) {
+    /// Puts in what the walk begins with.
+    pub(super) fn begin(&self, tops: Vec<Top>) {
         let mut state = self.state();
-        let node = state.allocate(Content::Begin(root), None);
-        state.first = Some(node);
+        for (number, top) in tops.into_iter().enumerate().rev() {
+            let next = state.first;
+            state.first = Some(state.allocate(Content::Begin(top, number), next));
+        }
     }
 
     /// The next task, when there is one; `None` when the walk is over.
@@ -182,8 +184,8 @@ impl<D, O> State<D, O> {
                 return None;
             }
             match &mut self.nodes[node].content {
-                Content::Begin(root) => {
-                    let task = Task::Root(std::mem::take(root));
+                Content::Begin(top, number) => {
+                    let task = Task::Top(std::mem::take(top), *number);
                     self.nodes[node].content = Content::Running;
                     self.tasks += 1;
                     return Some((Slot(node), task));

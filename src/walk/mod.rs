@@ -11,7 +11,7 @@ mod sources;
 mod stand_ins;
 
 pub use names::{Name, Names};
-pub use sources::Sources;
+pub use sources::{Sources, Top};
 pub use stand_ins::StandIns;
 
 use crate::beneath;
@@ -27,7 +27,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -93,6 +93,8 @@ pub struct Directory<P> {
     pub status: Status,
     /// Only on the way to a source.
     pub scaffold: bool,
+    /// The number of the directory that it was reached from, of those that the walk began with.
+    pub top: usize,
     /// The visitor's part.
     pub place: P,
 }
@@ -114,7 +116,7 @@ impl<P> Directory<P> {
     }
 
     fn with<Q>(self, place: Q) -> Directory<Q> {
-        Directory { fd: self.fd, path: self.path, status: self.status, scaffold: self.scaffold, place }
+        Directory { fd: self.fd, path: self.path, status: self.status, scaffold: self.scaffold, top: self.top, place }
     }
 }
 
@@ -137,14 +139,37 @@ pub fn walk<V: Visitor>(
     threads: usize,
     sink: impl FnMut(V::Output) -> Result<()> + Send,
 ) -> Result<()> {
+    begin(vec![sources.top()], sources.stand_ins(), visitor, threads, sink)
+}
+
+/// [`walk`] of directories as they are named, side by side: their outputs come one after the other.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_tops<V: Visitor>(
+    tops: Vec<Top>,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
+    begin(tops, &StandIns::default(), visitor, threads, sink)
+}
+
+fn begin<V: Visitor>(
+    tops: Vec<Top>,
+    stand_ins: &StandIns,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
     let walk = Walk {
         visitor,
-        stand_ins: sources.stand_ins(),
+        stand_ins,
         frontier: Frontier::new(threads),
         sink: Mutex::new(sink),
         failure: Mutex::new(None),
     };
-    walk.frontier.begin(sources.root());
+    walk.frontier.begin(tops);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|n| format!("walk-{n}"))
@@ -188,7 +213,11 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
 
     fn run(&self, slot: frontier::Slot, task: Task<Open<V::Place>>) -> Result<Vec<V::Output>> {
         match task {
-            Task::Root(node) => self.directory(slot, None, b"", (!node.whole).then(|| Arc::new(node))),
+            Task::Top(Top { named, follow, path, node }, number) => {
+                let only = (!node.whole).then(|| Arc::new(node));
+                let opened = open_top(&named, follow, &path, (only.is_some(), number), self.stand_ins);
+                self.directory(slot, None, (path, opened), only)
+            }
             Task::Batch(open, number) => {
                 let output = self.batch(&open, number)?;
                 self.settle(&open)?;
@@ -198,29 +227,39 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
                 let name = parent.names.directory(number);
                 let only = parent.only.as_ref().map(|node| node.child(name.bytes));
                 let only = only.flatten().filter(|node| !node.whole).cloned();
-                let output = self.directory(slot, Some(&parent), name.bytes, only);
+                let output = self.subdirectory(slot, &parent, name.bytes, only);
                 self.settle(&parent)?;
                 output
             }
         }
     }
 
-    /// Opens, lists and enters a directory, and visits its entries if they are few.
+    fn subdirectory(
+        &self,
+        slot: frontier::Slot,
+        parent: &Open<V::Place>,
+        name: &[u8],
+        only: Option<Arc<Node>>,
+    ) -> Result<Vec<V::Output>> {
+        let above = &parent.directory;
+        let path = above.join(name);
+        if let ControlFlow::Break(output) = self.visitor.approach(above, &path)? {
+            return Ok(Vec::from_iter(output));
+        }
+        let opened = open_below(above, name, &path, only.is_some(), self.stand_ins);
+        self.directory(slot, Some(parent), (path, opened), only)
+    }
+
+    /// Lists and enters a directory that has been opened, and visits its entries if they are few.
     fn directory(
         &self,
         slot: frontier::Slot,
         parent: Option<&Open<V::Place>>,
-        name: &[u8],
+        (path, opened): (Vec<u8>, rustix::io::Result<Directory<()>>),
         only: Option<Arc<Node>>,
     ) -> Result<Vec<V::Output>> {
         let above = parent.map(|parent| &parent.directory);
-        let path = above.map_or_else(Vec::new, |parent| parent.join(name));
-        if let Some(above) = above
-            && let ControlFlow::Break(output) = self.visitor.approach(above, &path)?
-        {
-            return Ok(Vec::from_iter(output));
-        }
-        let directory = match open(above, name, path.clone(), only.is_some(), self.stand_ins) {
+        let directory = match opened {
             Ok(directory) => directory,
             Err(errno) => {
                 let error = Error::io("open the directory", absolute(&path), errno);
@@ -279,18 +318,42 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     }
 }
 
-fn open<P>(
-    parent: Option<&Directory<P>>,
+/// Opens a directory that the walk begins with. `scaffold`: it is only on the way.
+fn open_top(
+    named: &Path,
+    follow: bool,
+    path: &[u8],
+    (scaffold, top): (bool, usize),
+    stand_ins: &StandIns,
+) -> rustix::io::Result<Directory<()>> {
+    let named = if named.as_os_str().is_empty() { Path::new("/") } else { named };
+    let own = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    open(path, scaffold, top, stand_ins, |flags| rustix::fs::open(named, flags | own, Mode::empty()))
+}
+
+/// Opens a directory by its name in the one above. A link in its place is not followed.
+fn open_below<P>(
+    above: &Directory<P>,
     name: &[u8],
-    path: Vec<u8>,
+    path: &[u8],
     scaffold: bool,
     stand_ins: &StandIns,
 ) -> rustix::io::Result<Directory<()>> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = |how| match (stand_ins.open(&path, flags | how), parent) {
-        (Some(stand_in), _) => stand_in,
-        (None, Some(parent)) => rustix::fs::openat(&parent.fd, name, flags | how, Mode::empty()),
-        (None, None) => rustix::fs::open(c"/", flags | how, Mode::empty()),
+    let open_at = |flags| rustix::fs::openat(&above.fd, name, flags | OFlags::NOFOLLOW, Mode::empty());
+    open(path, scaffold, above.top, stand_ins, open_at)
+}
+
+fn open(
+    path: &[u8],
+    scaffold: bool,
+    top: usize,
+    stand_ins: &StandIns,
+    open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>,
+) -> rustix::io::Result<Directory<()>> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = |how| match stand_ins.open(path, flags | OFlags::NOFOLLOW | how) {
+        Some(stand_in) => stand_in,
+        None => open(flags | how),
     };
     let fd = match beneath::without_access(|access| open(OFlags::RDONLY | access)) {
         // A directory on the way needs only to be passed through.
@@ -298,10 +361,13 @@ fn open<P>(
         result => result,
     }?;
     let status = Status::of(&fd)?;
-    if let Some(living) = stand_ins.living_instead(&path, &fd, status.ino, flags | OFlags::RDONLY) {
-        let fd = living?;
-        let status = Status::of(&fd)?;
-        return Ok(Directory { fd, path, status, scaffold, place: () });
+    let made = |fd, status| Directory { fd, path: path.to_vec(), status, scaffold, top, place: () };
+    match stand_ins.living_instead(path, &fd, status.ino, flags | OFlags::NOFOLLOW | OFlags::RDONLY) {
+        Some(living) => {
+            let fd = living?;
+            let status = Status::of(&fd)?;
+            Ok(made(fd, status))
+        }
+        None => Ok(made(fd, status)),
     }
-    Ok(Directory { fd, path, status, scaffold, place: () })
 }

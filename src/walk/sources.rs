@@ -1,4 +1,4 @@
-//! What is walked: the sources, and the directories on the way to them from the root.
+//! What is walked: the sources, and the directories on the way to them from the root; or directories as they are named.
 
 use super::{Names, StandIns};
 use crate::error::{Error, Result};
@@ -17,6 +17,39 @@ pub struct Sources {
     paths: Vec<PathBuf>,
     root: Node,
     stand_ins: StandIns,
+}
+
+/// A directory that a walk begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Top {
+    /// How it is opened, as its user names it. Empty: the root.
+    pub(super) named: PathBuf,
+    /// Whether a link in its place is followed.
+    pub(super) follow: bool,
+    /// Its absolute path, without the leading slash.
+    pub(super) path: Vec<u8>,
+    /// What of it is wanted.
+    pub(super) node: Node,
+}
+
+impl Top {
+    /// A directory of which all is wanted. A link in its place is not followed, unless a slash stands behind its name.
+    pub fn whole(named: &Path) -> Top {
+        Top { named: named.into(), follow: false, path: absolute(named), node: Node::whole() }
+    }
+
+    /// A directory of which only these entries are wanted, each as a whole: it itself is on the way to them. It is opened
+    /// as the user sees it, through links.
+    pub fn some(named: &Path, names: impl IntoIterator<Item = Vec<u8>>) -> Top {
+        let children = names.into_iter().map(|name| (name, Arc::new(Node::whole()))).collect();
+        Top { named: named.into(), follow: true, path: absolute(named), node: Node { whole: false, children } }
+    }
+}
+
+/// The absolute path without its leading slash: for messages, so nothing is resolved.
+fn absolute(named: &Path) -> Vec<u8> {
+    let absolute = std::path::absolute(named).unwrap_or_else(|_| named.into());
+    components(&absolute).join(&b'/')
 }
 
 /// A component on the way to a source, or a source.
@@ -77,8 +110,9 @@ impl Sources {
         &self.stand_ins
     }
 
-    pub(super) fn root(&self) -> Node {
-        self.root.clone()
+    /// The root, with all the sources below it.
+    pub(super) fn top(&self) -> Top {
+        Top { node: self.root.clone(), ..Top::default() }
     }
 }
 
@@ -88,12 +122,16 @@ fn components(path: &Path) -> Vec<Vec<u8>> {
 }
 
 impl Node {
+    fn whole() -> Node {
+        Node { whole: true, children: BTreeMap::new() }
+    }
+
     fn add(&mut self, components: &[Vec<u8>]) {
         if self.whole {
             return;
         }
         match components.split_first() {
-            None => *self = Node { whole: true, children: BTreeMap::new() },
+            None => *self = Node::whole(),
             Some((first, rest)) => Arc::make_mut(self.children.entry(first.clone()).or_default()).add(rest),
         }
     }

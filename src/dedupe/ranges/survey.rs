@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::holders::Holder;
-use crate::dedupe::crew;
+use crate::crew;
 use crate::dedupe::file::FileId;
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit;

@@ -4,12 +4,12 @@ use super::links::Links;
 use super::resume::Resume;
 use crate::copy::{Ladder, Reason};
 use crate::error::{Error, Result};
-use crate::filesystem::{Filesystem, Kind};
+use crate::filesystem::Filesystem;
 use crate::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
-use crate::mutex::lock;
 use crate::snapshot::store::{Blocks, Staging};
+use crate::turns::Turns;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Where a snapshot is made.
 pub(super) struct Staged {
@@ -29,7 +29,7 @@ pub(super) struct Staged {
     /// Whether files of the tree may have the project ids of the source: only root may give them, and what a repository
     /// has in a project of its own is counted there.
     projects: bool,
-    writers: Writers,
+    writers: Turns,
 }
 
 impl Staged {
@@ -55,7 +55,7 @@ impl Staged {
             large: Mutex::new(()),
             resume: Resume::default(),
             projects: creator.is_root() && !metadata::has_project(tree),
-            writers: Writers::new(filesystem.kind),
+            writers: Turns::of_writers(filesystem.kind),
         })
     }
 
@@ -80,33 +80,5 @@ impl Staged {
     /// Runs what creates and clones, when it is its turn.
     pub(super) fn write(&self, write: impl FnOnce()) {
         self.writers.with(write);
-    }
-}
-
-/// How many threads create and clone at once; the others read ahead meanwhile.
-///
-/// Creating files takes locks of the filesystem's trees: on Btrfs more than two threads only wait for each other, on
-/// XFS as many as there are cores go side by side (docs/benchmarks.md).
-struct Writers {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-impl Writers {
-    fn new(kind: Kind) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let writers = if kind == Kind::Btrfs { 2 } else { cores.max(2) };
-        Writers { free: Mutex::new(writers), freed: Condvar::new() }
-    }
-
-    fn with<R>(&self, write: impl FnOnce() -> R) -> R {
-        let free = lock(&self.free);
-        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
-        drop(free);
-        let result = write();
-        *lock(&self.free) += 1;
-        self.freed.notify_one();
-        result
     }
 }

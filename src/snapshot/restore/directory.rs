@@ -1,7 +1,7 @@
 //! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
 
 use super::outcome::{self, Attempt, Failure};
-use super::place::{Devices, Place};
+use super::place::Place;
 use super::selection::split;
 use super::{Context, Overwrite, decide, delete, origin};
 use crate::beneath;
@@ -10,6 +10,7 @@ use crate::metadata::{self, Attributes, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::remove::allow_all;
+use crate::staging::Devices;
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -45,7 +46,7 @@ pub(super) struct Opened {
 /// Opens a directory in the snapshot and, from its parent, in the target, where it is made if it is missing.
 pub(super) fn open(
     context: &Context<'_>,
-    devices: &mut Devices,
+    devices: &Devices,
     above: &Place,
     record: &Directory,
     is_wanted: bool,
@@ -90,7 +91,7 @@ pub(super) fn open(
         .map(|dir| beneath::open_subdir(dir, name))
         .transpose()
         .map_err(|errno| fail("open the directory", errno))?;
-    if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.inherits) {
+    if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.ground.inherits) {
         // What is made in it shall inherit nothing but what the snapshot says, and that comes last.
         metadata::remove_other_xattrs(made, &[])
             .and_then(|()| context.creator.make_private(made))

@@ -11,11 +11,11 @@ use crate::copy::{self, CopyError, Request};
 use crate::error::Error;
 use crate::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
+use crate::staging::{self, Node, pin};
 use crate::status::Status;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The beginning of temporary names. `--delete` takes those away that a killed run left.
 const TEMPORARY: &str = ".pleach-restore.";
@@ -81,12 +81,10 @@ pub(super) fn put(
 ) -> Attempt<()> {
     let moved = match decision {
         // Nothing was there, and what has come meanwhile is not ours to replace.
-        Decision::Make => {
-            rustix::fs::renameat_with(target, temporary, target, entry.name.as_slice(), RenameFlags::NOREPLACE)
-        }
+        Decision::Make => staging::put(target, temporary, &entry.name, false),
         Decision::Clear => delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name)))
             .and_then(|()| rustix::fs::renameat(target, temporary, target, entry.name.as_slice())),
-        _ => rustix::fs::renameat(target, temporary, target, entry.name.as_slice()),
+        _ => staging::put(target, temporary, &entry.name, true),
     };
     moved.map_err(|errno| {
         let _ = rustix::fs::unlinkat(target, temporary, AtFlags::empty());
@@ -94,24 +92,11 @@ pub(super) fn put(
     })
 }
 
-/// A temporary name that this process has not used.
-pub(super) fn temporary_name() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{TEMPORARY}{:x}.{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Calls `make` with temporary names until one is free: an earlier run with our process id may have left some.
+/// Calls `make` with temporary names until one is free.
 pub(super) fn under_temporary_name<T>(
-    mut make: impl FnMut(&str) -> rustix::io::Result<T>,
+    make: impl FnMut(&str) -> rustix::io::Result<T>,
 ) -> rustix::io::Result<(String, T)> {
-    loop {
-        let name = temporary_name();
-        match make(&name) {
-            Ok(made) => return Ok((name, made)),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
+    staging::under_temporary_name(TEMPORARY, make)
 }
 
 /// Makes the inode under a temporary name, with content and metadata. Of a regular file also itself, open.
@@ -168,7 +153,7 @@ fn make_file(
         .map_err(|errno| fail("make", errno))?;
     *temporary = Some(name);
     let attributes = attributes(entry, status.atime, &xattrs);
-    let prepared = match place.inherits {
+    let prepared = match place.ground.inherits {
         true => context.creator.prepare_inheriting(&file, &attributes),
         false => context.creator.prepare(&file, &attributes),
     };
@@ -199,32 +184,20 @@ fn make_node(
     temporary: &mut Option<String>,
 ) -> Attempt<metadata::Refused> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
-    let private = Mode::RUSR | Mode::WUSR;
     let kind = FileType::from_raw_mode(entry.meta.mode);
-    let made = under_temporary_name(|name| match &entry.body {
-        Body::Symlink(to) => rustix::fs::symlinkat(to.as_slice(), target, name),
-        Body::Device(major, minor) => {
-            rustix::fs::mknodat(target, name, kind, private, rustix::fs::makedev(*major, *minor))
-        }
-        _ => rustix::fs::mknodat(target, name, kind, private, 0),
-    });
-    let (name, ()) = made.map_err(|errno| fail("make", errno))?;
+    let node = match &entry.body {
+        Body::Symlink(to) => Node::Symlink(to),
+        Body::Device(major, minor) => Node::Special(kind, (*major, *minor)),
+        _ => Node::Special(kind, (0, 0)),
+    };
+    let (name, ()) = under_temporary_name(|name| node.make(target, name)).map_err(|errno| fail("make", errno))?;
     let node = pin(target, name.as_bytes(), |status| {
         // Made by us a moment ago, and no link that somebody put in its place.
         status.file_type() == kind && status.nlink == 1 && context.creator.is_owner(status)
     });
-    let refused = node.and_then(|node| give_to_node(context, place, &node, entry, place.inherits, origin));
+    let refused = node.and_then(|node| give_to_node(context, place, &node, entry, place.ground.inherits, origin));
     *temporary = Some(name);
     refused.map_err(|errno| fail("set the metadata of", errno))
-}
-
-/// Opens the inode that has a name now, without its content, if it is the expected one.
-///
-/// # Errors
-/// `STALE` if it is another.
-fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> rustix::io::Result<OwnedFd> {
-    let node = metadata::open_path(dir, name)?;
-    if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }
 }
 
 /// Gives the inode that was there already, and was `seen` so, the metadata of the snapshot.

@@ -4,15 +4,15 @@
 use super::Context;
 use super::outcome::report;
 use super::place::Place;
-use crate::metadata::{FileAttr, Refused, SEALS};
+use crate::metadata::{FileAttr, Refused};
 use crate::snapshot::manifest::Entry;
+use crate::staging;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Whether a file that was made in `place` does not have all of that by its making.
 pub(super) fn is_wanted(place: &Place, entry: &Entry) -> bool {
-    let FileAttr { flags, project } = entry.meta.fileattr();
-    flags.unwrap_or(0) & SEALS != 0 || project.is_some_and(|project| project != place.project)
+    staging::is_sealed(entry.meta.fileattr(), place.ground.project)
 }
 
 /// Seals an open file that is in its place under all its names. How many of these failed, and was told.

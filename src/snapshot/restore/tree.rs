@@ -7,12 +7,13 @@
 use super::directory::{self, End, Opened};
 use super::links::Links;
 use super::outcome::{self, Attempt, Failure, Outcome};
-use super::place::{Devices, Place};
+use super::place::Place;
 use super::selection::{Part, Selection, is_within, split};
 use super::{Context, Overwrite, Stats, delete, make};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Directory, Entry, Item, Meta, Reader};
+use crate::staging::Devices;
 use crate::status::Status;
 use rayon::prelude::*;
 use rustix::fs::FileType;
@@ -224,7 +225,7 @@ impl Tree<'_> {
 
     /// Opens a directory from the top.
     fn reopen(&mut self, path: &[u8]) -> Result<Place> {
-        Place::from_top(self.context, &mut self.devices, (&self.source, self.target.as_ref()), path)
+        Place::from_top(self.context, &self.devices, (&self.source, self.target.as_ref()), path)
     }
 
     /// A directory begins. `is_wanted`: it is to be as in the snapshot; else it is only on the way.
@@ -259,7 +260,7 @@ impl Tree<'_> {
                 return Ok(());
             }
         };
-        match directory::open(self.context, &mut self.devices, &above, &record, is_wanted) {
+        match directory::open(self.context, &self.devices, &above, &record, is_wanted) {
             Ok(Opened { place, mut end, change }) => {
                 if let Some(change) = change.filter(|_| self.context.options.dry_run) {
                     self.batch.push(Job::Line(change, self.context.shown(&record.path)));

@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Threads for small cold reads: those want many requests under way, not cores.
-pub(super) const READERS: usize = 16;
+pub(crate) const READERS: usize = 16;
 
 /// Threads that have the kernel compare and share: more than a few only wait for each other's locks.
-pub(super) const SHARERS: usize = 4;
+pub(crate) const SHARERS: usize = 4;
 
 /// Runs `work` on each item with so many threads; the results stand in the order of the items.
-pub(super) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub(crate) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = threads.min(items.len());
     if threads <= 1 {
         return items.into_iter().map(work).collect();
@@ -33,7 +33,7 @@ pub(super) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl F
     std::thread::scope(|scope| {
         for number in 1..threads {
             // Where no thread can be started, this one does it all.
-            let _ = std::thread::Builder::new().name(format!("dedupe-{number}")).spawn_scoped(scope, run);
+            let _ = std::thread::Builder::new().name(format!("crew-{number}")).spawn_scoped(scope, run);
         }
         run();
     });

@@ -1,0 +1,10 @@
+//! What restoring and copying have in common: an entry is made aside, under a temporary name in its directory, and then
+//! moved to its own, so that a reader sees the old or the new, and a killed run leaves no half of a file under its name.
+
+mod ground;
+mod node;
+mod temporary;
+
+pub(crate) use ground::{Device, Devices, Ground, is_sealed};
+pub(crate) use node::{Node, pin};
+pub(crate) use temporary::{put, under_temporary_name};
