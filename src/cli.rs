@@ -1,11 +1,13 @@
 //! The command line: its words, its help, and what stands for a `REPO` that is left out. Nothing here does any work.
 
+mod copy;
 mod dedupe;
 mod du;
 mod help;
 mod snapshot;
 mod values;
 
+pub(crate) use copy::Copy;
 pub(crate) use du::Du;
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
@@ -76,6 +78,12 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::RESTORE_EXAMPLES, after_long_help = help::long(help::RESTORE_EXAMPLES))]
     Restore(Restore),
+    /// Copy files and trees, cloned where they can be
+    #[command(
+        override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       pleach copy [OPTIONS] --target-directory <DIR> SOURCE..."
+    )]
+    #[command(after_help = copy::EXAMPLES, after_long_help = help::long(copy::EXAMPLES))]
+    Copy(Copy),
     /// Let files share what is equal in them, and count what that frees
     #[command(after_help = dedupe::EXAMPLES, after_long_help = help::long(dedupe::EXAMPLES))]
     Dedupe(Dedupe),
@@ -217,6 +225,9 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
             let words = std::mem::take(&mut restore.words);
             restore.words = with_repo_first(words, environment)
                 .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Copy(copy) => {
+            copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Fiemap(fiemap) => {
             fiemap

@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod copy;
+pub mod copy_tree;
 mod crew;
 pub mod dedupe;
 pub mod delta;

@@ -196,6 +196,41 @@ on_filesystems! {
         assert_equal_trees(&source, &inside);
     }
 
+    fn a_copy_reads_and_writes_nothing_behind_links_that_come_and_go(fs: &Filesystem) {
+        let (source, outside) = twins(fs);
+        let (second, copied) = (fs.join("second"), fs.join("copied"));
+        let copy = |from: &Path| {
+            let args = [OsStr::new("copy"), "-q".as_ref(), "-T".as_ref(), from.as_ref(), copied.as_ref()];
+            pleach(args)
+        };
+        copy(&source).expect(0);
+        finish(Command::new("cp").arg("-a").arg(&source).arg(&second)).expect(0);
+        for file in files(&second) {
+            overwrite(&file, 0, b"changed");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o604)).unwrap();
+        }
+        let before = inventory(&outside);
+        let witness = Witness::of(&outside);
+        let mut all = decoys(fs, &copied, &outside);
+        for Decoy { name, link, .. } in &mut all {
+            let own = link.with_extension("copied");
+            fs::rename(&*link, &own).unwrap();
+            assert!(name.exists());
+            *link = own;
+        }
+        all.extend(decoys(fs, &source, &outside));
+        let swapper = Swapper::start(all);
+        for number in 0..30 {
+            let run = copy([&second, &source][number % 2]);
+            assert!(matches!(run.status, 0 | 3), "{run:?}");
+        }
+        let swaps = swapper.stop();
+        witness.assert_saw_nothing();
+        assert!(swaps > 500, "only {swaps}");
+        assert_same_lines(&inventory(&outside), &before);
+        assert_no_secret_in(&copied);
+    }
+
     fn a_directory_that_became_a_link_is_told_and_not_followed(fs: &Filesystem) {
         let (source, outside, repo) = (fs.dir("source"), fs.dir("outside"), fs.join("repo"));
         for (top, content) in [(&source, &b"ours"[..]), (&outside, SECRET)] {

@@ -6,6 +6,7 @@ mod bad_manifests;
 mod bad_sources;
 mod changed;
 mod cli;
+mod copy;
 mod dedupe;
 mod dedupe_cache;
 mod dedupe_safety;

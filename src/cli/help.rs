@@ -21,6 +21,7 @@ Examples:
   pleach snapshot /home /etc /backup        take a snapshot; every night, from a timer
   pleach list /backup                       show them
   pleach restore /backup latest /home/ann/notes.txt --target /
+  pleach copy vm.img /srv/images            copy it, sharing the data where that can be
   pleach dedupe /srv                        share what is equal, and say what that freed
   pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
   pleach probe /backup                      what the filesystem there can do

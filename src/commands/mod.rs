@@ -1,6 +1,7 @@
 //! The commands, one a file: arguments to options, the engine, its result to the output.
 
 mod completions;
+mod copy;
 mod dedupe;
 mod du;
 mod excludes;
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
         Command::Fiemap(args) => fiemap::run(args, &output),
         Command::Probe(args) => probe::run(args, &output),

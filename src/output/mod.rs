@@ -1,6 +1,7 @@
 //! What a command has to say, and where it goes: results to stdout, everything else to stderr. Only here, and in `main`,
 //! is anything written to the screen.
 
+pub(crate) mod copy;
 pub(crate) mod dedupe;
 pub(crate) mod du;
 pub(crate) mod fiemap;

@@ -4,16 +4,15 @@ use super::origin::Origin;
 use super::place::Place;
 use super::{Context, Overwrite};
 use crate::beneath;
-use crate::extent::ExtentFlags;
 use crate::filesystem::Kind;
 use crate::metadata::{self, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
+use crate::staging;
 use crate::status::Status;
-use crate::sys::fiemap;
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 /// What is to be done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,33 +114,13 @@ fn has_same_content(
         Body::File(file) if file.size == 0 => Ok(true),
         Body::File(_) => {
             let Ok(present) = beneath::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
-            has_same_extents(origin.file()?, present.as_fd())
+            staging::has_same_extents(origin.file()?, present.as_fd())
         }
         Body::Symlink(to) => {
             Ok(rustix::fs::readlinkat(target, entry.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice())
         }
         Body::Device(major, minor) => Ok(status.rdev == (*major, *minor)),
         Body::Fifo | Body::Socket => Ok(true),
-    }
-}
-
-/// Whether two files provably have the same content, because all their extents are the same. Encoded extents prove
-/// nothing: their addresses do not tell which part of the encoded data is meant.
-fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
-    let (mut a, mut b) = (fiemap::extents(a, true), fiemap::extents(b, true));
-    loop {
-        let (x, y) = match (a.next(), b.next()) {
-            (None, None) => return Ok(true),
-            (Some(Ok(x)), Some(Ok(y))) => (x, y),
-            // Not all filesystems have extent maps: then nothing is proven.
-            _ => return Ok(false),
-        };
-        let is_placed = x.physical.is_some() && !x.flags.contains(ExtentFlags::ENCODED);
-        let is_same = (x.logical, x.physical, x.length) == (y.logical, y.physical, y.length);
-        let written = |flags: ExtentFlags| flags.contains(ExtentFlags::UNWRITTEN);
-        if !is_placed || !is_same || written(x.flags) != written(y.flags) {
-            return Ok(false);
-        }
     }
 }
 

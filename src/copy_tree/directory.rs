@@ -1,0 +1,248 @@
+//! One directory: found or made in the destination on the way in, given its metadata on the way out.
+
+use super::TEMPORARY;
+use super::context::Context;
+use super::decide;
+use super::outcome::{self, Attempt, Failure};
+use super::plan::{Step, Target};
+use crate::beneath;
+use crate::error::Error;
+use crate::metadata::{self, Attributes, FileAttr};
+use crate::monitor::Change;
+use crate::snapshot::remove::allow_all;
+use crate::staging::{self, Device, Ground};
+use crate::status::Status;
+use crate::walk::{Directory, absolute};
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// A directory of the destination.
+pub(super) struct Place {
+    /// Its path below the top.
+    pub(super) path: Vec<u8>,
+    /// It itself, open; none in a dry run where there is nothing yet.
+    pub(super) target: Option<OwnedFd>,
+    /// Its filesystem.
+    pub(super) device: Arc<Device>,
+    /// What it hands down.
+    pub(super) ground: Ground,
+    /// It was made a moment ago, for its maker alone: nothing is in it but what this run makes, and it hands nothing down
+    /// but a project.
+    pub(super) fresh: bool,
+    /// What the one entry that is wanted of it is to be called.
+    pub(super) rename: Option<Vec<u8>>,
+}
+
+impl Place {
+    /// The top itself.
+    pub(super) fn top(context: &Context<'_>) -> rustix::io::Result<Place> {
+        let target = rustix::io::fcntl_dupfd_cloexec(&context.plan.top, 0)?;
+        let device = context.devices.of(Some(&target))?;
+        let ground = Ground::of(&target);
+        Ok(Place { path: Vec::new(), target: Some(target), device, ground, fresh: false, rename: None })
+    }
+
+    /// The path of an entry below the top.
+    pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
+        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+    }
+
+    /// What an entry of the source is called here.
+    pub(super) fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
+        self.rename.as_deref().unwrap_or(source)
+    }
+}
+
+/// Enters a directory of the source: what it becomes, and the line of the plan.
+pub(super) fn enter(
+    context: &Context<'_>,
+    step: &Step,
+    directory: &Directory<()>,
+    parent: Option<&Directory<Place>>,
+) -> Attempt<(Place, Option<Change>)> {
+    let top = || context.top().map_err(|errno| outcome::target(context, b"", "open", errno));
+    // Only below a mount of the destination on itself: the copy would be copied.
+    if parent.is_some() && (directory.status.dev, directory.status.ino) == context.plan.top_inode {
+        let error = Error::failed("copy the destination into itself, from").at(absolute(&directory.path));
+        return Err(Failure::Entry(error.hint("it is mounted there; it was left out")));
+    }
+    match (parent, step.targets.get(directory.top)) {
+        (Some(parent), _) => below(context, &parent.place, parent.place.name(directory.name()), directory),
+        (None, Some(Target::Named(name))) => below(context, &top()?, name, directory),
+        (None, Some(Target::Entries(rename))) => Ok((Place { rename: rename.clone(), ..top()? }, None)),
+        (None, _) => {
+            let place = top()?;
+            clear(context, &place);
+            let change = differs(context, directory, &place).then_some(Change::Metadata);
+            Ok((place, change))
+        }
+    }
+}
+
+/// Finds or makes a directory below another.
+fn below(
+    context: &Context<'_>,
+    above: &Place,
+    name: &[u8],
+    directory: &Directory<()>,
+) -> Attempt<(Place, Option<Change>)> {
+    let path = above.join(name);
+    let fail = |action: &str, errno| outcome::target(context, &path, action, errno);
+    let made = |target: Option<OwnedFd>, ground, fresh| {
+        let device = context.devices.of(target.as_ref()).map_err(|errno| fail("look at", errno))?;
+        Ok(Place { path: path.clone(), target, device, ground, fresh, rename: None })
+    };
+    let Some(dir) = &above.target else {
+        return Ok((made(None, Ground::default(), true)?, Some(Change::Added)));
+    };
+    let existing = match Status::at(dir, name) {
+        _ if above.fresh => None,
+        Ok(status) => Some(status),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(fail("look at", errno)),
+    };
+    match existing {
+        None if context.options.dry_run => Ok((made(None, Ground::default(), true)?, Some(Change::Added))),
+        None => {
+            let target = make(context, above, dir, name).map_err(|errno| fail("make the directory", errno))?;
+            let ground = Ground { inherits: false, ..above.ground };
+            Ok((made(Some(target), ground, true)?, Some(Change::Added)))
+        }
+        Some(status) if status.file_type() == FileType::Directory => {
+            if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
+                let error = Error::failed("copy into the source itself, at").at(context.shown(&path));
+                return Err(Failure::Entry(error.hint("a source is never changed; it was left out")));
+            }
+            let open = || beneath::open_subdir(dir, name);
+            let target = match open() {
+                // One's own directory, closed to oneself: it gets its mode when all in it is done.
+                Err(Errno::ACCESS) if !context.options.dry_run && context.creator.is_owner(&status) => {
+                    let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
+                    allow_all(dir.as_fd(), &name).and_then(|()| open())
+                }
+                result => result,
+            };
+            let target = target.map_err(|errno| fail("open the directory", errno))?;
+            if !context.options.dry_run && !context.creator.is_root() && status.mode & 0o300 != 0o300 {
+                let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
+                let _ = allow_all(dir.as_fd(), &name);
+            }
+            let ground = Ground::of(&target);
+            let place = made(Some(target), ground, false)?;
+            clear(context, &place);
+            let change = differs(context, directory, &place).then_some(Change::Metadata);
+            Ok((place, change))
+        }
+        Some(status) => {
+            let hint = match status.file_type() {
+                FileType::Symlink => "a symbolic link stands where a directory must be, and none is followed",
+                _ => "something else stands where a directory must be; remove it, or copy to another place",
+            };
+            let error = Error::io("make the directory", context.shown(&path), Errno::NOTDIR);
+            Err(Failure::Entry(error.hint(hint)))
+        }
+    }
+}
+
+/// Makes a directory that is its maker's alone, and of which nothing is inherited.
+fn make(context: &Context<'_>, above: &Place, dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
+    let made = beneath::open_subdir(dir, name)?;
+    if above.ground.inherits {
+        metadata::remove_other_xattrs(&made, &[])?;
+        context.creator.make_private(&made)?;
+    } else if !context.creator.is_private(&Status::of(&made)?) {
+        context.creator.make_private(&made)?;
+    }
+    Ok(made)
+}
+
+/// Makes a directory of which nothing is wanted but itself: something else is mounted on it in the source.
+pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name: &[u8]) -> Attempt<Option<Change>> {
+    let place = &parent.place;
+    let target_name = place.name(name);
+    let path = place.join(target_name);
+    let fail = |action: &str, errno| outcome::target(context, &path, action, errno);
+    let Some(dir) = &place.target else { return Ok(Some(Change::Added)) };
+    match Status::at(dir, target_name) {
+        Ok(_) => Ok(None),
+        Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
+        Err(Errno::NOENT) => {
+            let made = make(context, place, dir, target_name).map_err(|errno| fail("make the directory", errno))?;
+            let status = Status::at(&parent.fd, name)
+                .map_err(|errno| outcome::source(&parent.join(name), "read the status of", errno))?;
+            let (attributes, is_foreign) = context.creator.within_rights(Attributes::of(&status, &[]));
+            let refused =
+                context.creator.apply(&made, &attributes).map_err(|errno| fail("set the metadata of", errno))?;
+            context.not_kept.refused(&refused, is_foreign, || context.shown(&path));
+            Ok(Some(Change::Added))
+        }
+        Err(errno) => Err(fail("look at", errno)),
+    }
+}
+
+/// Removes what runs that were killed left in a directory.
+fn clear(context: &Context<'_>, place: &Place) {
+    if context.options.dry_run {
+        return;
+    }
+    if let Some(target) = &place.target
+        && let Ok(cleared @ 1..) = staging::clear(target.as_fd(), TEMPORARY)
+    {
+        let shown = crate::text::path(&context.shown(&place.path));
+        context.monitor.detail(&format!("removed {cleared} that a killed run had not finished in {shown}"));
+    }
+}
+
+/// Clears the top, once and before anything is made in it.
+pub(super) fn clear_top(context: &Context<'_>) -> Attempt<()> {
+    clear(context, &context.top().map_err(|errno| outcome::target(context, b"", "open", errno))?);
+    Ok(())
+}
+
+/// Gives a directory its metadata, now that all in it is done, if it differs.
+pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Attempt<()> {
+    let place = &directory.place;
+    let Some(target) = place.target.as_ref().filter(|_| !directory.scaffold && !context.options.dry_run) else {
+        return Ok(());
+    };
+    if !place.fresh && !differs(context, directory, place) {
+        return Ok(());
+    }
+    let xattrs = metadata::xattrs(&directory.fd)
+        .map_err(|errno| outcome::source(&directory.path, "read the extended attributes of", errno))?;
+    let wanted = context.fileattrs.of(&directory.fd, directory.status.dev);
+    let give = || {
+        if !place.fresh {
+            metadata::remove_other_xattrs(target, &xattrs)?;
+        }
+        // The project comes with the seals.
+        let attributes = Attributes::of(&directory.status, &xattrs).with(FileAttr { project: None, ..wanted });
+        let (attributes, is_foreign) = context.creator.within_rights(attributes);
+        let mut refused = context.creator.apply(target, &attributes)?;
+        refused.fileattr.add(wanted.seal(target));
+        Ok((refused, is_foreign))
+    };
+    let (refused, is_foreign) =
+        give().map_err(|errno| outcome::target(context, &place.path, "set the metadata of", errno))?;
+    context.not_kept.refused(&refused, is_foreign, || context.shown(&place.path));
+    Ok(())
+}
+
+/// Whether a directory that is there has other metadata than its source.
+fn differs<P>(context: &Context<'_>, directory: &Directory<P>, place: &Place) -> bool {
+    let Some(target) = &place.target else { return true };
+    let has_same_status =
+        Status::of(target).is_ok_and(|there| decide::has_same_status(context, &directory.status, &there));
+    let wanted = || context.fileattrs.of(&directory.fd, directory.status.dev);
+    if !has_same_status || !wanted().is_met_by(FileAttr::of(target)) {
+        return true;
+    }
+    match (metadata::xattrs(&directory.fd), metadata::xattrs(target)) {
+        (Ok(wanted), Ok(there)) => !decide::has_same_xattrs(context, wanted, there),
+        _ => true,
+    }
+}

@@ -1,0 +1,240 @@
+//! The entries of one directory, a batch at a time: looked at, decided on, and brought over.
+//!
+//! They are taken in the order of their inodes and not of their names, for that is commonly the order in which they lie on
+//! the disk. Small files go through the steps of `file` in groups, larger ones side by side, each on a thread of its own, what has
+//! several names or is no file one by one.
+
+use super::context::Context;
+use super::decide::{self, Decision};
+use super::directory::Place;
+use super::outcome::{self, Attempt, Failure};
+use super::{Stats, file};
+use crate::crew;
+use crate::error::{Error, Result};
+use crate::metadata::FileAttr;
+use crate::monitor::{Amount, Change};
+use crate::staging;
+use crate::status::Status;
+use crate::walk::{Directory, Name, absolute};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A directory of the source, and where its entries are brought to.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) directory: &'a Directory<Place>,
+}
+
+/// An entry that has been looked at.
+pub(super) struct Seen<'n> {
+    pub(super) name: &'n [u8],
+    pub(super) status: Status,
+    /// What has its name in the destination.
+    pub(super) existing: Option<Status>,
+    pub(super) decision: Decision,
+}
+
+impl Seen<'_> {
+    fn is_file(&self) -> bool {
+        self.status.file_type() == FileType::RegularFile
+    }
+
+    pub(super) fn inode(&self) -> (u64, u64) {
+        (self.status.dev, self.status.ino)
+    }
+
+    /// Whether what is there may be replaced.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.decision, Decision::Replace(_))
+    }
+}
+
+/// A line of the plan: an entry's name in the destination.
+pub(super) type Line = (Change, Vec<u8>);
+
+impl<'a> Pair<'a> {
+    pub(super) fn place(&self) -> &'a Place {
+        &self.directory.place
+    }
+
+    pub(super) fn target(&self) -> Option<&'a OwnedFd> {
+        self.place().target.as_ref()
+    }
+
+    /// The destination's directory, for what is made in it.
+    pub(super) fn above(&self) -> Attempt<BorrowedFd<'a>> {
+        self.target().map(AsFd::as_fd).ok_or_else(|| self.wrong(b"", "make an entry in", Errno::BADF))
+    }
+
+    /// What an entry is called in the destination.
+    pub(super) fn target_name<'n>(&self, name: &'n [u8]) -> &'n [u8]
+    where
+        'a: 'n,
+    {
+        self.place().name(name)
+    }
+
+    /// A call on an entry of the source failed.
+    pub(super) fn unreadable(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
+        outcome::source(&self.directory.join(name), action, errno)
+    }
+
+    /// A call on an entry of the destination failed.
+    pub(super) fn wrong(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
+        outcome::target(self.context, &self.place().join(self.target_name(name)), action, errno)
+    }
+
+    /// Tells of a failure; the run ends where every other entry would meet the same.
+    pub(super) fn tell(&self, failure: Failure, part: &mut Stats) -> Result<()> {
+        match failure {
+            Failure::Fatal(error) => Err(error),
+            Failure::Entry(error) => {
+                self.context.problem(&error, part);
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings a batch of entries over. In a dry run the lines of the plan, in the order of the names.
+    pub(super) fn batch(&self, names: &mut dyn Iterator<Item = Name<'_>>, part: &mut Stats) -> Result<Vec<Line>> {
+        let mut seen = Vec::new();
+        for name in names {
+            match self.look(name.bytes) {
+                Ok(Some(entry)) => seen.push(entry),
+                Ok(None) => {}
+                Err(failure) => self.tell(failure, part)?,
+            }
+        }
+        let mut lines = Vec::new();
+        if self.context.options.dry_run {
+            let planned = seen.iter().filter_map(|seen| Some((seen.decision.change()?, seen.name)));
+            lines.extend(planned.map(|(change, name)| (change, self.target_name(name).to_vec())));
+        }
+        seen.sort_unstable_by_key(|seen| seen.status.ino);
+        let is_new = |seen: &Seen<'_>| {
+            let is_made = matches!(seen.decision, Decision::Make | Decision::Replace(_));
+            is_made && seen.is_file() && seen.status.nlink == 1 && !self.context.options.dry_run
+        };
+        let (files, rest): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_new);
+        let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(|seen| seen.status.size >= file::LARGE);
+        for group in small.chunks(file::GROUP) {
+            self.stop_if_asked()?;
+            self.files(group, part)?;
+        }
+        for result in crew::each(self.context.side_by_side(), large, |seen| self.large(&seen)) {
+            part.add(&result?);
+        }
+        for seen in &rest {
+            self.stop_if_asked()?;
+            self.single(seen, part)?;
+        }
+        Ok(lines)
+    }
+
+    fn stop_if_asked(&self) -> Result<()> {
+        if self.context.monitor.is_cancelled() { Err(super::interrupted()) } else { Ok(()) }
+    }
+
+    /// `None`: it is gone since its directory was listed.
+    fn look<'n>(&self, name: &'n [u8]) -> Attempt<Option<Seen<'n>>> {
+        let status = match Status::at(&self.directory.fd, name) {
+            Ok(status) => status,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(self.unreadable(name, "read the status of", errno)),
+        };
+        let place = self.place();
+        let target_name = place.name(name);
+        let existing = match place.target.as_ref().filter(|_| !place.fresh) {
+            None => None,
+            Some(target) => match Status::at(target, target_name) {
+                Ok(status) => Some(status),
+                Err(Errno::NOENT) => None,
+                Err(errno) => return Err(self.wrong(name, "look at", errno)),
+            },
+        };
+        match decide::decide(self, (name, &status), (target_name, existing.as_ref())) {
+            Ok(decision) => Ok(Some(Seen { name, status, existing, decision })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::CANCELED) => Err(Failure::Fatal(super::interrupted())),
+            Err(errno) => Err(self.wrong(name, "compare its source with", errno)),
+        }
+    }
+
+    /// A large file, when its turn has come.
+    fn large(&self, seen: &Seen<'_>) -> Result<Stats> {
+        let mut part = Stats::default();
+        self.stop_if_asked()?;
+        if let Err(failure) = self.context.large.with(|| self.file(seen, None, &mut part)) {
+            self.tell(failure, &mut part)?;
+        }
+        Ok(part)
+    }
+
+    /// Whatever does not go in groups.
+    fn single(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<()> {
+        let brought = match seen.decision {
+            Decision::Blocked => Err(self.blocked(seen)),
+            _ if seen.status.nlink > 1 && seen.status.file_type() != FileType::Directory => self.linked(seen, part),
+            _ => self.alone(seen, part).map(|_| ()),
+        };
+        brought.or_else(|failure| self.tell(failure, part))
+    }
+
+    /// An entry as if it had no other names. What it still has to be sealed with, where it has some.
+    pub(super) fn alone(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Option<FileAttr>> {
+        if seen.decision == Decision::Blocked {
+            return Err(self.blocked(seen));
+        }
+        if seen.status.file_type() == FileType::Directory {
+            let error = Error::failed("copy").at(absolute(&self.directory.join(seen.name)));
+            let hint = "it became a directory while its parent was read; run again";
+            return Err(Failure::Entry(error.hint(hint)));
+        }
+        if self.context.options.dry_run || seen.decision == Decision::Leave {
+            let is_there = matches!(seen.decision, Decision::Leave | Decision::Metadata);
+            self.done(seen, is_there, part);
+            return Ok(None);
+        }
+        match (seen.decision, seen.is_file()) {
+            (Decision::Metadata, _) => {
+                let seal = self.set_metadata(seen)?;
+                self.done(seen, true, part);
+                Ok(seal)
+            }
+            (_, true) => self.file(seen, None, part),
+            (_, false) => {
+                self.node(seen)?;
+                self.done(seen, false, part);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Counts an entry that is as it should be. `is_there`: its content was there already.
+    pub(super) fn done(&self, seen: &Seen<'_>, is_there: bool, part: &mut Stats) {
+        match seen.status.file_type() {
+            FileType::RegularFile => {
+                part.files += 1;
+                part.bytes += seen.status.size;
+                part.unchanged_files += u64::from(is_there);
+            }
+            FileType::Symlink => part.symlinks += 1,
+            _ => part.others += 1,
+        }
+        let bytes = if is_there { seen.status.size } else { 0 };
+        self.context.monitor.advance(Amount { files: 1, bytes });
+    }
+
+    fn blocked(&self, seen: &Seen<'_>) -> Failure {
+        let shown = self.context.shown(&self.place().join(self.target_name(seen.name)));
+        let error = Error::io("copy over", shown, Errno::ISDIR);
+        Failure::Entry(error.hint("a directory stands in its place; remove it, or copy to another place"))
+    }
+
+    /// Whether a file gets something only when it is in its place.
+    pub(super) fn is_sealed(&self, fileattr: FileAttr) -> bool {
+        staging::is_sealed(fileattr, self.place().ground.project)
+    }
+}

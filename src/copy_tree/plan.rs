@@ -1,0 +1,300 @@
+//! Which source becomes what, by the rules of `cp -a`, and what is refused before anything is touched.
+
+use super::Into;
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::filesystem::Filesystem;
+use crate::status::Status;
+use crate::text;
+use crate::walk::Top;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What is walked, and what it becomes.
+pub(super) struct Plan {
+    /// The directory that what is copied comes to lie in, open.
+    pub(super) top: OwnedFd,
+    /// Its device and inode.
+    pub(super) top_inode: (u64, u64),
+    /// Its path as it is shown.
+    pub(super) shown: PathBuf,
+    /// Walks, one after the other.
+    pub(super) steps: Vec<Step>,
+    /// The directories among the sources, by device and inode.
+    pub(super) source_inodes: Vec<(u64, u64)>,
+    /// Whether all sources lie on the destination's filesystem, as far as their tops tell.
+    pub(super) is_one_filesystem: bool,
+}
+
+/// Sources that are walked side by side.
+#[derive(Default)]
+pub(super) struct Step {
+    tops: Vec<Top>,
+    /// What each of them becomes.
+    pub(super) targets: Vec<Target>,
+}
+
+impl Step {
+    /// What it begins with.
+    pub(super) fn tops(&self) -> Vec<Top> {
+        self.tops.clone()
+    }
+}
+
+/// What a source becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A directory of this name in the top.
+    Named(Vec<u8>),
+    /// The top itself: what is in the source goes there.
+    Itself,
+    /// Entries of the top, under their own names, or the one entry under this.
+    Entries(Option<Vec<u8>>),
+}
+
+/// A source as its user named it.
+struct Source<'a> {
+    named: &'a Path,
+    status: Status,
+    /// Its last component; `None` where that is no name (`.`, `..`, `/`): then its content is meant.
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Source<'a> {
+    fn find(named: &'a Path) -> Result<Source<'a>> {
+        let bytes = named.as_os_str().as_bytes();
+        // A slash behind a name has a link in its place followed.
+        let status = Status::at(CWD, bytes).map_err(|errno| {
+            Error::io("find the source", named, errno).hint("nothing was done; name something that is there")
+        })?;
+        Ok(Source { named, status, name: split(bytes).1 })
+    }
+
+    fn is_directory(&self) -> bool {
+        self.status.file_type() == FileType::Directory
+    }
+
+    fn inode(&self) -> (u64, u64) {
+        (self.status.dev, self.status.ino)
+    }
+
+    fn usage(&self, action: &str, hint: &str) -> Error {
+        Error::usage(action).at(self.named).hint(hint)
+    }
+}
+
+/// The directory part of a path and its last component, slashes at the end apart; `None` for one that is no name.
+fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let path = &path[..end];
+    let (above, name) = match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) => (&b"/"[..], &path[1..]),
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None if path.is_empty() => (&b"/"[..], path),
+        None => (&b"."[..], path),
+    };
+    (above, Some(name).filter(|name| !matches!(*name, b"" | b"." | b"..")))
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// Where sources go: into a directory, or to be one entry of it.
+struct Destination {
+    top: OwnedFd,
+    shown: PathBuf,
+    /// The name that the one source gets; `None` inside: its own.
+    name: Option<Option<Vec<u8>>>,
+}
+
+impl Plan {
+    pub(super) fn new(named: &[PathBuf], destination: &Path, into: Into) -> Result<Plan> {
+        let sources = named.iter().map(|path| Source::find(path)).collect::<Result<Vec<_>>>()?;
+        let Destination { top, shown, name } = Destination::find(destination, &sources, into)?;
+        let failed = |errno| Error::io("look at the destination", &shown, errno);
+        let status = Status::of(&top).map_err(failed)?;
+        let above = beneath::ancestors(&top).map_err(failed)?;
+        let mut steps = Steps::default();
+        for source in &sources {
+            let target = match &name {
+                Some(name) => name.as_deref(),
+                None => source.name,
+            };
+            refuse_onto_itself(source, target, &top, &shown, &above)?;
+            steps.add(source, target, name.is_some())?;
+        }
+        let own = Filesystem::identify(&top).map_err(failed)?;
+        // One directory of each device is asked: on Btrfs subvolumes have devices of their own.
+        let mut devices: HashMap<u64, bool> = HashMap::from([(status.dev, true)]);
+        let is_one_filesystem = sources.iter().all(|source| {
+            *devices.entry(source.status.dev).or_insert_with(|| {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let above = if source.is_directory() { source.named } else { as_path(split(bytes(source.named)).0) };
+                let opened = rustix::fs::open(above, flags, Mode::empty());
+                opened.and_then(Filesystem::identify).is_ok_and(|id| id == own)
+            })
+        });
+        let source_inodes = sources.iter().filter(|source| source.is_directory()).map(Source::inode).collect();
+        let top_inode = (status.dev, status.ino);
+        Ok(Plan { top, top_inode, shown, steps: steps.finish(), source_inodes, is_one_filesystem })
+    }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+impl Destination {
+    fn find(destination: &Path, sources: &[Source<'_>], into: Into) -> Result<Destination> {
+        let directory = match open_directory(destination) {
+            Ok(directory) => Some(directory),
+            Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Err(errno) => return Err(Error::io("open the destination", destination, errno)),
+        };
+        match (directory, sources) {
+            (Some(top), _) if into != Into::Name => Ok(Destination { top, shown: destination.into(), name: None }),
+            (_, _) if into == Into::Directory => {
+                Err(Error::usage("copy into").at(destination).hint("it is no directory that is there"))
+            }
+            (Some(top), [source]) if source.is_directory() => {
+                Ok(Destination { top, shown: destination.into(), name: Some(None) })
+            }
+            (_, [source]) => Destination::to_be(destination, source),
+            (None, _) if into == Into::AsItStands => {
+                let hint = "for several sources it must be a directory that is there";
+                Err(Error::usage(format!("copy {} sources to", sources.len())).at(destination).hint(hint))
+            }
+            _ => Err(Error::usage(format!("copy {} sources to be", sources.len())).at(destination).hint("name one")),
+        }
+    }
+
+    /// The one source is to get this path.
+    fn to_be(destination: &Path, source: &Source<'_>) -> Result<Destination> {
+        let path = bytes(destination);
+        let (above, name) = split(path);
+        let Some(name) = name else {
+            // A directory, of which nothing but a directory can take the place.
+            return Err(Error::usage("copy to").at(destination).hint("it is a directory, and the source is none"));
+        };
+        if path.ends_with(b"/") && !source.is_directory() {
+            let error = Error::usage("copy into").at(destination).hint("it is no directory that is there");
+            return Err(error);
+        }
+        let above = as_path(above);
+        let top = open_directory(above).map_err(|errno| Error::io("open the destination's directory", above, errno))?;
+        Ok(Destination { top, shown: above.into(), name: Some(Some(name.to_vec())) })
+    }
+}
+
+fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn refuse_onto_itself(
+    source: &Source<'_>,
+    target: Option<&[u8]>,
+    top: &OwnedFd,
+    shown: &Path,
+    above: &[(u64, u64)],
+) -> Result<()> {
+    let there = target.and_then(|name| Status::at(top, name).ok());
+    let is_itself = match target {
+        Some(_) => there.is_some_and(|there| there.is_same_inode(&source.status)),
+        None => source.is_directory() && above.first() == Some(&source.inode()),
+    };
+    let place = text::path(&target.map_or_else(|| shown.into(), |name| shown.join(as_path(name))));
+    if is_itself {
+        return Err(source.usage("copy onto itself", &format!("{place} is the same")));
+    }
+    if source.is_directory() && above.contains(&source.inode()) {
+        return Err(source.usage("copy into itself", &format!("{place} lies in it")));
+    }
+    Ok(())
+}
+
+/// The steps as they are found.
+#[derive(Default)]
+struct Steps {
+    done: Vec<Step>,
+    now: Step,
+    /// Entries that are no directories, by the directory they are named in.
+    entries: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// What each name of the top comes from.
+    taken: BTreeMap<Vec<u8>, ((u64, u64), PathBuf)>,
+}
+
+impl Steps {
+    fn add(&mut self, source: &Source<'_>, target: Option<&[u8]>, is_renamed: bool) -> Result<()> {
+        let Some(target) = target else {
+            // Its content may meet that of other sources: what comes later replaces what came before.
+            self.end_step();
+            self.now.tops.push(Top::whole(source.named));
+            self.now.targets.push(Target::Itself);
+            self.end_step();
+            return Ok(());
+        };
+        if let Some((inode, first)) = self.taken.get(target) {
+            if *inode == source.inode() {
+                return Ok(());
+            }
+            let hint = format!("{} would get the same name; copy them to different directories", text::path(first));
+            return Err(source.usage("copy", &hint));
+        }
+        self.taken.insert(target.to_vec(), (source.inode(), source.named.into()));
+        if source.is_directory() {
+            self.now.tops.push(Top::whole(source.named));
+            self.now.targets.push(Target::Named(target.to_vec()));
+            return Ok(());
+        }
+        let (above, name) = split(bytes(source.named));
+        let name = name.unwrap_or_default().to_vec();
+        if is_renamed {
+            self.now.tops.push(Top::some(as_path(above), [name]));
+            self.now.targets.push(Target::Entries(Some(target.to_vec())));
+        } else {
+            self.entries.entry(above.to_vec()).or_default().push(name);
+        }
+        Ok(())
+    }
+
+    fn end_step(&mut self) {
+        for (above, names) in std::mem::take(&mut self.entries) {
+            self.now.tops.push(Top::some(as_path(&above), names));
+            self.now.targets.push(Target::Entries(None));
+        }
+        if !self.now.tops.is_empty() {
+            self.done.push(std::mem::take(&mut self.now));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Step> {
+        self.end_step();
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_component_is_a_name_or_the_content_is_meant() {
+        let split = |path: &'static str| {
+            let (above, name) = split(path.as_bytes());
+            (std::str::from_utf8(above).unwrap(), name.map(|name| std::str::from_utf8(name).unwrap()))
+        };
+        assert_eq!(split("a"), (".", Some("a")));
+        assert_eq!(split("a/b//"), ("a", Some("b")));
+        assert_eq!(split("/a"), ("/", Some("a")));
+        assert_eq!(split("a/."), ("a", None));
+        assert_eq!(split(".."), (".", None));
+        assert_eq!(split("/"), ("/", None));
+        assert_eq!(split("a/..b"), ("a", Some("..b")));
+    }
+}

@@ -1,0 +1,126 @@
+//! The visitor of the walk: directories and entries in their order.
+
+use super::Stats;
+use super::context::Context;
+use super::directory::{self, Place};
+use super::entries::Pair;
+use super::outcome::Failure;
+use super::plan::Step;
+use crate::error::{Error, Result};
+use crate::exclude::mounts;
+use crate::monitor::{Amount, Change};
+use crate::walk::{self, Directory, Name, Visitor};
+use rustix::io::Errno;
+use std::ops::ControlFlow;
+
+/// Brings the sources of a step over.
+pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
+    match directory::clear_top(context) {
+        Ok(()) => {}
+        Err(Failure::Entry(error) | Failure::Fatal(error)) => return Err(error),
+    }
+    let tree = Tree { context, step };
+    walk::walk_tops(step.tops(), &tree, threads, |lines| {
+        for (change, path) in lines {
+            context.monitor.planned(change, &context.shown(&path));
+        }
+        Ok(())
+    })
+}
+
+struct Tree<'a> {
+    context: &'a Context<'a>,
+    step: &'a Step,
+}
+
+/// Lines of the plan: paths below the top.
+type Output = Vec<(Change, Vec<u8>)>;
+
+impl Tree<'_> {
+    fn tell(&self, failure: Failure) -> Result<()> {
+        match failure {
+            Failure::Fatal(error) => Err(error),
+            Failure::Entry(error) => {
+                self.problem(&error);
+                Ok(())
+            }
+        }
+    }
+
+    fn problem(&self, error: &Error) {
+        let mut part = Stats::default();
+        self.context.problem(error, &mut part);
+        self.context.count(&part);
+    }
+
+    fn lines(&self, lines: impl IntoIterator<Item = (Change, Vec<u8>)>) -> Output {
+        if self.context.options.dry_run { lines.into_iter().collect() } else { Vec::new() }
+    }
+
+    fn count_directory(&self) {
+        self.context.count(&Stats { dirs: 1, ..Stats::default() });
+        self.context.monitor.advance(Amount { files: 1, bytes: 0 });
+    }
+}
+
+impl Visitor for Tree<'_> {
+    type Place = Place;
+    type Output = Output;
+
+    fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
+        if self.context.monitor.is_cancelled() {
+            return Err(super::interrupted());
+        }
+        match directory::enter(self.context, self.step, directory, parent) {
+            Ok((place, change)) => {
+                if !directory.scaffold {
+                    self.count_directory();
+                }
+                let lines = self.lines(change.map(|change| (change, place.path.clone())));
+                Ok(Some((place, lines)))
+            }
+            Err(failure) => self.tell(failure).map(|()| None),
+        }
+    }
+
+    fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let stops = self.context.options.one_file_system
+            && !parent.scaffold
+            && mounts::is_elsewhere(&parent.fd, parent.status.dev, name);
+        if !stops {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match directory::mount_point(self.context, parent, name) {
+            Ok(change) => {
+                self.count_directory();
+                let path = parent.place.join(parent.place.name(name));
+                Ok(ControlFlow::Break(Some(self.lines(change.map(|change| (change, path))))))
+            }
+            Err(failure) => self.tell(failure).map(|()| ControlFlow::Break(None)),
+        }
+    }
+
+    fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
+        let mut part = Stats::default();
+        let result = Pair { context: self.context, directory }.batch(names, &mut part);
+        self.context.count(&part);
+        Ok(self.lines(result?.into_iter().map(|(change, name)| (change, directory.place.join(&name)))))
+    }
+
+    fn leave(&self, directory: &Directory<Place>) -> Result<()> {
+        directory::leave(self.context, directory).or_else(|failure| self.tell(failure))
+    }
+
+    fn incomplete(&self, error: Error) {
+        self.problem(&error);
+    }
+
+    fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Output>> {
+        // Deleted since its parent was listed: it is not there.
+        if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+            self.problem(&error);
+        }
+        Ok(None)
+    }
+}

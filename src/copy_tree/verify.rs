@@ -1,0 +1,177 @@
+//! `--verify`: both sides of every file are read back and their BLAKE3 compared, also of files that were there already.
+//!
+//! It comes after the sync, and what the kernel has of the copy in memory is dropped first: so it is read from the disk. A
+//! source with another size or time of modification than its copy has changed since, which is no damage.
+
+use super::Stats;
+use super::context::Context;
+use super::file::LARGE;
+use super::plan::{Step, Target};
+use crate::beneath;
+use crate::crew;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash;
+use crate::monitor::Amount;
+use crate::status::Status;
+use crate::walk::{self, Directory, Name, Visitor, absolute};
+use rustix::fs::{Advice, FileType, fadvise};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Reads the sources of a step and their copies.
+pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
+    walk::walk_tops(step.tops(), &Verify { context, step }, threads, |()| Ok(()))
+}
+
+struct Verify<'a> {
+    context: &'a Context<'a>,
+    step: &'a Step,
+}
+
+/// A directory of the copy.
+struct Place {
+    fd: OwnedFd,
+    /// Its path below the top.
+    path: Vec<u8>,
+    /// What the one entry that is wanted of it is called.
+    rename: Option<Vec<u8>>,
+}
+
+impl Place {
+    fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
+        self.rename.as_deref().unwrap_or(source)
+    }
+
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+    }
+}
+
+/// What comparing a file came to.
+enum Found {
+    /// Both sides are equal.
+    Equal,
+    /// They are not, for this reason.
+    Differs(&'static str),
+    /// The source was written to since, or is gone.
+    Changed,
+}
+
+impl Verify<'_> {
+    fn open(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> rustix::io::Result<Place> {
+        let top = || rustix::io::fcntl_dupfd_cloexec(&self.context.plan.top, 0);
+        let named = |name: &[u8]| Ok((beneath::open_subdir(&self.context.plan.top, name)?, name.to_vec(), None));
+        let (fd, path, rename) = match (parent, self.step.targets.get(directory.top)) {
+            (Some(parent), _) => {
+                let name = parent.place.name(directory.name());
+                (beneath::open_subdir(&parent.place.fd, name)?, parent.place.join(name), None)
+            }
+            (None, Some(Target::Named(name))) => named(name)?,
+            (None, Some(Target::Entries(rename))) => (top()?, Vec::new(), rename.clone()),
+            (None, _) => (top()?, Vec::new(), None),
+        };
+        Ok(Place { fd, path, rename })
+    }
+
+    /// Compares an entry with its copy.
+    fn entry(&self, directory: &Directory<Place>, name: &[u8], part: &mut Stats) -> rustix::io::Result<Found> {
+        let place = &directory.place;
+        let target_name = place.name(name);
+        let before = Status::at(&directory.fd, name)?;
+        let copy = match Status::at(&place.fd, target_name) {
+            Ok(copy) => copy,
+            Err(Errno::NOENT) => return Ok(Found::Differs("it is not there")),
+            Err(errno) => return Err(errno),
+        };
+        if copy.file_type() != before.file_type() {
+            return Ok(Found::Differs("it is of another type"));
+        }
+        if before.file_type() != FileType::RegularFile || copy.is_same_inode(&before) {
+            return Ok(Found::Equal);
+        }
+        if (copy.size, copy.mtime) != (before.size, before.mtime) {
+            return Ok(Found::Changed);
+        }
+        let source = beneath::open_file(directory.fd.as_fd(), name)?;
+        let copy = beneath::open_file(place.fd.as_fd(), target_name)?;
+        // Advice: what is still in memory would say little of the disk.
+        let _ = fadvise(&copy, 0, None, Advice::DontNeed);
+        let hash = |fd: &OwnedFd| hash::file(fd, before.size, self.context.monitor);
+        let (wanted, found) = (hash(&source)?, hash(&copy)?);
+        part.read_bytes += wanted.read + found.read;
+        part.verified_files += 1;
+        self.context.monitor.advance(Amount { files: 1, bytes: before.size });
+        match Status::of(&source)?.is_untouched_since(&before) {
+            false => Ok(Found::Changed),
+            true if wanted.hash == found.hash => Ok(Found::Equal),
+            true => Ok(Found::Differs("its content is not that of its source")),
+        }
+    }
+
+    /// Compares an entry and tells of what is wrong with it.
+    fn compare(&self, directory: &Directory<Place>, name: &[u8]) -> Result<Stats> {
+        let mut part = Stats::default();
+        if self.context.monitor.is_cancelled() {
+            return Err(super::interrupted());
+        }
+        let source = || absolute(&directory.join(name));
+        let copy = || self.context.shown(&directory.place.join(directory.place.name(name)));
+        match self.entry(directory, name, &mut part) {
+            Ok(Found::Equal) | Err(Errno::NOENT) => {}
+            Ok(Found::Differs(why)) => {
+                part.damaged += 1;
+                let error = Error::new(ErrorKind::Damage, "trust the copy").at(copy());
+                self.context.monitor.problem(&error.hint(format!("{why}; remove it and copy again")));
+            }
+            Ok(Found::Changed) => {
+                let error = Error::failed("verify the copy of").at(source());
+                let hint = "it changed since it was copied; run again when it is quiet";
+                self.context.problem(&error.hint(hint), &mut part);
+            }
+            Err(Errno::CANCELED) => return Err(super::interrupted()),
+            // What cannot be read now could not be copied, which was told; the copy's side is another matter.
+            Err(errno) => self.context.problem(&Error::io("read back", copy(), errno), &mut part),
+        }
+        Ok(part)
+    }
+}
+
+impl Visitor for Verify<'_> {
+    type Place = Place;
+    type Output = ();
+
+    fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, ())>> {
+        match self.open(directory, parent) {
+            Ok(place) => Ok(Some((place, ()))),
+            // It could not be made, which was told.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<()> {
+        let mut part = Stats::default();
+        let is_large = |name: &Name<'_>| Status::at(&directory.fd, name.bytes).is_ok_and(|status| status.size >= LARGE);
+        let (large, small): (Vec<_>, Vec<_>) = names.partition(is_large);
+        let mut add = |found: Result<Stats>| found.map(|found| part.add(&found));
+        for name in small {
+            add(self.compare(directory, name.bytes))?;
+        }
+        for found in crew::each(self.context.side_by_side(), large, |name| self.compare(directory, name.bytes)) {
+            add(found)?;
+        }
+        self.context.count(&part);
+        Ok(())
+    }
+
+    fn leave(&self, _: &Directory<Place>) -> Result<()> {
+        Ok(())
+    }
+
+    fn incomplete(&self, _: Error) {
+        // It was told when it was copied.
+    }
+
+    fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], _: Error) -> Result<Option<()>> {
+        Ok(None)
+    }
+}

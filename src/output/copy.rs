@@ -1,0 +1,197 @@
+//! What a copy did, for people and for scripts.
+
+use super::Output;
+use super::summary::{self, listed};
+use pleach::copy_tree::{Options, Stats};
+use pleach::text::{self, count, counted, size};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    command: &'static str,
+    files: u64,
+    dirs: u64,
+    symlinks: u64,
+    others: u64,
+    bytes: u64,
+    unchanged_files: u64,
+    cloned_bytes: u64,
+    copied_bytes: u64,
+    read_bytes: u64,
+    inline_bytes: u64,
+    hole_bytes: u64,
+    verified_files: u64,
+    damaged: u64,
+    errors: u64,
+    engines: BTreeMap<&'static str, u64>,
+    reasons: BTreeMap<&'static str, u64>,
+    not_kept: &'a BTreeMap<&'static str, u64>,
+    seconds: f64,
+}
+
+/// Tells what was done.
+pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path, options: &Options) {
+    if output.is_json() {
+        output.json(&object(stats));
+    } else if options.dry_run {
+        output.notice(&format!("dry run, nothing was written: {}", plan(stats)));
+    } else if !output.is_quiet() {
+        summary::print(output, &format!("copied to {}", text::path(destination)), &rows(stats));
+    }
+}
+
+fn object(stats: &Stats) -> Summary<'_> {
+    Summary {
+        r#type: "summary",
+        command: "copy",
+        files: stats.files,
+        dirs: stats.dirs,
+        symlinks: stats.symlinks,
+        others: stats.others,
+        bytes: stats.bytes,
+        unchanged_files: stats.unchanged_files,
+        cloned_bytes: stats.cloned_bytes,
+        copied_bytes: stats.copied_bytes,
+        read_bytes: stats.read_bytes,
+        inline_bytes: stats.inline_bytes,
+        hole_bytes: stats.hole_bytes,
+        verified_files: stats.verified_files,
+        damaged: stats.damaged,
+        errors: stats.errors,
+        engines: stats.engines.iter().map(|(engine, files)| (engine.name(), *files)).collect(),
+        reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
+        not_kept: &stats.not_kept,
+        seconds: stats.seconds,
+    }
+}
+
+fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
+    let mut rows =
+        vec![("files", files(stats)), ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others))];
+    if stats.cloned_bytes > 0 {
+        rows.push(("shared", format!("{} with the source", size(stats.cloned_bytes))));
+    }
+    if stats.copied_bytes > 0 {
+        rows.push(("copied", copied(stats)));
+    }
+    if stats.inline_bytes > 0 {
+        rows.push(("inline", format!("{} in files too small to share extents", size(stats.inline_bytes))));
+    }
+    if stats.hole_bytes > 0 {
+        rows.push(("holes", size(stats.hole_bytes)));
+    }
+    if stats.verified_files > 0 {
+        let what = counted(stats.verified_files, "file");
+        let found = match stats.damaged {
+            0 => "read back, equal to its source".to_string(),
+            damaged => format!("read back, {} not equal to the source", count(damaged)),
+        };
+        let found = if stats.verified_files == 1 { found } else { found.replace("its source", "their sources") };
+        rows.push(("verify", format!("{what} {found}")));
+    }
+    summary::end(&mut rows, stats.errors, stats.seconds);
+    rows
+}
+
+/// The amount, by which engines, and why nothing was shared.
+fn copied(stats: &Stats) -> String {
+    let engines = stats.engines.iter().map(|(engine, files)| (*files, engine.name()));
+    let engines: Vec<_> =
+        engines.filter(|(_, name)| *name != "clone").map(|(files, name)| format!("{name} {}", count(files))).collect();
+    let mut text = size(stats.copied_bytes);
+    if !engines.is_empty() {
+        text += &format!(", files by {}", engines.join(", "));
+    }
+    let mut reasons: Vec<_> = stats.reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+    match &reasons[..] {
+        [] => text,
+        [(reason, _)] => format!("{text} ({reason})"),
+        many => {
+            let many: Vec<_> = many.iter().map(|(reason, bytes)| format!("{reason}: {}", size(**bytes))).collect();
+            format!("{text} ({})", many.join("; "))
+        }
+    }
+}
+
+fn plan(stats: &Stats) -> String {
+    let missing = stats.files.saturating_sub(stats.unchanged_files);
+    let parts = listed([(missing, "to copy"), (stats.unchanged_files, "there already")]);
+    if parts.is_empty() { "no files".to_string() } else { parts }
+}
+
+fn files(stats: &Stats) -> String {
+    let written = stats.files.saturating_sub(stats.unchanged_files);
+    let parts = listed([(written, "copied"), (stats.unchanged_files, "there already")]);
+    if parts.is_empty() { count(stats.files) } else { format!("{}: {parts}", count(stats.files)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pleach::copy::{Engine, Reason};
+
+    fn stats() -> Stats {
+        Stats {
+            files: 12,
+            dirs: 1,
+            bytes: 3 << 20,
+            unchanged_files: 2,
+            copied_bytes: 2 << 20,
+            hole_bytes: 1 << 20,
+            engines: BTreeMap::from([(Engine::Buffered, 9), (Engine::Clone, 1)]),
+            reasons: BTreeMap::from([(Reason::OtherFilesystem, 2 << 20)]),
+            seconds: 0.5,
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn the_summary_tells_what_was_copied_how_and_why() {
+        let text: Vec<_> = rows(&stats()).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
+        assert_eq!(
+            text,
+            [
+                "files 12: 10 copied, 2 there already",
+                "size 3.0 MiB, in 1 directory",
+                "copied 2.0 MiB, files by buffered 9 (the source lies on another filesystem)",
+                "holes 1.0 MiB",
+                "time 0.50 s"
+            ]
+        );
+        assert_eq!(plan(&stats()), "10 to copy, 2 there already");
+    }
+
+    #[test]
+    fn the_json_summary_has_the_documented_fields() {
+        let json = serde_json::to_value(object(&stats())).unwrap();
+        let mut documented = vec![
+            "type",
+            "command",
+            "files",
+            "dirs",
+            "symlinks",
+            "others",
+            "bytes",
+            "unchanged_files",
+            "cloned_bytes",
+            "copied_bytes",
+            "read_bytes",
+            "inline_bytes",
+            "hole_bytes",
+            "verified_files",
+            "damaged",
+            "errors",
+            "engines",
+            "reasons",
+            "not_kept",
+            "seconds",
+        ];
+        documented.sort_unstable();
+        assert_eq!(json.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), documented);
+        assert_eq!(json["engines"], serde_json::json!({"buffered": 9, "clone": 1}));
+    }
+}

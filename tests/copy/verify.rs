@@ -1,0 +1,61 @@
+//! `--verify` reads both sides back and finds what differs.
+
+use super::{copy, run};
+use crate::harness::*;
+use crate::on_filesystems;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::Path;
+
+fn verify(from: &Path, to: &Path) -> Run {
+    run([OsStr::new("--verify"), "-T".as_ref(), from.as_ref(), to.as_ref()])
+}
+
+on_filesystems! {
+    fn every_byte_of_both_sides_is_read_back(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, copied) = (other.dir("source"), fs.join("copied"));
+        tree::every_kind(&source);
+        let plain = copy(&source, &fs.join("plain"));
+        let summary = verify(&source, &copied).expect(0).summary();
+        // Further names of an inode are read too.
+        assert_eq!((number(&summary, "verified_files"), number(&summary, "damaged")), (number(&summary, "files"), 0), "{summary}");
+        let read = number(&summary, "read_bytes") - number(&plain, "read_bytes");
+        assert!(read >= 2 * number(&plain, "copied_bytes"), "{summary} {plain}");
+        tools::assert_equal_trees(&source, &copied);
+    }
+
+    fn a_copy_that_is_not_equal_is_told_and_gives_status_four(fs: &Filesystem) {
+        let (source, copied) = (fs.dir("source"), fs.join("copied"));
+        tree::plain(&source);
+        copy(&source, &copied);
+        // As a disk does it: other bytes, and size and time as they were.
+        for name in ["b", "c/d/three"] {
+            let time = copied.join(name).metadata().unwrap().modified().unwrap();
+            overwrite(&copied.join(name), 4000, b"!");
+            File::options().write(true).open(copied.join(name)).unwrap().set_modified(time).unwrap();
+        }
+        let unnoticed = run([OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0).summary();
+        assert_eq!(number(&unnoticed, "unchanged_files"), 5, "size and time are all it looks at");
+        let found = verify(&source, &copied).expect(4).saying("copied/b").saying("three").saying("not that of its source");
+        let summary = found.summary();
+        assert_eq!((number(&summary, "damaged"), number(&summary, "verified_files")), (2, 5), "{summary}");
+        assert_eq!(found.stderr.lines().count(), 2, "{}", found.stderr);
+        for name in ["b", "c/d/three"] {
+            fs::remove_file(copied.join(name)).unwrap();
+        }
+        verify(&source, &copied).expect(0);
+    }
+
+    [xfs] fn a_single_file_under_another_name_is_verified(fs: &Filesystem) {
+        let (file, new) = (fs.join("file"), fs.join("new"));
+        write(&file, &bytes(1, 3 << 20));
+        let summary = verify(&file, &new).expect(0).summary();
+        assert_eq!((number(&summary, "verified_files"), number(&summary, "read_bytes")), (1, 6 << 20), "{summary}");
+    }
+
+    [xfs] fn there_is_nothing_to_verify_in_a_dry_run(fs: &Filesystem) {
+        run([OsStr::new("--verify"), "--dry-run".as_ref(), fs.path().as_ref(), fs.join("x").as_ref()])
+            .expect(2);
+    }
+}
