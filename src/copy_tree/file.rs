@@ -35,22 +35,39 @@ const ATTEMPTS: usize = 3;
 /// A source that has been opened, with the status that it must still have when all is done.
 pub(super) struct Source {
     fd: OwnedFd,
-    status: Status,
-    xattrs: Vec<Xattr>,
-    fileattr: FileAttr,
+    kept: Kept,
+}
+
+/// What is kept of a source besides its content.
+pub(super) struct Kept {
+    pub(super) status: Status,
+    pub(super) xattrs: Vec<Xattr>,
+    pub(super) fileattr: FileAttr,
+}
+
+impl Kept {
+    /// What its copy gets before it is in its place. The project and the seals come then.
+    fn attributes(&self) -> Attributes<'_> {
+        Attributes::of(&self.status, &self.xattrs).with(FileAttr { project: None, ..self.fileattr })
+    }
 }
 
 impl Pair<'_> {
     /// Brings small files over, each with one name, that are not there or not as they should be.
     pub(super) fn files(&self, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
-        let mut sources = Vec::with_capacity(group.len());
+        // What says that it is empty may be a file of procfs, which is read until it ends.
+        let (mut plain, mut ring): (Vec<_>, Vec<_>) = group.iter().partition(|seen| seen.status.size == 0);
+        if !self.is_for_ring() || !self.context.writers.with(|| self.files_by_ring(&ring, part))? {
+            plain.append(&mut ring);
+        }
+        let mut sources = Vec::with_capacity(plain.len());
         let mut ahead = 0;
-        for seen in group {
+        for seen in plain {
             match self.open(seen.name) {
                 Ok(Some(source)) => {
-                    if ahead < AHEAD && self.is_read(source.status.dev) {
-                        positioned::prefetch(&source.fd, 0..source.status.size);
-                        ahead += source.status.size;
+                    if ahead < AHEAD && self.is_read(source.kept.status.dev) {
+                        positioned::prefetch(&source.fd, 0..source.kept.status.size);
+                        ahead += source.kept.status.size;
                     }
                     sources.push((seen, source));
                 }
@@ -63,6 +80,11 @@ impl Pair<'_> {
                 self.file(seen, Some(source), part).map(|_| ()).or_else(|failure| self.tell(failure, part))
             })
         })
+    }
+
+    /// Whether small files go through io_uring.
+    fn is_for_ring(&self) -> bool {
+        self.context.request.engine == Some(Engine::Uring)
     }
 
     /// Whether the content of files from this device will be read, as far as that is known.
@@ -85,14 +107,14 @@ impl Pair<'_> {
                 },
             };
             let (temporary, file, copied) = self.fill(seen, &source)?;
-            let is_quiet = Status::of(&source.fd).is_ok_and(|now| now.is_untouched_since(&source.status));
+            let is_quiet = Status::of(&source.fd).is_ok_and(|now| now.is_untouched_since(&source.kept.status));
             if !is_quiet && attempt < ATTEMPTS {
                 part.read_bytes += copied.read;
                 continue;
             }
-            let seal = self.put(seen, &source, temporary, &file)?;
+            let seal = self.put(seen, &source.kept, temporary, &file)?;
             count(&copied, part);
-            let status = Status { size: copied.size(), ..source.status };
+            let status = Status { size: copied.size(), ..source.kept.status };
             self.done(&Seen { status, ..*seen }, false, part);
             if !is_quiet {
                 let error = Error::failed("take a quiet copy of").at(absolute(&self.directory.join(seen.name)));
@@ -114,30 +136,43 @@ impl Pair<'_> {
         };
         let status = Status::of(&fd).map_err(|errno| fail("read the status of", errno))?;
         if status.file_type() != FileType::RegularFile {
-            let error = Error::failed("copy").at(absolute(&self.directory.join(name)));
-            let hint = "it became something else while its directory was read; run again";
-            return Err(Failure::Entry(error.hint(hint)));
+            return Err(self.became_something_else(name));
         }
         let xattrs = metadata::xattrs(&fd).map_err(|errno| fail("read the extended attributes of", errno))?;
         let fileattr = self.context.fileattrs.of(&fd, status.dev);
-        Ok(Some(Source { fd, status, xattrs, fileattr }))
+        Ok(Some(Source { fd, kept: Kept { status, xattrs, fileattr } }))
+    }
+
+    pub(super) fn became_something_else(&self, name: &[u8]) -> Failure {
+        let error = Error::failed("copy").at(absolute(&self.directory.join(name)));
+        Failure::Entry(error.hint("it became something else while its directory was read; run again"))
+    }
+
+    /// Gives an empty file what it must have before its first byte.
+    pub(super) fn prepare(&self, name: &[u8], file: impl AsFd, kept: &Kept) -> Attempt<()> {
+        let attributes = kept.attributes();
+        let prepared = match self.place().ground.inherits {
+            true => self.context.creator.prepare_inheriting(file, &attributes),
+            false => self.context.creator.prepare(file, &attributes),
+        };
+        prepared.map_err(|errno| self.wrong(name, "set the metadata of", errno))
     }
 
     /// Makes the file aside, with the content of the source as it is now.
     fn fill(&self, seen: &Seen<'_>, source: &Source) -> Attempt<(Temporary<'_>, OwnedFd, Copied)> {
         let context = self.context;
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
-        let place = self.place();
         let (temporary, file) = Temporary::file(self.above()?, TEMPORARY).map_err(|errno| wrong("make", errno))?;
-        let attributes = Attributes::of(&source.status, &source.xattrs).with(source.fileattr);
-        let prepared = match place.ground.inherits {
-            true => context.creator.prepare_inheriting(&file, &attributes),
-            false => context.creator.prepare(&file, &attributes),
-        };
-        prepared.map_err(|errno| wrong("set the metadata of", errno))?;
-        let ladder = &place.device.ladder;
-        let copied =
-            copy::content(source.fd.as_fd(), &source.status, file.as_fd(), ladder, &context.request, context.monitor);
+        self.prepare(seen.name, &file, &source.kept)?;
+        let ladder = &self.place().device.ladder;
+        let copied = copy::content(
+            source.fd.as_fd(),
+            &source.kept.status,
+            file.as_fd(),
+            ladder,
+            &context.request,
+            context.monitor,
+        );
         match copied {
             Ok(copied) => Ok((temporary, file, copied)),
             Err(CopyError::Source(errno)) => Err(self.unreadable(seen.name, "read", errno)),
@@ -157,34 +192,31 @@ impl Pair<'_> {
     }
 
     /// Gives a finished file its metadata and its name.
-    fn put(
+    pub(super) fn put(
         &self,
         seen: &Seen<'_>,
-        source: &Source,
+        kept: &Kept,
         temporary: Temporary<'_>,
-        file: &OwnedFd,
+        file: impl AsFd,
     ) -> Attempt<Option<FileAttr>> {
         let context = self.context;
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
         let shown = || context.shown(&self.place().join(self.target_name(seen.name)));
-        // The project and the seals come when the file is in its place.
-        let kept = FileAttr { project: None, ..source.fileattr };
-        let attributes = Attributes::of(&source.status, &source.xattrs).with(kept);
-        let (attributes, is_foreign) = context.creator.within_rights(attributes);
+        let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
         let given = match self.place().fresh {
-            true => context.creator.finish(file, 0o600, &attributes),
+            true => context.creator.finish(&file, 0o600, &attributes),
             // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to what is made in it.
-            false => context.creator.apply(file, &attributes),
+            false => context.creator.apply(&file, &attributes),
         };
         let mut refused = given.map_err(|errno| wrong("set the metadata of", errno))?;
         temporary.put(self.target_name(seen.name), seen.replaces()).map_err(|errno| wrong("put in place", errno))?;
-        let is_sealed = self.is_sealed(source.fileattr);
-        let later = is_sealed && source.status.nlink > 1;
+        let is_sealed = self.is_sealed(kept.fileattr);
+        let later = is_sealed && seen.status.nlink > 1;
         if is_sealed && !later {
-            refused.fileattr.add(source.fileattr.seal(file));
+            refused.fileattr.add(kept.fileattr.seal(file));
         }
         context.not_kept.refused(&refused, is_foreign, shown);
-        Ok(later.then_some(source.fileattr))
+        Ok(later.then_some(kept.fileattr))
     }
 
     /// Gives what is there already the metadata of its source.
@@ -205,23 +237,22 @@ impl Pair<'_> {
         if !Status::of(&file).is_ok_and(|status| is_same(&status)) {
             return Err(wrong(Errno::STALE));
         }
-        let kept = FileAttr { project: None, ..source.fileattr };
-        let attributes = Attributes::of(&source.status, &source.xattrs).with(kept);
-        let (attributes, is_foreign) = self.context.creator.within_rights(attributes);
-        metadata::remove_other_xattrs(&file, &source.xattrs).map_err(wrong)?;
+        let kept = &source.kept;
+        let (attributes, is_foreign) = self.context.creator.within_rights(kept.attributes());
+        metadata::remove_other_xattrs(&file, &kept.xattrs).map_err(wrong)?;
         let mut refused = self.context.creator.apply(&file, &attributes).map_err(wrong)?;
-        let later = source.status.nlink > 1;
+        let later = seen.status.nlink > 1;
         if !later {
-            refused.fileattr.add(source.fileattr.seal(&file));
+            refused.fileattr.add(kept.fileattr.seal(&file));
         }
         let shown = || self.context.shown(&self.place().join(target_name));
         self.context.not_kept.refused(&refused, is_foreign, shown);
-        Ok(later.then_some(source.fileattr))
+        Ok(later.then_some(kept.fileattr))
     }
 }
 
 /// Counts how a file's content came over.
-fn count(copied: &Copied, part: &mut Stats) {
+pub(super) fn count(copied: &Copied, part: &mut Stats) {
     part.cloned_bytes += copied.cloned;
     part.hole_bytes += copied.holes;
     part.read_bytes += copied.read;

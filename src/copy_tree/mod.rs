@@ -20,6 +20,7 @@ mod node;
 mod not_kept;
 mod outcome;
 mod plan;
+mod ring;
 mod stats;
 mod tree;
 mod verify;
