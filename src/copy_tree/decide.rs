@@ -125,10 +125,13 @@ pub(super) fn has_same_xattrs(
     mut wanted: Vec<metadata::Xattr>,
     mut there: Vec<metadata::Xattr>,
 ) -> bool {
-    if !context.creator.is_root() {
-        let is_ours = |(name, _): &metadata::Xattr| name.starts_with(b"user.") || name.starts_with(b"system.");
-        wanted.retain(is_ours);
-        there.retain(is_ours);
-    }
+    let is_root = context.creator.is_root();
+    let counts = |(name, _): &metadata::Xattr| match is_root {
+        // XFS shows its ACLs a second time, under these names.
+        true => !name.starts_with(b"trusted.SGI_ACL_"),
+        false => name.starts_with(b"user.") || name.starts_with(b"system."),
+    };
+    wanted.retain(counts);
+    there.retain(counts);
     wanted == there
 }

@@ -49,19 +49,24 @@ on_filesystems! {
             chown(&file, Some(1000), Some(1000)).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         }
+        // Of a group of their own: that can be kept, and its bit, but not the user's bit.
+        write(source.join("group"), &bytes(9, 5000));
+        chown(source.join("group"), Some(1000), Some(65_534)).unwrap();
+        fs::set_permissions(source.join("group"), fs::Permissions::from_mode(0o6755)).unwrap();
         chown(&into, Some(65_534), Some(65_534)).unwrap();
         let copied = into.join("copied");
-        let run = as_nobody(&source, &copied).expect(0).saying("owner").saying("6 entries").saying("only root");
+        let run = as_nobody(&source, &copied).expect(0).saying("owner").saying("7 entries").saying("only root");
         let summary = run.summary();
-        assert_eq!((number(&summary, "errors"), number(&summary["not_kept"], "owner")), (0, 6), "{summary}");
+        assert_eq!((number(&summary, "errors"), number(&summary["not_kept"], "owner")), (0, 7), "{summary}");
         assert_eq!(run.stderr.lines().count(), 1, "once, with the count: {}", run.stderr);
         for name in names(&source) {
             let (from, to) = (source.join(&name).metadata().unwrap(), copied.join(&name).metadata().unwrap());
-            assert_eq!((to.uid(), to.gid(), to.mode() & 0o7777), (65_534, 65_534, from.mode() & 0o1777), "{name}");
+            let mask = if name == "group" { 0o3777 } else { 0o1777 };
+            assert_eq!((to.uid(), to.gid(), to.mode() & 0o7777), (65_534, 65_534, from.mode() & mask), "{name}");
             assert_eq!((to.mtime(), to.mtime_nsec()), (from.mtime(), from.mtime_nsec()), "{name}");
         }
         let again = as_nobody(&source, &copied).expect(0).summary();
-        assert_eq!(number(&again, "unchanged_files"), 5, "{again}");
+        assert_eq!(number(&again, "unchanged_files"), 6, "{again}");
     }
 
     [xfs] fn devices_are_told_and_left_out(fs: &Filesystem) {
