@@ -87,10 +87,14 @@ impl Pair<'_> {
         self.context.request.engine == Some(Engine::Uring)
     }
 
-    /// Whether the content of files from this device will be read, as far as that is known.
+    /// Whether the content of files from this device will be read, as far as that is known. Before the first clone was tried,
+    /// in the first group of each thread, the plan tells.
     fn is_read(&self, dev: u64) -> bool {
         match self.context.request.engine {
-            None => matches!(self.place().device.ladder.known(dev), Some(Err(_))),
+            None => match self.place().device.ladder.known(dev) {
+                Some(known) => known.is_err(),
+                None => !self.context.plan.may_clone,
+            },
             engine => engine != Some(Engine::Clone),
         }
     }

@@ -104,7 +104,7 @@ pub fn copy(sources: &[PathBuf], destination: &Path, options: &Options, monitor:
 /// and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain nothing. Where
 /// clones are made nothing but inodes is read, and more threads only wait for each other.
 fn threads(plan: &Plan, options: &Options) -> usize {
-    let clones = plan.is_one_filesystem && options.engine.is_none_or(|engine| engine == Engine::Clone);
+    let clones = plan.may_clone && options.engine.is_none_or(|engine| engine == Engine::Clone);
     let best = if clones && !options.verify { (cores() * 2).clamp(4, 32) } else { (cores() * 4).clamp(8, 32) };
     options.threads.unwrap_or(best)
 }

@@ -3,7 +3,7 @@
 use super::Into;
 use crate::beneath;
 use crate::error::{Error, Result};
-use crate::filesystem::Filesystem;
+use crate::filesystem::{Filesystem, Kind};
 use crate::status::Status;
 use crate::text;
 use crate::walk::Top;
@@ -27,8 +27,9 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     /// The directories among the sources, by device and inode.
     pub(super) source_inodes: Vec<(u64, u64)>,
-    /// Whether all sources lie on the destination's filesystem, as far as their tops tell.
-    pub(super) is_one_filesystem: bool,
+    /// Whether files can be cloned, as far as the tops of the sources tell: they lie on the destination's filesystem, and that
+    /// is none that has no reflinks.
+    pub(super) may_clone: bool,
 }
 
 /// Sources that are walked side by side.
@@ -132,6 +133,7 @@ impl Plan {
         let own = Filesystem::identify(&top).map_err(failed)?;
         // One directory of each device is asked: on Btrfs subvolumes have devices of their own.
         let mut devices: HashMap<u64, bool> = HashMap::from([(status.dev, true)]);
+        let has_none = matches!(Kind::of(&top), Ok(Kind::Ext4 | Kind::Tmpfs));
         let is_one_filesystem = sources.iter().all(|source| {
             *devices.entry(source.status.dev).or_insert_with(|| {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -142,7 +144,14 @@ impl Plan {
         });
         let source_inodes = sources.iter().filter(|source| source.is_directory()).map(Source::inode).collect();
         let top_inode = (status.dev, status.ino);
-        Ok(Plan { top, top_inode, shown, steps: steps.finish(), source_inodes, is_one_filesystem })
+        Ok(Plan {
+            top,
+            top_inode,
+            shown,
+            steps: steps.finish(),
+            source_inodes,
+            may_clone: is_one_filesystem && !has_none,
+        })
     }
 }
 
