@@ -84,6 +84,31 @@ on_filesystems! {
         tools::assert_equal_trees(&source, &into.join("source"));
     }
 
+    [xfs_small] fn a_full_disk_ends_a_group_of_small_files_in_the_same_way(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let source = other.dir("source");
+        for number in 0..400 {
+            write(source.join(format!("{number:03}")), &bytes(number, 100 << 10));
+        }
+        let filler = fs::File::create(fs.join("filler")).unwrap();
+        let most = tools::free_bytes(fs.path()) - (24 << 20);
+        rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, most).unwrap();
+        for engine in ["auto", "uring", "mmap"] {
+            let into = fs.dir(engine);
+            let args = [OsStr::new("--engine"), engine.as_ref(), source.as_ref(), into.as_ref()];
+            let ended = run(args).expect(1).saying("No space left").saying("source/");
+            assert_eq!(ended.stderr.lines().count(), 1, "once: {}", ended.stderr);
+            assert_nothing_unfinished(&into);
+            let copied = tools::files(&into);
+            assert!((10..400).contains(&copied.len()), "{} by {engine}", copied.len());
+            for file in &copied {
+                let original = source.join(file.file_name().unwrap());
+                assert!(fs::read(file).unwrap() == fs::read(original).unwrap(), "{}", file.display());
+            }
+            fs::remove_dir_all(into).unwrap();
+        }
+    }
+
     [btrfs] fn what_the_destination_does_not_take_is_told_once_and_counted(fs: &Filesystem) {
         let (other, source) = (fs.elsewhere(), fs.dir("source"));
         for number in 0..30 {
