@@ -22,7 +22,7 @@ pub enum ExitStatus {
     Usage = 2,
     /// Done, but something was left out and has been named.
     Incomplete = 3,
-    /// What is stored in the repository is damaged.
+    /// What is stored in the repository, or a copy that was read back, is damaged.
     Damage = 4,
     /// Another run holds the repository.
     Locked = 11,

@@ -7,7 +7,7 @@ Exit status:
   2    wrong usage
   3    done, but something was left out (unreadable, changed while read, skipped with an error),
        or less was shared than required
-  4    what is stored in the repository is damaged
+  4    what is stored in the repository, or a copy that was read back, is damaged
   11   the repository is locked by another run
   130  interrupted";
 
