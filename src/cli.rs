@@ -171,6 +171,9 @@ pub(crate) struct Probe {
     /// A directory on it, or a file, whose directory is used; test files without a name are made there
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
+    /// Also measure how fast each way of copying is on it: a file of 256 MiB, or what there is room for, and 2,000 small ones
+    #[arg(long)]
+    pub(crate) bench: bool,
 }
 
 /// How extents are told.

@@ -1,5 +1,7 @@
 //! `pleach probe`: what filesystems can do, against what is known of them and what other programs tell.
 
+mod bench;
+
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;

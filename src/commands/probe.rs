@@ -7,6 +7,10 @@ use pleach::probe;
 
 pub(crate) fn run(args: &cli::Probe, output: &Output) -> Result<ExitStatus> {
     let stats = progress::unseen(output, |monitor| probe::probe(&args.path, monitor))?;
-    output::probe::show(output, &stats);
+    let bench = match args.bench {
+        true => Some(progress::watch(output, |monitor| probe::bench::bench(&args.path, monitor))?),
+        false => None,
+    };
+    output::probe::show(output, &stats, bench.as_ref());
     Ok(super::status(stats.open))
 }

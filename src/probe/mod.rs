@@ -3,6 +3,7 @@
 //! A question is a small function of a [`Place`]; the list of them is [`QUESTIONS`]. What there is to be tried is tried in
 //! files without a name (see `place`), so nothing stays behind. What may not be tried is said to be open, not guessed.
 
+pub mod bench;
 mod content;
 mod kind;
 mod machine;

@@ -100,15 +100,21 @@ fn directory_of(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Writes [`LENGTH`] bytes at `offset`, which neither compress nor repeat.
 pub(super) fn fill(file: &OwnedFd, offset: u64) -> rustix::io::Result<()> {
+    positioned::write_all(file, &noise(LENGTH as usize), offset)
+}
+
+/// Bytes that neither compress nor repeat, the same ones each time.
+pub(super) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut content = Vec::with_capacity(LENGTH as usize);
-    while content.len() < LENGTH as usize {
+    let mut content = Vec::with_capacity(length.next_multiple_of(8));
+    while content.len() < length {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         content.extend_from_slice(&state.to_le_bytes());
     }
-    positioned::write_all(file, &content, offset)
+    content.truncate(length);
+    content
 }
 
 /// The same file once more, open for reading only.

@@ -13,6 +13,7 @@ pub mod getfsmap;
 mod handle;
 pub mod mmap;
 pub mod reflink;
+pub mod seccomp;
 pub mod uring;
 pub mod uuid;
 pub mod xfs;

@@ -1,9 +1,11 @@
 //! What a filesystem can do: a table for people, objects for scripts.
 
+mod bench;
+
 use super::Output;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
-use pleach::probe::{Item, Stats, Value};
+use pleach::probe::{self, Item, Stats, Value};
 use pleach::text::{self, count};
 use serde::{Serialize, Serializer};
 
@@ -39,11 +41,14 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Shows the answers.
-pub(crate) fn show(output: &Output, stats: &Stats) {
+/// Shows the answers, and the measurements where there are any.
+pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::Stats>) {
     if output.is_json() {
         for Item { name, value, means } in &stats.items {
             output.json(&ItemLine { r#type: "probe", item: name, value: Json(value), means });
+        }
+        if let Some(bench) = bench {
+            bench::lines(output, bench);
         }
         let items = stats.items.len() as u64;
         return output.json(&Summary { r#type: "summary", command: "probe", items, open: stats.open });
@@ -61,4 +66,7 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
         table.row(vec![name.replace('_', " ").into(), value, means.into()]);
     }
     table.finish();
+    if let Some(bench) = bench {
+        bench::show(output, bench);
+    }
 }

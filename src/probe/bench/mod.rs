@@ -1,0 +1,263 @@
+//! How fast each way of copying is on a filesystem: one large file and many small ones, by each engine of the copy ladder,
+//! into files beside them and into memory.
+//!
+//! The files have just been written, so they are in the page cache: what is measured is the copying, and the device only
+//! as far as it writes. Copies into files are on the disk before the time ends (one fsync for the large file, one syncfs for all of the small
+//! ones); those into memory (memfd) touch no device. One engine works at a time, as the ladder has it work for one file.
+//! Small files are opened, made and closed within their time.
+
+mod measure;
+mod scratch;
+
+use super::place::{Place, noise};
+use crate::copy::Engine;
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
+use crate::text;
+use measure::{Case, Stop};
+use rustix::io::Errno;
+use scratch::Scratch;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The size of the large file, where there is room for it.
+const LARGE: u64 = 256 << 20;
+/// The least size that tells anything.
+const LEAST: u64 = 16 << 20;
+/// The small files, and the size of each.
+const SMALL: (u64, usize) = (2000, 4096);
+/// How often each case is measured, unless that takes too long.
+const ROUNDS: usize = 3;
+/// No further round begins after this time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One large file.
+    Large,
+    /// Many small files.
+    Small,
+}
+
+/// Into what it is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Into files on the same filesystem, which are then on the disk.
+    File,
+    /// Into files in memory (memfd_create(2)).
+    Memory,
+}
+
+/// What one engine took for one source into one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Who copied.
+    pub engine: Engine,
+    /// What.
+    pub source: Source,
+    /// Into what.
+    pub target: Target,
+    /// The files of the source.
+    pub files: u64,
+    /// The bytes in all of them.
+    pub bytes: u64,
+    /// What it took, or why it is not possible.
+    pub outcome: std::result::Result<Figures, String>,
+}
+
+/// What a copy took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// The median of the rounds.
+    pub seconds: f64,
+    /// The system calls of a run that was not timed; `None` where they cannot be counted.
+    pub calls: Option<u64>,
+}
+
+impl Row {
+    /// Millions of bytes (powers of 1024) a second.
+    pub fn mebibytes_per_second(&self) -> Option<f64> {
+        let figures = self.outcome.as_ref().ok()?;
+        Some(self.bytes as f64 / f64::from(1 << 20) / figures.seconds)
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// Each engine, source and target.
+    pub rows: Vec<Row>,
+    /// How many rounds the medians are of.
+    pub rounds: usize,
+}
+
+/// Measures all engines on the filesystem that `path` lies on: a directory, or the one that a file lies in.
+///
+/// It takes some seconds, more on a slow device. The monitor hears of each engine that begins.
+///
+/// # Errors
+/// If nothing can be written there, there is no room, or the monitor asks to stop. Nothing of it stays.
+pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
+    let place = Place::open(path)?;
+    let failed = |(action, errno)| match errno {
+        Errno::CANCELED => Error::interrupted(),
+        Errno::ROFS => Error::io(action, place.path(), errno).hint("it is read-only: only what is read can be tried"),
+        _ => Error::io(action, place.path(), errno),
+    };
+    let making = |errno| failed(("make test files in", errno));
+    let scratch = Scratch::create(&place, SMALL.0).map_err(making)?;
+    let size = size_for(&place)?;
+    let go_on = |bytes| match monitor.is_cancelled() {
+        true => Err(Errno::CANCELED),
+        false => {
+            monitor.advance(Amount { files: 0, bytes });
+            Ok(())
+        }
+    };
+    let small = SMALL.0 * SMALL.1 as u64;
+    monitor.phase("writing test files", Some(Amount { files: 0, bytes: size + small }));
+    let content = noise(1 << 20);
+    scratch.fill_large(size, &content, go_on).map_err(making)?;
+    scratch.fill_small(SMALL.1, &content, go_on).map_err(making)?;
+
+    let mut cases: Vec<_> = all().map(|case| Measured { case, seconds: Vec::new(), impossible: None }).collect();
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS && (rounds == 0 || begin.elapsed() < PATIENCE) {
+        for index in order(rounds, cases.len()) {
+            let case = &mut cases[index];
+            if case.impossible.is_none() {
+                announce("measuring", case.case, size + small, monitor)?;
+                case.measure(&scratch, monitor).map_err(failed)?;
+            }
+        }
+        rounds += 1;
+    }
+    let mut rows = Vec::new();
+    let mut uncounted = None;
+    for Measured { case, seconds, impossible } in cases {
+        let outcome = match impossible {
+            Some(why) => Err(why),
+            None => {
+                announce("counting calls of", case, size + small, monitor)?;
+                let calls = match measure::count(case, &scratch, monitor) {
+                    Ok(Ok(calls)) => Some(calls),
+                    Ok(Err(errno)) => {
+                        uncounted = Some(errno);
+                        None
+                    }
+                    Err(Stop::Failed(action, errno)) => return Err(failed((action, errno))),
+                    // What was possible three times has failed for another reason than the engine's.
+                    Err(Stop::Impossible(_)) => None,
+                };
+                Ok(Figures { seconds: median(seconds), calls })
+            }
+        };
+        let (files, bytes) = match case.source {
+            Source::Large => (1, size),
+            Source::Small => (SMALL.0, small),
+        };
+        rows.push(Row { engine: case.engine, source: case.source, target: case.target, files, bytes, outcome });
+    }
+    if let Some(errno) = uncounted {
+        monitor.notice(&format!("system calls cannot be counted here (seccomp): {}", text::cause(&errno.into())));
+    }
+    Ok(Stats { rows, rounds })
+}
+
+/// What is known of a case so far.
+struct Measured {
+    case: Case,
+    seconds: Vec<f64>,
+    impossible: Option<String>,
+}
+
+impl Measured {
+    fn measure(&mut self, scratch: &Scratch, monitor: &dyn Monitor) -> std::result::Result<(), (&'static str, Errno)> {
+        match measure::time(self.case, scratch, monitor) {
+            Ok(taken) => self.seconds.push(taken.as_secs_f64()),
+            Err(Stop::Impossible(why)) => self.impossible = Some(why),
+            Err(Stop::Failed(action, errno)) => return Err((action, errno)),
+        }
+        Ok(())
+    }
+}
+
+fn all() -> impl Iterator<Item = Case> {
+    let targets = [Target::File, Target::Memory];
+    let places =
+        [Source::Large, Source::Small].into_iter().flat_map(move |source| targets.map(|target| (source, target)));
+    Engine::ALL
+        .into_iter()
+        .flat_map(move |engine| places.clone().map(move |(source, target)| Case { engine, source, target }))
+}
+
+fn announce(what: &str, case: Case, bytes: u64, monitor: &dyn Monitor) -> Result<()> {
+    if monitor.is_cancelled() {
+        return Err(Error::interrupted());
+    }
+    monitor.phase(&format!("{what} {}", case.engine.name()), Some(Amount { files: 0, bytes }));
+    Ok(())
+}
+
+/// The size of the large file: as usual, or smaller where there is less room on the filesystem, or less memory.
+fn size_for(place: &Place) -> Result<u64> {
+    let space = &place.space;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let memory = rustix::system::sysinfo();
+    let memory = (memory.totalram as u64).saturating_mul(memory.mem_unit.into());
+    // Twice each file, as much again for what belongs to a small one, and some room for those who write beside us.
+    let others = 4 * SMALL.0 * SMALL.1 as u64 + (16 << 20);
+    let fits = |size: &u64| 2 * size + others <= free && *size <= (memory / 8).max(LEAST);
+    let has_inodes = space.f_files == 0 || space.f_favail > 2 * SMALL.0 + 100;
+    let sizes = std::iter::successors(Some(LARGE), |size| Some(size / 2)).take_while(|size| *size >= LEAST);
+    match sizes.into_iter().find(fits) {
+        Some(size) if has_inodes => Ok(size),
+        Some(_) => {
+            let hint = format!("{} new files are needed", text::count(2 * SMALL.0 + 100));
+            Err(Error::io("make test files in", place.path(), Errno::NOSPC).hint(hint))
+        }
+        None => {
+            let needed = text::size(2 * LEAST + others);
+            let hint = format!("{needed} are needed, and {} are free", text::size(free));
+            Err(Error::io("make test files in", place.path(), Errno::NOSPC).hint(hint))
+        }
+    }
+}
+
+/// Every other round backwards, so that nobody always follows the same one.
+fn order(round: usize, cases: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..cases).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// The middle value; of an even number, the larger of the two in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_copies_both_sources_into_both_targets() {
+        assert_eq!(all().count(), Engine::ALL.len() * 4);
+        let cases: Vec<_> = all().collect();
+        assert!(
+            cases.iter().enumerate().all(|(place, case)| cases.iter().position(|other| other == case) == Some(place))
+        );
+    }
+
+    #[test]
+    fn the_median_is_a_value_that_was_measured() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert_eq!(median(vec![1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert!(median(Vec::new()).is_nan());
+    }
+}
