@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    fn make(self, image: &Path) -> Result<()> {
+    fn make(self, image: &Path, more: &[&str]) -> Result<()> {
         let mut mkfs = program(format!("mkfs.{}", self.name()));
         mkfs.args(match self {
             Kind::Xfs => ["-q", "-f"].as_slice(),
@@ -41,7 +41,15 @@ impl Kind {
             // A small image's default is too few inodes for directories of many small files.
             Kind::Ext4 => &["-q", "-F", "-i", "4096"],
         });
-        output(mkfs.arg(image)).map(drop)
+        output(mkfs.args(more).arg(image)).map(drop)
+    }
+
+    /// The option of mkfs that leaves the image's blocks with the image.
+    fn without_discard(self) -> &'static [&'static str] {
+        match self {
+            Kind::Xfs | Kind::Btrfs => &["-K"],
+            Kind::Ext4 => &["-E", "nodiscard"],
+        }
     }
 
     fn checker(self) -> &'static [&'static str] {
@@ -72,7 +80,7 @@ impl Mounted {
         let image = dir.join(format!("{name}.img"));
         let file = File::create(&image).with_context(|| format!("cannot make {}", image.display()))?;
         file.set_len(mebibytes << 20)?;
-        kind.make(&image)?;
+        kind.make(&image, &[])?;
         fs::create_dir_all(path)?;
         let mut mounted = Mounted { kind, image, path: path.into(), mounted: false };
         mounted.mount()?;
@@ -98,8 +106,21 @@ impl Mounted {
         self.mount()
     }
 
+    /// Makes an empty filesystem in its place. The image keeps the blocks that it has, so that whoever fills it again does not wait
+    /// for the filesystem below to give it others.
+    pub(crate) fn remake(&mut self) -> Result<()> {
+        self.unmount()?;
+        self.kind.make(&self.image, self.kind.without_discard())?;
+        self.mount()
+    }
+
     fn mount(&mut self) -> Result<()> {
-        output(program("mount").args(["-t", self.kind.name(), "-o", "loop"]).arg(&self.image).arg(&self.path))?;
+        let options = match self.kind {
+            // Else the kernel goes on making the filesystem while it is measured.
+            Kind::Ext4 => "loop,noinit_itable",
+            Kind::Xfs | Kind::Btrfs => "loop",
+        };
+        output(program("mount").args(["-t", self.kind.name(), "-o", options]).arg(&self.image).arg(&self.path))?;
         self.mounted = true;
         // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and a
         // cold cache is cold. `mount` has no option for it.

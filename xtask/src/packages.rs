@@ -38,6 +38,10 @@ pub(crate) const TESTING: Tools = &[
 /// What pleach is measured against, and with.
 pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
 
+/// What copies trees, beside pleach, and tells of it.
+pub(crate) const COPIERS: Tools =
+    &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("strace", "strace"), ("diff", "diffutils")];
+
 /// What lists the extents of a file, beside pleach.
 pub(crate) const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
 

@@ -6,6 +6,7 @@ use crate::space;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ pub(crate) struct Sample {
     pub(crate) memory: u64,
     /// Bytes it had the devices read.
     pub(crate) read: u64,
+    /// The most threads it had at once, of all its processes.
+    pub(crate) threads: u64,
 }
 
 /// Runs a command and syncs the filesystem at `destination`.
@@ -54,7 +57,8 @@ pub(crate) fn sample_into(command: &mut Command, destination: &Path, stdout: Std
     space::sync(destination)?;
     let synced = begin.elapsed();
     let rusage = used.rusage;
-    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory: seen.memory, read: seen.read })
+    let watch::Seen { memory, read, threads } = seen;
+    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory, read, threads })
 }
 
 /// A file without a name.
@@ -108,10 +112,23 @@ fn visit(dir: &Path, file: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
+/// Reads all data of a file; its holes would only fill the memory with zeros.
 fn read_whole(path: &Path) -> Result<()> {
+    use rustix::fs::{SeekFrom, seek};
     let mut buffer = [0; 65_536];
-    let mut file = File::open(path)?;
-    while file.read(&mut buffer)? > 0 {}
+    let file = File::open(path)?;
+    let mut end = 0;
+    while let Ok(begin) = seek(&file, SeekFrom::Data(end)) {
+        end = seek(&file, SeekFrom::Hole(begin))?;
+        let mut at = begin;
+        while at < end {
+            let length = buffer.len().min((end - at) as usize);
+            match file.read_at(&mut buffer[..length], at)? {
+                0 => return Ok(()),
+                read => at += read as u64,
+            }
+        }
+    }
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `du`, `fiemap`; `floor` and `statx` are what
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `copy`, `du`, `fiemap`; `floor` and `statx` are what
 //! they are held against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
 mod calls;
+mod copy;
 mod dedupe;
 mod du;
 mod fiemap;
@@ -43,6 +44,8 @@ enum Bench {
     Snapshot(snapshot::Options),
     /// Space given back, against jdupes, fclones, rmlint and duperemove
     Dedupe(dedupe::Options),
+    /// Trees copied from one filesystem to another, against cp, rsync, tar, xcp and cpz
+    Copy(copy::Options),
     /// The extents of a file that has a million of them, against filefrag and xfs_io
     Fiemap(fiemap::Options),
     /// What a repository takes and shares, against btrfs filesystem du and du
@@ -64,6 +67,31 @@ enum Bench {
     Statx {
         /// The tree
         tree: PathBuf,
+    },
+    /// Copy a tree with the bare system calls (one of the things that `bench copy` measures)
+    #[command(hide = true)]
+    BareCopy {
+        /// How many files at once
+        #[arg(long, default_value_t = 8)]
+        threads: usize,
+        /// Clone instead of reading and writing
+        #[arg(long)]
+        clone: bool,
+        /// The tree
+        from: PathBuf,
+        /// Its copy, which is made
+        to: PathBuf,
+    },
+    /// Copy large files past the page cache (one of the things that `bench copy` measures)
+    #[command(hide = true)]
+    BareStream {
+        /// Only write as many bytes
+        #[arg(long)]
+        write_only: bool,
+        /// A directory of files
+        from: PathBuf,
+        /// Its copy, which is made
+        to: PathBuf,
     },
     /// Share files with the bare system calls (one of the things that `bench dedupe` measures)
     #[command(hide = true)]
@@ -105,6 +133,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let options = match &options.bench {
         Bench::Snapshot(options) => options,
         Bench::Dedupe(options) => return dedupe::run(options),
+        Bench::Copy(options) => return copy::run(options),
         Bench::Fiemap(options) => return fiemap::run(options),
         Bench::Du(options) => return du::run(options),
         Bench::Moved(options) => return moved::run(options),
@@ -115,6 +144,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         Bench::Statx { tree } => {
             statx::run(tree)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::BareCopy { threads, clone, from, to } => {
+            copy::bare::copy(from, to, *threads, *clone)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::BareStream { write_only, from, to } => {
+            copy::bare::stream(from, to, *write_only)?;
             return Ok(ExitCode::SUCCESS);
         }
         Bench::BareDedupe { plan } => {

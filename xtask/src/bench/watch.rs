@@ -1,4 +1,4 @@
-//! A running command as `/proc` tells it: the most memory it had at once, and the bytes it had the devices read.
+//! A running command as `/proc` tells it: the most memory and threads it had at once, and the bytes it had the devices read.
 //!
 //! Not from `getrusage`: its maximum resident set of a child begins with that of the parent it was forked from.
 
@@ -20,6 +20,8 @@ pub(crate) struct Seen {
     /// The most bytes that one of its processes had devices read: `read_bytes` of proc_pid_io(5). Of those it started,
     /// as far as was seen; once it has collected them, what they read counts as its own.
     pub(crate) read: u64,
+    /// The most threads that all of its processes together had at once.
+    pub(crate) threads: u64,
 }
 
 impl Seen {
@@ -36,7 +38,8 @@ pub(crate) fn to_the_end(child: &Child) -> Seen {
         let watcher = scope.spawn(|| {
             let mut seen = Seen::default();
             while !ended.load(Ordering::Relaxed) {
-                look(pid, &mut seen);
+                let threads = look(pid, &mut seen);
+                seen.threads = seen.threads.max(threads);
                 thread::sleep(INTERVAL);
             }
             seen
@@ -54,19 +57,24 @@ pub(crate) fn to_the_end(child: &Child) -> Seen {
     })
 }
 
-fn look(pid: u32, seen: &mut Seen) {
-    if let Some(kibibytes) = field(&format!("/proc/{pid}/status"), "VmHWM:") {
+/// Looks at a process and those that it started; gives how many threads they have now.
+fn look(pid: u32, seen: &mut Seen) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if let Some(kibibytes) = value(&status, "VmHWM:") {
         seen.memory = seen.memory.max(kibibytes << 10);
     }
     seen.reads(pid);
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-        look(child, seen);
-    }
+    let below: u64 =
+        children.split_whitespace().filter_map(|child| child.parse().ok()).map(|child| look(child, seen)).sum();
+    value(&status, "Threads:").unwrap_or(0) + below
 }
 
 fn field(file: &str, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
+    value(&fs::read_to_string(file).ok()?, key)
+}
+
+fn value(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }
@@ -83,6 +91,7 @@ mod tests {
         let seen = to_the_end(&child);
         child.wait().unwrap();
         assert!(seen.memory > 0 && seen.memory < 32 << 20, "{seen:?}");
+        assert_eq!(seen.threads, 1);
         assert_eq!(ballast.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
     }
 }
