@@ -82,10 +82,14 @@ pub(super) fn show(output: &Output, stats: &Stats) {
         text::size(small.bytes / small.files.max(1)),
         stats.rounds,
     ));
-    output.line("files are on the disk when the time ends (fsync; one syncfs for the small ones), those in memory (memfd) are not.");
     output.line(
-        "One engine works at a time. Calls are those of the copying thread; for small files with opening and closing.",
+        "files are on the disk when the time ends (fsync; one syncfs for the small ones), those in memory (memfd)",
     );
+    output.line(
+        "are not. Each engine begins with one thread, which has one file at a time; uring has 64 small files under",
+    );
+    output
+        .line("way, but into memory. Calls are of all threads of an engine; for small files with opening and closing.");
     let mut told = Vec::new();
     for row in &stats.rows {
         if let Err(why) = &row.outcome {

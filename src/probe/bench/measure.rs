@@ -2,6 +2,7 @@
 
 use super::scratch::Scratch;
 use super::{Source, Target};
+use crate::copy::engines::uring::{self, FileError, Made, Wanted};
 use crate::copy::{self, Copied, CopyError, Engine, Ladder, Request};
 use crate::monitor::{Amount, Monitor};
 use crate::status::Status;
@@ -80,6 +81,10 @@ impl Case {
                     }
                 })
             }
+            Source::Small if (engine, self.target) == (Engine::Uring, Target::File) => Box::new(move || {
+                at_once(scratch, ear)?;
+                scratch.sync().map_err(writing)
+            }),
             Source::Small => Box::new(move || {
                 let ladder = Ladder::new();
                 for name in scratch.names() {
@@ -96,6 +101,60 @@ impl Case {
                 }
             }),
         })
+    }
+}
+
+/// Copies the small files as a ring does: many at once, and it opens, makes and closes them as well.
+fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
+    let (source_dir, destination_dir) = scratch.dirs();
+    let names = scratch.names().iter().map(|name| name.as_bytes());
+    let wanted: Vec<_> =
+        names.map(|name| Wanted { source_dir, source: name, destination_dir, destination: name }).collect();
+    let (ladder, request) = (Ladder::new(), Request { engine: Some(Engine::Uring), hashed: false });
+    let mut told = Told { copied: 0, stop: None };
+    uring::files(&wanted, &mut told, &ladder, &request, ear)
+        .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
+    match told {
+        Told { stop: Some(stop), .. } => Err(stop),
+        // It leaves off without a word when it is asked to.
+        Told { copied, .. } if copied < wanted.len() => Err(reading(Errno::CANCELED)),
+        _ => Ok(()),
+    }
+}
+
+/// What was told of files that are copied at once.
+struct Told {
+    copied: usize,
+    stop: Option<Stop>,
+}
+
+impl uring::Files for Told {
+    fn opened(&mut self, _: usize, _: &Made<'_>) -> bool {
+        true
+    }
+
+    fn copied(&mut self, _: usize, _: &Made<'_>, copied: Result<Copied, CopyError>) {
+        match copied {
+            Ok(_) => self.copied += 1,
+            Err(error) => self.stop = self.stop.take().or(Some(stop(error))),
+        }
+    }
+
+    fn failed(&mut self, _: usize, error: FileError) {
+        let stop = match error {
+            FileError::Open(errno) => reading(errno),
+            FileError::Create(errno) => writing(errno),
+            FileError::NotRegular(_) => reading(Errno::INVAL),
+        };
+        self.stop = self.stop.take().or(Some(stop));
+    }
+}
+
+fn stop(error: CopyError) -> Stop {
+    match error {
+        CopyError::Refused(reason) => Stop::Impossible(reason.to_string()),
+        CopyError::Source(errno) => reading(errno),
+        CopyError::Destination(errno) => writing(errno),
     }
 }
 
@@ -125,9 +184,7 @@ fn copied(
     match copy::content(from.as_fd(), status, to.as_fd(), ladder, &request, ear) {
         Ok(copied) if copied.engine == engine => Ok(()),
         Ok(copied) => Err(Stop::Impossible(refusal(engine, ladder, &copied))),
-        Err(CopyError::Refused(reason)) => Err(Stop::Impossible(reason.to_string())),
-        Err(CopyError::Source(errno)) => Err(reading(errno)),
-        Err(CopyError::Destination(errno)) => Err(writing(errno)),
+        Err(error) => Err(stop(error)),
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! The files have just been written, so they are in the page cache: what is measured is the copying, and the device only
 //! as far as it writes. Copies into files are on the disk before the time ends (one fsync for the large file, one syncfs for all of the small
-//! ones); those into memory (memfd) touch no device. One engine works at a time, as the ladder has it work for one file.
-//! Small files are opened, made and closed within their time.
+//! ones); those into memory (memfd) touch no device. One engine works at a time, on one thread.
+//! Small files are opened, made and closed within their time, one after the other; but `uring` has many of them under way.
 
 mod measure;
 mod scratch;

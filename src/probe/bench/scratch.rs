@@ -7,7 +7,7 @@ use crate::probe::place::Place;
 use crate::status::Status;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// What such a directory is called, before the number of the process.
@@ -111,6 +111,11 @@ impl Scratch {
     /// A new file for the copy of a small one.
     pub(super) fn new_small_copy(&self, name: &str) -> Result<OwnedFd> {
         create(&self.copies, name)
+    }
+
+    /// The directories of the small files and of their copies.
+    pub(super) fn dirs(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        (self.small.as_fd(), self.copies.as_fd())
     }
 
     /// Writes out all that is still in memory of this filesystem.
