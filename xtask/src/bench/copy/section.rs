@@ -18,7 +18,7 @@ pub(super) fn about(of: &Conditions, present: &[Contender]) -> String {
          not. Cold: all caches dropped. Warm: the data of the source, its names and inodes read before. \"Threads\" are the most at once, of\n\
          all processes of a command. System calls are counted by `strace -c -f` in a run of its own, on a part of the tree.\n\n\
          \"The bare calls\" open, read, create, write and close, eight files at once with a cold cache and two with a warm one, without metadata; within\n\
-         one filesystem they clone. \"The device alone\" moves as many bytes in large pieces past the page cache, four at once; with a\n\
+         one filesystem they clone. \"The device alone\" moves as many bytes in large pieces past the page cache, eight at once; with a\n\
          warm cache it only writes them. `cp` and `cp -r` keep no owners and no times, `cpz` no metadata; the others do. `-S` is given where the file is\n\
          sparse. GNU `cp` clones by itself where it can.\n\nVersions:\n\n",
     );
