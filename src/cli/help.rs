@@ -58,6 +58,7 @@ Examples:
   pleach probe /srv
   pleach probe --json /srv | jq 'select(.item == \"reflink\").value'
   pleach probe --bench /srv                  and how fast each way of copying is there
+  pleach probe --bench --json /srv | jq 'select(.type == \"bench\")'
 
 Each answer is found by trying it with a file that has no name and is gone at once. What could not
 be tried, on a read-only mount or in a directory of others, shows \"?\" and gives exit status 3.
