@@ -93,6 +93,16 @@ enum Bench {
         /// Its copy, which is made
         to: PathBuf,
     },
+    /// Copy with buffers, and write records, of several sizes (what `bench copy --tables` has a release build do)
+    #[command(hide = true)]
+    BareTables {
+        /// How much of it, in percent
+        percent: u64,
+        /// How often
+        runs: u32,
+        /// Where files can be written
+        root: PathBuf,
+    },
     /// Share files with the bare system calls (one of the things that `bench dedupe` measures)
     #[command(hide = true)]
     BareDedupe {
@@ -152,6 +162,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         Bench::BareStream { write_only, from, to } => {
             copy::bare::stream(from, to, *write_only)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::BareTables { percent, runs, root } => {
+            copy::tables::measure(root, *percent, *runs)?;
             return Ok(ExitCode::SUCCESS);
         }
         Bench::BareDedupe { plan } => {

@@ -1,12 +1,12 @@
 //! Who takes part: pleach with each of its engines, the tools that one would use instead, and the floors.
 
 use super::pairs::Pair;
+use super::release_xtask;
 use super::trees::Tree;
 use crate::bench::measure::Cache;
 use crate::bench::pleach;
 use crate::command::{find, program};
 use crate::packages;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -141,7 +141,7 @@ impl Contender {
             Contender::Cpz => installed("cpz"),
             Contender::Rsync => find("rsync"),
             Contender::Tar => find("tar"),
-            Contender::BareCalls | Contender::Device => env::current_exe().ok(),
+            Contender::BareCalls | Contender::Device => Some(release_xtask()),
             _ => Some(pleach()),
         }
     }

@@ -8,13 +8,13 @@ pub(super) mod bare;
 mod contenders;
 mod pairs;
 mod section;
-mod tables;
+pub(super) mod tables;
 mod trees;
 
 use super::calls::Calls;
 use super::measure::{Cache, Sample, sample, turns};
 use super::report;
-use crate::command::{output, program};
+use crate::command::{cargo, output, program, target_dir};
 use crate::packages;
 use crate::vendor::Census;
 use anyhow::{Context, Result, ensure};
@@ -23,7 +23,7 @@ use contenders::{ALL, CRATES, Conditions, Contender};
 use pairs::{Pair, Stage};
 use section::section;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trees::Tree;
 
@@ -69,9 +69,10 @@ impl Options {
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.tables {
-        return super::on_own_filesystems(|| Ok(()), |dir| tables::run(dir, options.scale, options.runs));
+        return super::on_own_filesystems(build, |dir| tables::run(dir, options.scale, options.runs));
     }
     let gather = || {
+        build()?;
         if options.install {
             packages::install(packages::COPIERS)?;
             CRATES.iter().try_for_each(|(name, version)| packages::install_crate(name, version))?;
@@ -79,6 +80,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         options.trees.iter().try_for_each(|tree| tree.gather(options.scale))
     };
     super::on_own_filesystems(gather, |dir| on_all(dir, options))
+}
+
+/// This program, built as what it is held against.
+fn release_xtask() -> PathBuf {
+    target_dir().join("release/xtask")
+}
+
+fn build() -> Result<()> {
+    crate::command::run(cargo().args(["build", "--release", "--package", "xtask"]))
 }
 
 fn on_all(dir: &Path, options: &Options) -> Result<()> {
@@ -127,6 +137,8 @@ fn on(stage: &mut Stage, tree: Tree, pair: Pair, present: &[Contender], options:
                 }
                 stage.clear()?;
                 stage.prepare(cache)?;
+                // With cold caches the program itself is none of what is measured.
+                row.who.version();
                 let mut command = row.who.command(&stage.tree(), &stage.fresh(), &stage.stream(), &of);
                 match sample(&mut command, stage.written()) {
                     Ok(taken) => {

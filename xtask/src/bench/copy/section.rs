@@ -13,14 +13,15 @@ const HEADING: [&str; 9] =
 pub(super) fn about(of: &Conditions, present: &[Contender]) -> String {
     let mut text = format!("## Copies\n\n{}.\n\n", report::machine());
     text.push_str(
-        "The sections below: a tree copied to an empty filesystem, or, within one, beside itself. \"s\" is the command and then a sync of the\n\
-         destination, for everyone alike; \"before sync\" is the command alone, where pleach has synced already and the others have\n\
-         not. Cold: all caches dropped. Warm: the data of the source, its names and inodes read before. \"Threads\" are the most at once, of\n\
-         all processes of a command. System calls are counted by `strace -c -f` in a run of its own, on a part of the tree.\n\n\
-         \"The bare calls\" open, read, create, write and close, eight files at once with a cold cache and two with a warm one, without metadata; within\n\
-         one filesystem they clone. \"The device alone\" moves as many bytes in large pieces past the page cache, eight at once; with a\n\
-         warm cache it only writes them. `cp` and `cp -r` keep no owners and no times, `cpz` no metadata; the others do. `-S` is given where the file is\n\
-         sparse. GNU `cp` clones by itself where it can.\n\nVersions:\n\n",
+        "The sections below: a tree copied to an empty filesystem, or, within one, beside itself. \"s\" is the command and then a\n\
+         sync of the destination, for everyone alike; \"before sync\" is the command alone, where pleach has synced already and the\n\
+         others have not. Cold: all caches dropped, and the program itself read again. Warm: the data of the source, its names and\n\
+         inodes read before. \"Threads\" are the most at once, of all processes of a command. System calls are counted by\n\
+         `strace -c -f` in a run of its own, on a part of the tree.\n\n\
+         \"The bare calls\" open, read, create, write and close, eight files at once with a cold cache and two with a warm one,\n\
+         without metadata; within one filesystem they clone. \"The device alone\" moves as many bytes in large pieces past the page\n\
+         cache, eight at once; with a warm cache it only writes them. `cp -r` and `cpz` keep no owners and no times, `xcp` no\n\
+         owners. `-S` is given where the file is sparse. GNU `cp` clones by itself where it can.\n\nVersions:\n\n",
     );
     let mut told = Vec::new();
     for who in ALL.into_iter().filter(|who| present.contains(who) && who.role() != Role::Floor) {

@@ -1,8 +1,10 @@
 //! Two tables of the texts that this project began with, remade: what the size of a buffer does to a copy, and what a buffer does to
 //! many small records.
 
+use super::release_xtask;
 use crate::bench::measure::median;
 use crate::bench::report::{self, thousands};
+use crate::command::output;
 use crate::image::{Kind, Mounted};
 use crate::noise::Noise;
 use crate::space;
@@ -15,6 +17,7 @@ use std::io::{BufWriter, Read, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Instant;
@@ -27,18 +30,27 @@ const RECORDS: u64 = 100 << 20;
 /// What the buffered writer holds back.
 const BUFFER: usize = 64 << 10;
 
-/// Measures both on an XFS.
+/// Has both measured on an XFS.
 pub(super) fn run(dir: &Path, percent: u64, runs: u32) -> Result<()> {
     let fs = Mounted::create(Kind::Xfs, dir, "xfs", 4 << 10)?;
-    let mut text = format!("## Buffers and records\n\n{}. Medians of {runs} runs, on XFS.\n\n", report::machine());
-    text.push_str(&buffers(fs.path(), FILE * percent / 100, runs)?);
-    text.push('\n');
-    text.push_str(&records(fs.path(), RECORDS * percent / 100, runs)?);
+    let mut measure = Command::new(release_xtask());
+    measure.args(["bench", "bare-tables", &percent.to_string(), &runs.to_string()]).arg(fs.path());
+    let tables = output(measure.stderr(Stdio::inherit()))?;
     fs.check()?;
+    let text = format!("## Buffers and records\n\n{}. Medians of {runs} runs, on XFS.\n\n{tables}", report::machine());
     println!("\n{text}");
     if percent == 100 {
         report::write("copy tables", &text)?;
     }
+    Ok(())
+}
+
+/// Measures both in the directory `root`, and prints the tables. It takes a release build: loops over single bytes are all
+/// that some rows are.
+pub(crate) fn measure(root: &Path, percent: u64, runs: u32) -> Result<()> {
+    let buffers = buffers(root, FILE * percent / 100, runs)?;
+    let records = records(root, RECORDS * percent / 100, runs)?;
+    println!("{buffers}\n{records}");
     Ok(())
 }
 
@@ -73,7 +85,7 @@ fn buffers(root: &Path, size: u64, runs: u32) -> Result<String> {
     let mut rows = Vec::new();
     for buffer in [1, 16, 256, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20] {
         let length = size.min(MOST_CALLS * buffer);
-        println!("buffers of {buffer} bytes");
+        eprintln!("buffers of {buffer} bytes");
         let alone = timed(root, runs, |to| one_buffer(&source, to, length, buffer as usize))?;
         // Handing over a few bytes takes longer than copying them.
         let beside = match buffer {
@@ -155,7 +167,7 @@ fn records(root: &Path, size: u64, runs: u32) -> Result<String> {
     let mut rows = Vec::new();
     // 62 bytes is what an entry takes in a manifest.
     for record in [1, 10, 62, 1 << 10, 4 << 10] {
-        println!("records of {record} bytes");
+        eprintln!("records of {record} bytes");
         let bytes = Noise::from(5).bytes(record);
         let count = size / record as u64;
         let mut cells = vec![thousands(record as u64), thousands(count)];
