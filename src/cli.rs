@@ -4,11 +4,13 @@ mod copy;
 mod dedupe;
 mod du;
 mod help;
+mod put;
 mod snapshot;
 mod values;
 
 pub(crate) use copy::Copy;
 pub(crate) use du::Du;
+pub(crate) use put::Put;
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
 use crate::output::terminal::Usage;
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     )]
     #[command(after_help = copy::EXAMPLES, after_long_help = help::long(copy::EXAMPLES))]
     Copy(Copy),
+    /// Replace a file by what comes from stdin, sharing what did not change
+    #[command(after_help = put::EXAMPLES, after_long_help = help::long(put::EXAMPLES))]
+    Put(Put),
     /// Let files share what is equal in them, and count what that frees
     #[command(after_help = dedupe::EXAMPLES, after_long_help = help::long(dedupe::EXAMPLES))]
     Dedupe(Dedupe),
@@ -237,7 +242,12 @@ fn settle(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> 
                 .assert_one_use_of_stdout(cli.globals.json)
                 .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
         }
-        Command::List(_) | Command::Dedupe(_) | Command::Probe(_) | Command::Du(_) | Command::Completions(_) => {}
+        Command::List(_)
+        | Command::Put(_)
+        | Command::Dedupe(_)
+        | Command::Probe(_)
+        | Command::Du(_)
+        | Command::Completions(_) => {}
     }
     Ok(cli)
 }

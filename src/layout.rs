@@ -2,10 +2,12 @@
 //! whole, so its bounds matter: root reads them in the file's own items; anyone else sees only the parts that files use.
 
 use crate::extent::{Extent, ExtentFlags};
+use crate::sys::btrfs::logical::subvolume_of;
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
 use crate::sys::fiemap;
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// A range of a file in one place. Holes, reserved space and data without an address have none.
@@ -67,6 +69,28 @@ pub(crate) enum Way {
         /// The inode.
         inode: u64,
     },
+}
+
+impl Way {
+    /// The way that tells most: root on Btrfs sees the extents themselves, where `by_extent` asks for them.
+    pub(crate) fn finest(file: BorrowedFd<'_>, by_extent: bool) -> Way {
+        let is_root = || rustix::process::geteuid().is_root();
+        match (by_extent && is_root()).then(|| (subvolume_of(file), rustix::fs::fstat(file))) {
+            Some((Ok(root), Ok(stat))) => Way::Items { root, inode: stat.st_ino },
+            _ => Way::Fiemap,
+        }
+    }
+}
+
+/// All pieces of a range of a file; without its items where those may not be read after all, and no longer asking for them.
+pub(crate) fn all_pieces(file: BorrowedFd<'_>, way: &mut Way, range: &Range<u64>) -> Result<Vec<Piece>> {
+    match pieces(file, *way, range.start, range.end, usize::MAX, false) {
+        Err(Errno::PERM) if *way != Way::Fiemap => {
+            *way = Way::Fiemap;
+            pieces(file, *way, range.start, range.end, usize::MAX, false)
+        }
+        result => result,
+    }
 }
 
 /// At most `most` pieces of a range of a file, in order, cut to the range. `sync` has its dirty pages written first.

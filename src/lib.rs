@@ -24,6 +24,7 @@ pub mod owners;
 pub mod picture;
 pub mod positioned;
 pub mod probe;
+pub mod put;
 mod session;
 pub mod sharing;
 pub mod snapshot;

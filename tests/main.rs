@@ -30,6 +30,7 @@ mod metadata;
 mod options;
 mod owners;
 mod probe;
+mod put;
 mod ranges;
 mod refusal;
 mod renames;

@@ -22,6 +22,7 @@ Examples:
   pleach list /backup                       show them
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach copy vm.img /srv/images            copy it, sharing the data where that can be
+  pg_dump db | pleach put db.sql            replace a file, sharing what did not change in it
   pleach dedupe /srv                        share what is equal, and say what that freed
   pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
   pleach probe /backup                      what the filesystem there can do

@@ -32,3 +32,9 @@ pub(super) fn name(name: OsString) -> Result<Vec<u8>, String> {
     let is_name = !matches!(name.as_slice(), b"" | b"." | b"..") && !name.contains(&b'/');
     if is_name { Ok(name) } else { Err("a name, and no path".to_string()) }
 }
+
+/// A BLAKE3 in hexadecimal digits, as b3sum writes it.
+pub(super) fn blake3(text: &str) -> Result<[u8; 32], String> {
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| "64 hexadecimal digits".to_string())
+}

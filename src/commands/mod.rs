@@ -9,6 +9,7 @@ mod fiemap;
 mod list;
 mod owners;
 mod probe;
+mod put;
 mod restore;
 mod snapshot;
 mod views;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
+        Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
         Command::Fiemap(args) => fiemap::run(args, &output),
         Command::Probe(args) => probe::run(args, &output),

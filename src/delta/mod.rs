@@ -5,6 +5,7 @@
 //! makes a clone of the source share with the last version what is equal: for sources on the same one. `tree` is BLAKE3 in
 //! parts, `ranges` sets of ranges. Which files are worth it is decided elsewhere.
 
+mod finely;
 pub mod list;
 pub mod ranges;
 mod share;
@@ -12,7 +13,9 @@ pub mod tree;
 mod update;
 mod windows;
 
+pub(crate) use finely::Finely;
 pub use list::{List, NewList};
 pub use share::{Shared, lie_alike, share};
 pub use update::{Updated, update};
+pub(crate) use windows::is_zero;
 pub use windows::{Base, Options};

@@ -14,10 +14,9 @@ use crate::extent::ExtentFlags;
 use crate::layout::{self, Piece, Way};
 use crate::mutex::{self, lock};
 use crate::positioned::{read_exact, write_all};
-use crate::sys::btrfs::logical::subvolume_of;
 use crate::sys::fiemap::{self, Extents};
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, Result};
+use rustix::io::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
@@ -65,7 +64,7 @@ pub fn share(
         file,
         size,
         base,
-        ways: (way(file, by_extent), way(base.file, by_extent)),
+        ways: (Way::finest(file, by_extent), Way::finest(base.file, by_extent)),
         options,
         waiting: Vec::new(),
         differing: Vec::new(),
@@ -177,15 +176,6 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// How a file's layout is asked for: root on Btrfs sees the extents themselves.
-fn way(file: BorrowedFd<'_>, by_extent: bool) -> Way {
-    let is_root = || rustix::process::geteuid().is_root();
-    match (by_extent && is_root()).then(|| (subvolume_of(file), rustix::fs::fstat(file))) {
-        Some((Ok(root), Ok(stat))) => Way::Items { root, inode: stat.st_ino },
-        _ => Way::Fiemap,
-    }
-}
-
 struct Run<'a> {
     file: BorrowedFd<'a>,
     size: u64,
@@ -204,8 +194,8 @@ struct Run<'a> {
 impl Run<'_> {
     /// The ranges of a stride that lie where the base has them, and the pieces that lie elsewhere.
     fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
-        let mine = pieces(self.file, &mut self.ways.0, stride)?;
-        let theirs = pieces(self.base.file, &mut self.ways.1, stride)?;
+        let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
+        let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
         if self.ways.1 != Way::Fiemap {
             self.held.extend(theirs.iter().map(|piece| piece.extent));
         }
@@ -293,17 +283,6 @@ impl Run<'_> {
         }
         self.done.written += range.end - range.start;
         Ok(())
-    }
-}
-
-/// The pieces of a stride of a file; without its items where those may not be read after all.
-fn pieces(file: BorrowedFd<'_>, way: &mut Way, stride: &Bytes) -> Result<Vec<Piece>> {
-    match layout::pieces(file, *way, stride.start, stride.end, usize::MAX, false) {
-        Err(Errno::PERM) if *way != Way::Fiemap => {
-            *way = Way::Fiemap;
-            layout::pieces(file, *way, stride.start, stride.end, usize::MAX, false)
-        }
-        result => result,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Makes a clone of the base what its source is now, or fills an empty file: the source is read once, and only blocks
 //! that differ are written, adjacent ones by one call.
 
+use super::finely::Finely;
 use super::list::NewList;
 use super::ranges::Bytes;
 use super::tree::{self, GRAIN, WINDOW};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::copy::CopyError;
 use crate::positioned::write_all;
-use crate::sys::fsxattr::{self, COW_EXTENT_SIZE};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate, seek};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
@@ -145,26 +145,4 @@ impl Filling<'_> {
 
 fn zeros(destination: BorrowedFd<'_>, range: &Bytes) -> Result<()> {
     write_all(destination, &vec![0; (range.end - range.start) as usize], range.start)
-}
-
-/// XFS sets 32 blocks aside for each write into a shared range, and keeps them for minutes; while this lasts it sets one
-/// aside.
-struct Finely {
-    before: fsxattr::FsXattr,
-}
-
-impl Finely {
-    /// `None` where there is no such hint: everywhere but on XFS.
-    fn begin(file: BorrowedFd<'_>, block: u64) -> Option<Finely> {
-        let before = fsxattr::get(file).ok()?;
-        let cow_extent_size = u32::try_from(block).ok()?;
-        let mut finely = before;
-        finely.xflags |= COW_EXTENT_SIZE;
-        finely.cow_extent_size = cow_extent_size;
-        fsxattr::set(file, finely).ok().map(|()| Finely { before })
-    }
-
-    fn end(self, file: BorrowedFd<'_>) -> Result<()> {
-        fsxattr::set(file, self.before)
-    }
 }

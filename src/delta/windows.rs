@@ -302,7 +302,8 @@ fn pieces(range: &Bytes, unit: u64) -> impl Iterator<Item = Bytes> + use<> {
     })
 }
 
-fn is_zero(bytes: &[u8]) -> bool {
+/// Whether these are zeros, and not nothing.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && bytes.iter().all(|byte| *byte == 0)
 }
 

@@ -13,6 +13,7 @@ mod margin;
 pub(crate) mod owners;
 pub(crate) mod probe;
 pub(crate) mod progress;
+pub(crate) mod put;
 pub(crate) mod restore;
 pub(crate) mod sharing;
 pub(crate) mod snapshot;

@@ -6,18 +6,18 @@
 
 /// A block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The number of the file.
-    pub(super) file: u32,
+    pub(crate) file: u32,
     /// The number of the block in the file.
-    pub(super) block: u32,
+    pub(crate) block: u32,
 }
 
 /// Bytes of one place.
 const SLOT: u64 = 16;
 
 /// The table.
-pub(super) struct Index {
+pub(crate) struct Index {
     /// The hash, and the place: the file's number plus one, so that a slot of zeros is free; then the block's.
     slots: Vec<[u64; 2]>,
     used: usize,
@@ -26,7 +26,7 @@ pub(super) struct Index {
 
 impl Index {
     /// A table of at most `memory` bytes for data of so many blocks. It is full at three quarters.
-    pub(super) fn new(memory: u64, blocks: u64) -> Index {
+    pub(crate) fn new(memory: u64, blocks: u64) -> Index {
         let slots = (memory / SLOT).min(blocks.saturating_mul(4) / 3 + 64).max(64);
         let modulus = blocks.div_ceil(Self::limit_of(slots)).max(1);
         // Zeroed memory from the allocator: pages that are never used are never there.
@@ -34,23 +34,23 @@ impl Index {
     }
 
     /// N: one block in so many is kept, on average.
-    pub(super) fn modulus(&self) -> u64 {
+    pub(crate) fn modulus(&self) -> u64 {
         self.modulus
     }
 
     /// Whether a block with this hash is kept.
-    pub(super) fn keeps(&self, hash: u64) -> bool {
+    pub(crate) fn keeps(&self, hash: u64) -> bool {
         hash.is_multiple_of(self.modulus)
     }
 
     /// Where a block with this hash was seen.
-    pub(super) fn find(&self, hash: u64) -> Option<Place> {
+    pub(crate) fn find(&self, hash: u64) -> Option<Place> {
         let slot = self.slots[self.slot_of(hash)];
         (slot[1] != 0).then(|| Place { file: (slot[1] >> 32) as u32 - 1, block: slot[1] as u32 })
     }
 
     /// Notes where a block with this hash was seen, in place of what was known of it. A full table takes no new hash.
-    pub(super) fn put(&mut self, hash: u64, place: Place) {
+    pub(crate) fn put(&mut self, hash: u64, place: Place) {
         let at = self.slot_of(hash);
         if self.slots[at][1] == 0 {
             if self.used as u64 >= Self::limit_of(self.slots.len() as u64) {

@@ -9,7 +9,7 @@ mod context;
 mod extents;
 mod files;
 mod holders;
-mod index;
+pub(crate) mod index;
 mod plan;
 mod rewrite;
 mod run;

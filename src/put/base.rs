@@ -1,0 +1,218 @@
+//! The base: the version that the new file shares with, as of one moment.
+//!
+//! It is cloned into a file without a name, which nobody else can write to: what is shared comes from there, and is what it
+//! was when it was compared. To read it there would be to read it from the disk, for a clone begins with nothing in
+//! memory. So it is read from the base's own file, which often is in memory, as long as that file provably is
+//! what it was when it was cloned: same size, mtime and ctime after each read, and a ctime that a change could not have
+//! given it again. Where that ends, or cannot be known, the frozen clone is read.
+
+use super::account::Addresses;
+use super::destination::Destination;
+use super::let_go;
+use super::{Failure, Job, Options};
+use crate::copy::{CloneError, Ladder, Reason};
+use crate::error::{Error, Result};
+use crate::filesystem::{self, Kind};
+use crate::positioned;
+use crate::status::{Status, Time};
+use crate::sys::reflink;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How far ahead of the comparison the base is asked for, in bytes.
+const AHEAD: u64 = 8 << 20;
+
+/// A file to share with, as it is found.
+#[derive(Debug)]
+pub(super) enum Found<'a> {
+    /// The present file at the destination, which goes when it is replaced.
+    Present(BorrowedFd<'a>),
+    /// Another, which stays.
+    Other(OwnedFd),
+}
+
+impl Found<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Found::Present(fd) => *fd,
+            Found::Other(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// The file to share with, if there is one.
+pub(super) fn open<'a>(destination: &'a Destination, options: &Options) -> Result<Option<Found<'a>>> {
+    let Some(path) = &options.base else {
+        // An empty one has nothing to share.
+        let present = destination.present.as_ref().filter(|present| present.status.size > 0);
+        return Ok(present.map(|present| Found::Present(present.fd.as_fd())));
+    };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(CWD, path, flags, Mode::empty());
+    let fd = fd.map_err(|errno| Error::io("open the base", path, errno))?;
+    let status = Status::of(&fd).map_err(|errno| Error::io("look at the base", path, errno))?;
+    if status.file_type() != FileType::RegularFile {
+        return Err(Error::usage("share with").at(path).hint("only a regular file can be the base"));
+    }
+    Ok(Some(match &destination.present {
+        Some(present) if present.status.is_same_inode(&status) => Found::Present(present.fd.as_fd()),
+        _ => Found::Other(fd),
+    }))
+}
+
+/// The base, frozen.
+pub(super) struct Base<'a> {
+    /// What it was cloned from.
+    found: &'a Found<'a>,
+    /// The status of that when it was cloned, as long as it may be read in place of the clone.
+    live: Option<Status>,
+    frozen: OwnedFd,
+    size: u64,
+    /// What of it only the file holds that is to be replaced, where extents are freed as a whole.
+    alone: Option<Addresses>,
+    window: Window,
+    /// Up to where it has been asked for.
+    asked: u64,
+    /// Bytes that were read of it.
+    read: u64,
+}
+
+/// Some bytes of it.
+#[derive(Default)]
+struct Window {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl<'a> Base<'a> {
+    /// Freezes it; or why that cannot be, so that nothing can be shared with it.
+    ///
+    /// # Errors
+    /// What a copy would meet too.
+    pub(super) fn freeze(
+        found: &'a Found<'a>,
+        destination: &Destination,
+        job: &Job<'_>,
+    ) -> Result<std::result::Result<Base<'a>, Reason>> {
+        let shown = || job.options.base.as_ref().unwrap_or(&destination.shown);
+        let look = |errno| Error::io("look at", shown(), errno);
+        let fd = found.fd();
+        let now = Time::now();
+        let before = Status::of(fd).map_err(look)?;
+        let frozen = match filesystem::unnamed(&destination.dir) {
+            Ok(frozen) => frozen,
+            // A filesystem without files without a name has no reflinks either, as far as Linux has any.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(Err(Reason::NoReflink)),
+            Err(errno) => return Err(Error::io("make a file beside", &destination.shown, errno)),
+        };
+        // Asked before it is cloned: then all of it is shared.
+        let is_replaced = matches!(found, Found::Present(_)) && before.nlink == 1;
+        let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(Addresses::default);
+        if let Some(addresses) = &mut alone {
+            if addresses.add(fd, |extent| !extent.is_shared()).is_err() {
+                alone = None;
+            } else {
+                addresses.sort();
+            }
+        }
+        match Ladder::new().clone(fd, before.dev, &frozen) {
+            Ok(()) => {}
+            Err(CloneError::Copy(reason)) => return Ok(Err(reason)),
+            Err(CloneError::Failed(errno)) => return Err(Error::io("clone", shown(), errno)),
+        }
+        let size = Status::of(&frozen).map_err(look)?.size;
+        let after = Status::of(fd).map_err(look)?;
+        // A change in the same tick of the clock as the last one before the clone would not show.
+        let can_tell = matches!(job.kind, Kind::Xfs | Kind::Btrfs) && after.ctime < now;
+        let live = (can_tell && after.is_untouched_since(&before)).then_some(after);
+        Ok(Ok(Base { found, live, frozen, size, alone, window: Window::default(), asked: 0, read: 0 }))
+    }
+
+    /// Makes the empty file `out` a clone of it; gives the reason where that is refused.
+    pub(super) fn clone_to(self, out: &OwnedFd) -> std::result::Result<Base<'a>, Reason> {
+        match reflink::clone(&self.frozen, out) {
+            Ok(()) => Ok(self),
+            // The new file is as the present one, copy-on-write or not; the base is not.
+            Err(Errno::INVAL) => Err(Reason::NoCow),
+            Err(_) => Err(Reason::Failed),
+        }
+    }
+
+    /// Its clone.
+    pub(super) fn frozen(&self) -> BorrowedFd<'_> {
+        self.frozen.as_fd()
+    }
+
+    /// What it was cloned from, which others may write to.
+    pub(super) fn source(&self) -> BorrowedFd<'a> {
+        self.found.fd()
+    }
+
+    /// Its size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How many bytes were read of it.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Its bytes from an offset on: `want`, or as many as it has. What was read last is not read again.
+    pub(super) fn window(&mut self, at: u64, want: usize) -> std::result::Result<&[u8], Failure> {
+        let want = want.min(usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX));
+        let end = self.window.start + self.window.bytes.len() as u64;
+        if at < self.window.start || at + want as u64 > end {
+            let mut bytes = std::mem::take(&mut self.window.bytes);
+            bytes.resize(want, 0);
+            self.ask(at, at + want as u64);
+            let got = self.read_at(&mut bytes, at)?;
+            bytes.truncate(got);
+            self.window = Window { bytes, start: at };
+        }
+        let from = (at - self.window.start) as usize;
+        let bytes = self.window.bytes.get(from..).unwrap_or_default();
+        Ok(&bytes[..want.min(bytes.len())])
+    }
+
+    /// Reads it from an offset on until the buffer is full or it ends: always what the frozen clone has there.
+    pub(super) fn read_at(&mut self, buffer: &mut [u8], at: u64) -> std::result::Result<usize, Failure> {
+        if let Some(status) = &self.live {
+            let got = positioned::read_full(self.source(), buffer, at);
+            let is_untouched = Status::of(self.source()).is_ok_and(|now| now.is_untouched_since(status));
+            if let (Ok(got), true) = (got, is_untouched) {
+                self.read += got as u64;
+                return Ok(got);
+            }
+            self.live = None;
+            self.asked = at;
+            self.ask(at, at + buffer.len() as u64);
+        }
+        let got = positioned::read_full(&self.frozen, buffer, at).map_err(Failure::Base)?;
+        self.read += got as u64;
+        Ok(got)
+    }
+
+    /// Has the kernel read ahead of a reading that goes on in order.
+    fn ask(&mut self, at: u64, end: u64) {
+        let to = (end + AHEAD).min(self.size);
+        if at > self.asked || end + AHEAD < self.asked {
+            self.asked = at;
+        }
+        // Not for every little step.
+        if to >= self.asked + AHEAD / 8 || (to == self.size && to > self.asked) {
+            let file = if self.live.is_some() { self.source() } else { self.frozen() };
+            positioned::prefetch(file, self.asked..to);
+            self.asked = to;
+        }
+    }
+
+    /// Where extents are freed as a whole: writes anew what little is left of some, so that they go with the replaced file.
+    pub(super) fn let_go(&self, out: &OwnedFd, size: u64, job: &Job<'_>) -> std::result::Result<(), Failure> {
+        match &self.alone {
+            Some(alone) => let_go::let_go(out.as_fd(), size, self.frozen.as_fd(), alone, job),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The input: what it is, and where it stands.
+
+use crate::error::{Error, Result};
+use crate::status::Status;
+use rustix::fs::{FileType, OFlags, SeekFrom};
+use std::os::fd::BorrowedFd;
+
+/// The input of a put.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input<'a> {
+    pub(super) fd: BorrowedFd<'a>,
+    pub(super) kind: FileType,
+    /// If it is a regular file with something left to read that can be read at any offset.
+    pub(super) file: Option<File>,
+}
+
+/// A regular file as the input.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct File {
+    pub(super) status: Status,
+    /// From where on it is taken.
+    pub(super) at: u64,
+}
+
+impl<'a> Input<'a> {
+    /// Looks at an input.
+    ///
+    /// # Errors
+    /// If nobody can have meant it: a terminal, a directory, nothing at all.
+    pub(super) fn of(fd: BorrowedFd<'a>) -> Result<Input<'a>> {
+        let failed = |errno| Error::failed("read the input").because(errno).hint("nothing has changed");
+        let status = Status::of(fd).map_err(failed)?;
+        let kind = status.file_type();
+        match kind {
+            FileType::CharacterDevice if rustix::termios::isatty(fd) => {
+                let error = Error::usage("take the new content from a terminal");
+                return Err(error.hint("pipe it in, as in 'pg_dump db | pleach put db.sql', or use '< FILE'"));
+            }
+            FileType::Directory => {
+                return Err(Error::usage("read the input").hint("it is a directory"));
+            }
+            // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be the
+            // content never came.
+            FileType::CharacterDevice if status.rdev == (1, 3) && is_read_write(fd) => {
+                let error = Error::failed("read the input").hint("it is closed; to empty a file use '< /dev/null'");
+                return Err(error);
+            }
+            _ => {}
+        }
+        let at = rustix::fs::seek(fd, SeekFrom::Current(0));
+        // Files of size 0 may have content all the same, in /proc for one.
+        let file = match (kind, at) {
+            (FileType::RegularFile, Ok(at)) if at < status.size => Some(File { status, at }),
+            _ => None,
+        };
+        Ok(Input { fd, kind, file })
+    }
+
+    /// Leaves the input where it would be if all of it had been read: others may read on from there.
+    pub(super) fn is_taken(&self, end: u64) {
+        // Nothing is lost if it cannot be moved.
+        let _ = rustix::fs::seek(self.fd, SeekFrom::Start(end));
+    }
+}
+
+fn is_read_write(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
+}

@@ -1,0 +1,69 @@
+//! The metadata of the replaced file, which the new one keeps: owner, mode, attributes, ACLs, flags, project; not the times.
+//!
+//! A file that replaces nothing is made as any other: with the mode that the umask leaves of 0666, and with what
+//! its directory hands down.
+
+use super::destination::Destination;
+use crate::error::{Error, Result};
+use crate::metadata::{self, Attributes, Creator, FileAttr, Refused, Xattr};
+use crate::monitor::Monitor;
+use crate::status::Status;
+use crate::text;
+use rustix::fs::Mode;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// Attributes that speak of the content: the new one has another.
+const OF_CONTENT: [&[u8]; 2] = [b"security.ima", b"security.evm"];
+
+/// The permissions with which the file is made: one that replaces another is nobody's to read before it has that one's.
+pub(super) fn first_mode(destination: &Destination) -> Mode {
+    let private = Mode::RUSR | Mode::WUSR;
+    if destination.present.is_some() { private } else { private | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH }
+}
+
+/// Gives the empty file what decides how its content is stored.
+pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &OwnedFd) -> rustix::io::Result<()> {
+    let Some(present) = &destination.present else { return Ok(()) };
+    let xattrs = xattrs(&present.fd)?;
+    let attributes = Attributes::of(&present.status, &xattrs).with(FileAttr::of(&present.fd));
+    creator.prepare_inheriting(file, &attributes)
+}
+
+/// Gives the finished file all of it, as it is by now; tells what was not taken, and counts it.
+pub(super) fn keep(creator: &Creator, destination: &Destination, file: &OwnedFd, monitor: &dyn Monitor) -> Result<u64> {
+    let Some(present) = &destination.present else { return Ok(0) };
+    let give = || -> rustix::io::Result<Refused> {
+        let (kept, made, xattrs) = (Status::of(&present.fd)?, Status::of(file)?, xattrs(&present.fd)?);
+        let (atime, mtime) = (made.atime, made.mtime);
+        let attributes = Attributes { atime, mtime, ..Attributes::of(&kept, &xattrs) };
+        creator.apply(file, &attributes.with(FileAttr::of(&present.fd)))
+    };
+    let refused = give().map_err(|errno| Error::io("keep the metadata of", &destination.shown, errno))?;
+    let Some(what) = list(&refused) else { return Ok(0) };
+    let error = Error::failed(format!("keep all metadata ({what}) of")).at(&destination.shown);
+    monitor.problem(&if creator.is_root() { error } else { error.hint("root may") });
+    Ok(1)
+}
+
+fn xattrs(file: &OwnedFd) -> rustix::io::Result<Vec<Xattr>> {
+    let mut xattrs = metadata::xattrs(file)?;
+    xattrs.retain(|(name, _)| !OF_CONTENT.contains(&name.as_slice()));
+    Ok(xattrs)
+}
+
+fn list(refused: &Refused) -> Option<String> {
+    let mut what = Vec::new();
+    if refused.ownership {
+        what.push("owner or mode".to_string());
+    }
+    what.extend(refused.xattrs.iter().map(|(name, _)| text::escape(OsStr::from_bytes(name))));
+    if refused.fileattr.flags != 0 {
+        what.push(format!("chattr flags {}", metadata::letters(refused.fileattr.flags)));
+    }
+    if refused.fileattr.project {
+        what.push("project id".to_string());
+    }
+    (!what.is_empty()).then(|| what.join(", "))
+}

@@ -1,0 +1,255 @@
+//! `pleach put`: a stream becomes a file, at once or not at all, and shares with its last version every aligned block
+//! that did not change.
+//!
+//! The file is made aside: a clone of the base, into which only what differs is written. `destination` is the name and what
+//! stands there; `staging` the file aside, from its making to its renaming; `base` the last version, frozen; `stream` reads
+//! the input by a thread of its own; `weave` compares it with the base and writes, and `moved` finds what lies at another
+//! offset there; `file` takes an input that is itself a file; `let_go` gives back extents of which too little is
+//! left (Btrfs); `account` counts from extents what is shared.
+
+mod account;
+mod base;
+mod destination;
+mod file;
+mod input;
+mod keep;
+mod let_go;
+
+mod moved;
+mod staging;
+mod stream;
+mod weave;
+
+use self::account::Addresses;
+use self::base::Base;
+use self::destination::Destination;
+use self::input::Input;
+use self::staging::Staging;
+use crate::copy::Reason;
+use crate::error::{Error, Result};
+use crate::filesystem::Kind;
+use crate::metadata::Creator;
+use crate::monitor::{Amount, Monitor};
+use crate::text;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How a stream is put in a file's place.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file to share with; by default the present one at the destination.
+    pub base: Option<PathBuf>,
+    /// The stream has to have so many bytes.
+    pub expect_size: Option<u64>,
+    /// The stream has to have this BLAKE3.
+    pub expect_blake3: Option<[u8; 32]>,
+    /// What the index of the base's blocks may take, in bytes.
+    pub index_memory: u64,
+    /// How many threads read, where several do.
+    pub threads: Option<usize>,
+}
+
+/// What was done, in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// The file's size.
+    pub bytes: u64,
+    /// Of its data, what lies on the disk where the base has it, or the input: counted from the extents.
+    pub shared: u64,
+    /// The rest of its data.
+    pub written: u64,
+    /// Read of the stream and of the base.
+    pub read: u64,
+    /// Why nothing is shared, where there was something to share with.
+    pub reason: Option<Reason>,
+    /// Metadata of the replaced file that could not be kept.
+    pub errors: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Why the new content could not be made.
+#[derive(Debug)]
+enum Failure {
+    /// The input cannot be read.
+    Input(Errno),
+    /// The base cannot be read.
+    Base(Errno),
+    /// The file aside cannot be written.
+    Output(Errno),
+    /// The input is not what was expected, in words.
+    Unexpected(String),
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// What has been made of the input.
+#[derive(Clone, Copy, Debug, Default)]
+struct Content {
+    size: u64,
+    /// Read of the stream and of the base.
+    read: u64,
+    hash: Option<[u8; 32]>,
+}
+
+/// Everything that the steps need to know.
+struct Job<'a> {
+    options: &'a Options,
+    monitor: &'a dyn Monitor,
+    /// The unit of sharing, in bytes.
+    block: u64,
+    kind: Kind,
+}
+
+/// Makes the file at `path` what `input` gives from where it stands to its end.
+///
+/// The file is replaced by one rename(2), after all of it is on the disk. Whatever fails before leaves it as it was.
+///
+/// # Errors
+/// Those of the kernel; an input that is not what `options` expects; a destination that is no regular file.
+pub fn put(input: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let began = Instant::now();
+    let input = Input::of(input)?;
+    let destination = Destination::open(path, monitor)?;
+    let creator = Creator::current();
+    let statfs = rustix::fs::fstatfs(&destination.dir)
+        .map_err(|errno| Error::io("look at the filesystem of", &destination.shown, errno))?;
+    let job = Job {
+        options,
+        monitor,
+        block: (statfs.f_bsize as u64).next_power_of_two().clamp(512, 64 << 10),
+        kind: Kind::from_statfs(&statfs),
+    };
+    let base = base::open(&destination, options)?;
+    let mut staging = Staging::begin(&destination, monitor)?;
+    keep::prepare(&creator, &destination, staging.file())
+        .map_err(|errno| Error::io("make a file beside", &destination.shown, errno))?;
+    let expected = options.expect_size.or(input.file.map(|file| file.status.size - file.at));
+    monitor.phase("putting", expected.map(|bytes| Amount { files: 0, bytes }));
+
+    let frozen = base.as_ref().map(|base| Base::freeze(base, &destination, &job)).transpose()?;
+    let (base, reason) = match frozen {
+        None => (None, None),
+        Some(Ok(base)) => (Some(base), None),
+        Some(Err(reason)) => (None, Some(reason)),
+    };
+    let failed = |failure| failure_of(failure, &destination, options);
+    let made = make(&job, &input, base, reason, &staging).map_err(failed)?;
+    expect(options, &made.content).map_err(failed)?;
+    let write = |errno| failed(Failure::Output(errno));
+    set_size(staging.file(), made.content.size).map_err(write)?;
+    if let Some(base) = &made.base {
+        base.let_go(staging.file(), made.content.size, &job).map_err(failed)?;
+    }
+    let errors = keep::keep(&creator, &destination, staging.file(), monitor)?;
+    if monitor.is_cancelled() {
+        return Err(failed(Failure::Interrupted));
+    }
+    rustix::fs::fsync(staging.file()).map_err(write)?;
+    let account = account::of(staging.file(), made.content.size, &made.addresses());
+    staging.put(&destination)?;
+    tell(&made, &destination, options, monitor);
+    Ok(Stats {
+        bytes: made.content.size,
+        shared: account.shared,
+        written: account.data - account.shared,
+        read: made.content.read,
+        reason: made.reason,
+        errors,
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// The content, and what it shares with.
+struct Made<'a> {
+    content: Content,
+    base: Option<Base<'a>>,
+    /// Why it does not share with the base.
+    reason: Option<Reason>,
+    /// The input, if it is a file that the content was cloned from.
+    cloned: Option<BorrowedFd<'a>>,
+}
+
+impl Made<'_> {
+    /// Where the files lie that are shared with.
+    fn addresses(&self) -> Addresses {
+        let mut addresses = Addresses::default();
+        let files = self.base.as_ref().map(Base::frozen).into_iter().chain(self.cloned);
+        // A map that cannot be read adds nothing: what is told as shared is less then, and never more.
+        files.for_each(|file| {
+            let _ = addresses.add(file, |_| true);
+        });
+        addresses.sort();
+        addresses
+    }
+}
+
+/// Makes the content in the file aside, by the shortest way that the input allows.
+fn make<'a>(
+    job: &Job<'_>,
+    input: &Input<'a>,
+    base: Option<Base<'a>>,
+    reason: Option<Reason>,
+    staging: &Staging,
+) -> std::result::Result<Made<'a>, Failure> {
+    let out = staging.file();
+    if let Some(content) = file::clone(job, input, base.as_ref(), out)? {
+        return Ok(Made { content, base, reason, cloned: Some(input.fd) });
+    }
+    let (mut base, reason) = match base.map(|base| base.clone_to(out)) {
+        None => (None, reason),
+        Some(Ok(base)) => (Some(base), reason),
+        Some(Err(refused)) => (None, Some(refused)),
+    };
+    let content = match file::update(job, input, base.as_ref(), out)? {
+        Some(content) => content,
+        None => weave::all(job, input, base.as_mut(), out)?,
+    };
+    Ok(Made { content, base, reason, cloned: None })
+}
+
+/// Gives a file its size. XFS would write the last block anew even of a file that has it.
+fn set_size(file: impl AsFd, size: u64) -> rustix::io::Result<()> {
+    if rustix::fs::fstat(&file)?.st_size as u64 == size { Ok(()) } else { rustix::fs::ftruncate(file, size) }
+}
+
+/// Whether the input was what the user expected.
+fn expect(options: &Options, content: &Content) -> std::result::Result<(), Failure> {
+    if let Some(expected) = options.expect_size.filter(|expected| *expected != content.size) {
+        let (size, expected) = (text::count(content.size), text::count(expected));
+        return Err(Failure::Unexpected(format!("the input ended after {size} bytes, and {expected} were expected")));
+    }
+    if options.expect_blake3.is_some_and(|expected| content.hash != Some(expected)) {
+        return Err(Failure::Unexpected("the BLAKE3 of the input is not the expected one".to_string()));
+    }
+    Ok(())
+}
+
+/// A failure in words. Nothing has happened to the destination.
+fn failure_of(failure: Failure, destination: &Destination, options: &Options) -> Error {
+    let shown = &destination.shown;
+    let left = if destination.present.is_some() { "the file is as it was" } else { "nothing was made" };
+    match failure {
+        Failure::Input(errno) => Error::failed("read the input").because(errno).hint(left),
+        Failure::Base(errno) => Error::io("read", options.base.as_ref().unwrap_or(shown), errno).hint(left),
+        Failure::Output(errno) => Error::io("write the new content of", shown, errno).hint(left).hint(left),
+        Failure::Unexpected(why) => Error::failed("replace").at(shown).hint(format!("{why}; {left}")),
+        Failure::Interrupted => Error::interrupted(),
+    }
+}
+
+/// Tells why nothing is shared where something could have been.
+fn tell(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
+    if let Some(reason) = made.reason {
+        let base = text::path(options.base.as_ref().unwrap_or(&destination.shown));
+        let why = match reason {
+            Reason::OtherFilesystem => "the two lie on different filesystems".to_string(),
+            reason => reason.to_string(),
+        };
+        let with = if options.base.is_some() { format!("with {base}") } else { "with its last version".into() };
+        let shown = text::path(&destination.shown);
+        monitor.notice(&format!("{shown} shares nothing {with}, and was written whole: {why}"));
+    }
+}

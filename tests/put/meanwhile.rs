@@ -1,0 +1,97 @@
+//! Whatever others write to the base meanwhile, the file becomes the stream.
+
+use super::*;
+use crate::on_filesystems;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+on_filesystems! {
+    [xfs, btrfs] fn a_writer_of_the_base_cannot_change_what_is_shared(fs: &Filesystem) {
+        let (base, dest) = (fs.join("base"), fs.join("dest"));
+        // A block of the base is at any time that of the stream or another: what is compared may not be what is shared.
+        let content = bytes(1, MIB);
+        let other = bytes(2, MIB);
+        write_synced(&base, &content);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(&base).expect("a file can be opened");
+                for round in 0_usize.. {
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let from = if round % 2 == 0 { &other } else { &content };
+                    for block in 0..from.len() / BLOCK {
+                        let at = block * BLOCK;
+                        file.write_all_at(&from[at..at + BLOCK], at as u64).expect("a file can be written");
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+            for _ in 0..5 {
+                put_well(&dest, &["--base", base.to_str().expect("a plain path")], &content);
+                // And with the blocks at other places.
+                let shifted = [&bytes(3, BLOCK), &content[..]].concat();
+                put_well(&dest, &["--base", base.to_str().expect("a plain path")], &shifted);
+                // And from a file, of which nothing may be shared but what the kernel finds equal.
+                let source = fs.join("source");
+                write(&source, &content);
+                in_shell(&format!("$PUT put --base {} \"$1\" < {}", base.display(), source.display()), &dest).expect(0);
+                assert_content(&dest, &content);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    [xfs, btrfs] fn a_block_that_becomes_equal_after_the_base_was_frozen_is_written(fs: &Filesystem) {
+        let dest = fs.join("file");
+        let content = bytes(1, 8 * MIB);
+        write_synced(&dest, &with_blocks(&content, &[1000]));
+        settle();
+        let before = places(&dest);
+        let mut child = begin(&dest, &["--json"]);
+        let mut pipe = child.stdin.take().expect("stdin is a pipe");
+        pipe.write_all(&content[..2 * MIB]).expect("the command reads");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // Who looks at the file now finds what the stream has. What was frozen has it not.
+        overwrite(&dest, 1000 * BLOCK as u64, &content[1000 * BLOCK..1001 * BLOCK]);
+        pipe.write_all(&content[2 * MIB..]).expect("the command reads");
+        drop(pipe);
+        let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "put".into()).expect(0);
+        assert_content(&dest, &content);
+        assert_shared(&dest, &run.summary(), &before, 8 * MIB / BLOCK - 1);
+    }
+
+    [xfs, btrfs] fn a_base_that_shrinks_meanwhile_does_no_harm(fs: &Filesystem) {
+        let dest = fs.join("file");
+        let content = bytes(1, 8 * MIB);
+        write_synced(&dest, &content);
+        let before = places(&dest);
+        let mut child = begin(&dest, &["--json"]);
+        let mut pipe = child.stdin.take().expect("stdin is a pipe");
+        pipe.write_all(&content[..2 * MIB]).expect("the command reads");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        File::options().write(true).open(&dest).and_then(|file| file.set_len(1000)).expect("a file can be cut");
+        pipe.write_all(&content[2 * MIB..]).expect("the command reads");
+        drop(pipe);
+        let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "put".into()).expect(0);
+        assert_content(&dest, &content);
+        assert_shared(&dest, &run.summary(), &before, 8 * MIB / BLOCK);
+    }
+
+    [xfs, btrfs] fn the_base_is_read_where_it_is_in_memory_as_long_as_it_is_the_same(fs: &Filesystem) {
+        let dest = fs.join("file");
+        let content = bytes(1, 8 * MIB);
+        write_synced(&dest, &content);
+        settle();
+        let trace = fs.join("trace");
+        let script = format!(
+            "head -c 99999999 \"$1\" | strace -f -y -e trace=pread64 -o {} $PUT put --json \"$1\"",
+            trace.display()
+        );
+        in_shell(&script, &dest).expect(0);
+        let trace = fs::read_to_string(trace).expect("strace wrote its log");
+        let reads = trace.lines().filter(|line| line.contains(" = 1048576")).collect::<Vec<_>>();
+        assert!(reads.len() == 8 && reads.iter().all(|line| line.contains("/file>")), "{reads:#?}");
+    }
+}
