@@ -93,5 +93,7 @@ fn failure(error: CopyError) -> Failure {
         CopyError::Source(Errno::CANCELED) => Failure::Interrupted,
         CopyError::Source(errno) => Failure::Input(errno),
         CopyError::Destination(errno) => Failure::Output(errno),
+        // Only of a clone that is asked for alone.
+        CopyError::Refused(_) => Failure::Output(Errno::OPNOTSUPP),
     }
 }

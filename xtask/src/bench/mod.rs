@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `copy`, `du`, `fiemap`; `floor` and `statx` are what
+//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `copy`, `du`, `fiemap`, `put`; `floor` and `statx` are what
 //! they are held against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
 //! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
 
@@ -15,6 +15,7 @@ mod million;
 mod moved;
 mod nights;
 mod peers;
+mod put;
 mod report;
 mod snapshot;
 mod statx;
@@ -52,6 +53,8 @@ enum Bench {
     Du(du::Options),
     /// A directory of 64 GiB that moved on another filesystem
     Moved(moved::Options),
+    /// A stream that replaces its last version, against cat and fsync
+    Put(put::Options),
     /// What a night costs when little of an image or a database changed
     Nights(nights::Options),
     /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
@@ -148,6 +151,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Bench::Du(options) => return du::run(options),
         Bench::Moved(options) => return moved::run(options),
         Bench::Nights(options) => return nights::run(options),
+        Bench::Put(options) => return put::run(options),
         Bench::Floor { from, to } => {
             floor::run(from, to)?;
             return Ok(ExitCode::SUCCESS);
