@@ -7,9 +7,9 @@
 use super::file::Opened;
 use super::skip::Skip;
 use crate::sys::reflink::{self, DedupeStatus, MAX_DEDUPE_DESTINATIONS};
-use rustix::fs::{Access, AtFlags, IFlags, StatVfsMountFlags, ioctl_getflags};
+use rustix::fs::{Access, AtFlags, CWD, IFlags, StatVfsMountFlags, ioctl_getflags};
 use rustix::io::Errno;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
 
@@ -77,7 +77,9 @@ pub fn obstacle(file: &Opened) -> Option<Skip> {
     let user = rustix::process::geteuid();
     // Asked of root, a read-only snapshot would say no; the kernel lets it.
     let is_own = user.is_root() || file.status().uid == user.as_raw();
-    let may_write = || rustix::fs::accessat(fd, c"", Access::WRITE_OK, AtFlags::EMPTY_PATH | AtFlags::EACCESS).is_ok();
+    // By its link, for rustix asks of no descriptor itself.
+    let link = || format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let may_write = || rustix::fs::accessat(CWD, link(), Access::WRITE_OK, AtFlags::EACCESS).is_ok();
     (!is_own && !may_write()).then_some(Skip::NoPermission)
 }
 
