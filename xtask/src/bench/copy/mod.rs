@@ -1,6 +1,6 @@
 //! `cargo xtask bench copy`: trees copied from one filesystem to another by pleach with each of its engines, and by its peers.
 //!
-//! All of them take turns: each round runs every one once, every other round backwards, each onto a freshly made
+//! All of them take turns: each round runs every one once, from another one on and every other round backwards, each onto a freshly made
 //! filesystem (or, where source and destination are one, with the last copy removed). The first copy of all is not counted: the
 //! images get their blocks by it. A sync of the destination is part of everyone's time.
 
@@ -130,7 +130,7 @@ fn on(stage: &mut Stage, tree: Tree, pair: Pair, present: &[Contender], options:
         // Not counted: the image gets its blocks.
         output(program("cp").arg("-a").arg(stage.tree()).arg(stage.fresh()))?;
         for round in 0..options.runs {
-            for index in turns(round, rows.len()) {
+            for index in order(round, options.runs, rows.len()) {
                 let row = &mut rows[index];
                 if row.failure.is_some() {
                     continue;
@@ -169,6 +169,18 @@ fn on(stage: &mut Stage, tree: Tree, pair: Pair, present: &[Contender], options:
     Ok(())
 }
 
+/// The order of a round. Forth and back alone, whoever is first would run twice in a row, and what disturbs the machine for
+/// a minute would be in two of three runs.
+fn order(round: u32, runs: u32, contenders: usize) -> Vec<usize> {
+    let mut order = turns(round, contenders);
+    order.rotate_left(contenders * round as usize / runs as usize);
+    let before = round.checked_sub(1).and_then(|round| self::order(round, runs, contenders).pop());
+    if contenders > 1 && order.first() == before.as_ref() {
+        order.rotate_left(1);
+    }
+    order
+}
+
 /// Who fails is told of, here and in the section, and left out from then on.
 fn fails(row: &mut Row, of: &Conditions, error: &anyhow::Error) {
     println!("failed: {}: {error:#}", row.who.name(of));
@@ -204,4 +216,18 @@ fn look_at(row: &mut Row, stage: &mut Stage, of: &Conditions) -> Result<()> {
     }
     let _ = fs::remove_file(log);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_runs_twice_in_a_row() {
+        for (runs, contenders) in [(2, 5), (3, 15), (3, 16), (5, 12)] {
+            let all: Vec<_> = (0..runs).flat_map(|round| order(round, runs, contenders)).collect();
+            assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{runs} {contenders}: {all:?}");
+            assert_eq!(all.iter().filter(|who| **who == 0).count(), runs as usize);
+        }
+    }
 }
