@@ -1,7 +1,7 @@
 //! What a copy did, for people and for scripts.
 
 use super::Output;
-use super::summary::{self, listed};
+use super::summary;
 use pleach::copy_tree::{Options, Stats};
 use pleach::text::{self, count, counted, size};
 use serde::Serialize;
@@ -69,8 +69,10 @@ fn object(stats: &Stats) -> Summary<'_> {
 }
 
 fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
-    let mut rows =
-        vec![("files", files(stats)), ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others))];
+    let mut rows = vec![
+        ("files", summary::files(stats.files, stats.unchanged_files, "copied")),
+        ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others)),
+    ];
     if stats.cloned_bytes > 0 {
         rows.push(("shared", format!("{} with the source", size(stats.cloned_bytes))));
     }
@@ -105,28 +107,12 @@ fn copied(stats: &Stats) -> String {
     if !engines.is_empty() {
         text += &format!(", files by {}", engines.join(", "));
     }
-    let mut reasons: Vec<_> = stats.reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
-    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
-    match &reasons[..] {
-        [] => text,
-        [(reason, _)] => format!("{text} ({reason})"),
-        many => {
-            let many: Vec<_> = many.iter().map(|(reason, bytes)| format!("{reason}: {}", size(**bytes))).collect();
-            format!("{text} ({})", many.join("; "))
-        }
-    }
+    summary::with_reasons(text, &stats.reasons)
 }
 
 fn plan(stats: &Stats) -> String {
     let missing = stats.files.saturating_sub(stats.unchanged_files);
-    let parts = listed([(missing, "to copy"), (stats.unchanged_files, "there already")]);
-    if parts.is_empty() { "no files".to_string() } else { parts }
-}
-
-fn files(stats: &Stats) -> String {
-    let written = stats.files.saturating_sub(stats.unchanged_files);
-    let parts = listed([(written, "copied"), (stats.unchanged_files, "there already")]);
-    if parts.is_empty() { count(stats.files) } else { format!("{}: {parts}", count(stats.files)) }
+    summary::listed_or_none([(missing, "to copy"), (stats.unchanged_files, "there already")])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::Output;
 use super::summary;
 use pleach::snapshot::restore::{Options, Stats};
-use pleach::text::{self, count, size};
+use pleach::text::{self, size};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -54,8 +54,10 @@ fn object(stats: &Stats) -> Summary {
 }
 
 fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
-    let mut rows =
-        vec![("files", files(stats)), ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others))];
+    let mut rows = vec![
+        ("files", summary::files(stats.files, stats.unchanged_files, "restored")),
+        ("size", summary::extent(stats.bytes, stats.dirs, stats.symlinks, stats.others)),
+    ];
     if stats.cloned_bytes > 0 {
         rows.push(("shared", format!("{} with the snapshot", size(stats.cloned_bytes))));
     }
@@ -72,12 +74,5 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
 fn plan(stats: &Stats) -> String {
     let missing = stats.files.saturating_sub(stats.unchanged_files);
     let parts = [(missing, "to restore"), (stats.unchanged_files, "there already"), (stats.deleted, "to remove")];
-    let parts = summary::listed(parts);
-    if parts.is_empty() { "no files".to_string() } else { parts }
-}
-
-fn files(stats: &Stats) -> String {
-    let written = stats.files.saturating_sub(stats.unchanged_files);
-    let parts = summary::listed([(written, "restored"), (stats.unchanged_files, "there already")]);
-    if parts.is_empty() { count(stats.files) } else { format!("{}: {parts}", count(stats.files)) }
+    summary::listed_or_none(parts)
 }

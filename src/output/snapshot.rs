@@ -142,17 +142,7 @@ fn files(stats: &Stats) -> String {
 
 /// The amount, and for what reasons.
 fn copied(stats: &Stats) -> String {
-    let mut reasons: Vec<_> = stats.reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
-    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
-    let text = size(stats.copied_bytes);
-    match &reasons[..] {
-        [] => text,
-        [(reason, _)] => format!("{text} ({reason})"),
-        many => {
-            let many: Vec<_> = many.iter().map(|(reason, bytes)| format!("{reason}: {}", size(**bytes))).collect();
-            format!("{text} ({})", many.join("; "))
-        }
-    }
+    summary::with_reasons(size(stats.copied_bytes), &stats.reasons)
 }
 
 /// What was left out as the user wanted it, and by what.
@@ -168,8 +158,7 @@ fn excluded(counts: &Counts) -> Option<String> {
 }
 
 fn plan(stats: &Stats) -> String {
-    let parts = listed(found(stats).into_iter().chain([(stats.removed_files, "removed")]));
-    let parts = if parts.is_empty() { "no files".to_string() } else { parts };
+    let parts = summary::listed_or_none(found(stats).into_iter().chain([(stats.removed_files, "removed")]));
     format!("dry run, nothing was written: {parts}")
 }
 

@@ -2,7 +2,9 @@
 
 use super::Output;
 use super::terminal::Style;
+use pleach::copy::Reason;
 use pleach::text::{count, counted, duration, size};
+use std::collections::BTreeMap;
 
 /// Prints a heading, and what there is to say below it, each with its label.
 pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
@@ -50,6 +52,32 @@ pub(super) fn entries(number: u64) -> String {
 pub(super) fn listed<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     parts.map(|(number, word)| format!("{} {word}", count(number))).collect::<Vec<_>>().join(", ")
+}
+
+/// What is not zero, as [`listed`] has it, or `no files`.
+pub(super) fn listed_or_none<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
+    let parts = listed(parts);
+    if parts.is_empty() { "no files".to_string() } else { parts }
+}
+
+/// `12: 10 copied, 2 there already`: files of which some were brought over, and of how many that was not needed.
+pub(super) fn files(files: u64, unchanged: u64, brought: &str) -> String {
+    let parts = listed([(files.saturating_sub(unchanged), brought), (unchanged, "there already")]);
+    if parts.is_empty() { count(files) } else { format!("{}: {parts}", count(files)) }
+}
+
+/// Something that was copied, with the reasons why it was not shared, the weightiest first.
+pub(super) fn with_reasons(what: String, reasons: &BTreeMap<Reason, u64>) -> String {
+    let mut reasons: Vec<_> = reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+    match &reasons[..] {
+        [] => what,
+        [(reason, _)] => format!("{what} ({reason})"),
+        many => {
+            let many: Vec<_> = many.iter().map(|(reason, bytes)| format!("{reason}: {}", size(**bytes))).collect();
+            format!("{what} ({})", many.join("; "))
+        }
+    }
 }
 
 /// A share, never rounded up to 100 %.
