@@ -7,15 +7,15 @@ use super::destination::Destination;
 use super::keep;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::staging;
 use crate::status::Status;
 use crate::text;
 use crate::walk::Names;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The beginning of temporary names.
 const TEMPORARY: &str = ".pleach-put.";
@@ -46,16 +46,8 @@ impl Staging {
     /// Renames it over the destination, and has the directory written to the disk.
     pub(super) fn put(&mut self, destination: &Destination) -> Result<()> {
         let (dir, name) = (&self.dir, destination.name.as_slice());
-        let renamed = match destination.present {
-            Some(_) => rustix::fs::renameat(dir, &self.name, dir, name),
-            // What came there meanwhile is not what was to be replaced.
-            None => match rustix::fs::renameat_with(dir, &self.name, dir, name, RenameFlags::NOREPLACE) {
-                // Not every filesystem can tell.
-                Err(Errno::INVAL) => rustix::fs::renameat(dir, &self.name, dir, name),
-                result => result,
-            },
-        };
-        renamed.map_err(|errno| {
+        // Where nothing was, what came there meanwhile is not what was to be replaced.
+        staging::put(dir.as_fd(), &self.name, name, destination.present.is_some()).map_err(|errno| {
             let error = Error::io("replace", &destination.shown, errno);
             match errno {
                 Errno::EXIST => error.hint("it was made meanwhile, by somebody else, and is as it was"),
@@ -81,25 +73,12 @@ impl Drop for Staging {
     }
 }
 
-/// A new file under a name of its own.
-fn create(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<(String, OwnedFd)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
+/// A new file under a name of its own, with the lock on it.
+fn create_locked(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<(String, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     loop {
-        let name = format!("{TEMPORARY}{:x}.{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        match rustix::fs::openat(dir, &name, flags, mode) {
-            Ok(file) => return Ok((name, file)),
-            // A killed run with the same process id, perhaps of another container.
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// The same, with the lock on it.
-fn create_locked(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<(String, OwnedFd)> {
-    loop {
-        let (name, file) = create(dir, mode)?;
+        let made = staging::under_temporary_name(TEMPORARY, |name| rustix::fs::openat(dir, name, flags, mode));
+        let (name, file) = made?;
         // Another run may just be taking it for a leftover. Some filesystems have no locks: there, what a killed run leaves stays.
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             let _ = rustix::fs::unlinkat(dir, &name, AtFlags::empty());
@@ -117,7 +96,7 @@ fn create_locked(dir: BorrowedFd<'_>, mode: Mode) -> rustix::io::Result<(String,
 fn clear(dir: BorrowedFd<'_>, monitor: &dyn Monitor) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(listed) = rustix::fs::openat(dir, c".", flags, Mode::empty()) else { return };
-    let (names, _) = Names::list(&listed, |name, is_directory| !is_directory && is_temporary(name));
+    let (names, _) = Names::list(&listed, |name, is_directory| !is_directory && staging::is_temporary(name, TEMPORARY));
     for name in (0..names.batches()).flat_map(|batch| names.batch(batch)) {
         let Some(_locked) = abandoned(dir, name.bytes) else { continue };
         if rustix::fs::unlinkat(dir, name.bytes, AtFlags::empty()).is_ok() {
@@ -125,14 +104,6 @@ fn clear(dir: BorrowedFd<'_>, monitor: &dyn Monitor) {
             monitor.detail(&format!("removed {name}, which a killed run had left"));
         }
     }
-}
-
-/// `.pleach-put.PID.N`, both in hexadecimal digits.
-fn is_temporary(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(TEMPORARY.as_bytes()) else { return false };
-    let mut parts = rest.split(|byte| *byte == b'.');
-    let mut is_number = || parts.next().is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_hexdigit));
-    is_number() && is_number() && parts.next().is_none()
 }
 
 /// A file of which nobody held the lock: now it is held here.
@@ -149,10 +120,10 @@ mod tests {
 
     #[test]
     fn only_names_of_this_command_are_taken_for_leftovers() {
-        assert!(is_temporary(b".pleach-put.1f.0"));
+        assert!(staging::is_temporary(b".pleach-put.1f.0", TEMPORARY));
         for name in [".pleach-put.", ".pleach-put.1f", ".pleach-put.1f.", ".pleach-put.1f.0.1", ".pleach-put.x.0", "a"]
         {
-            assert!(!is_temporary(name.as_bytes()), "{name}");
+            assert!(!staging::is_temporary(name.as_bytes(), TEMPORARY), "{name}");
         }
     }
 }

@@ -9,4 +9,4 @@ mod temporary;
 pub(crate) use ground::{Device, Devices, Ground, is_sealed};
 pub(crate) use node::{Node, pin};
 pub(crate) use same::{has_same_content, has_same_extents};
-pub(crate) use temporary::{Temporary, clear, put, temporary_name, under_temporary_name};
+pub(crate) use temporary::{Temporary, clear, is_temporary, put, temporary_name, under_temporary_name};

@@ -107,17 +107,22 @@ pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
     Ok(cleared)
 }
 
+/// Whether this is a temporary name.
+pub(crate) fn is_temporary(name: &[u8], prefix: &str) -> bool {
+    process(name, prefix).is_some()
+}
+
+/// Of which process a temporary name is, in its digits; `None` if it is none.
+fn process<'n>(name: &'n [u8], prefix: &str) -> Option<&'n str> {
+    let rest = std::str::from_utf8(name.strip_prefix(prefix.as_bytes())?).ok()?;
+    let (pid, number) = rest.split_once('.')?;
+    let is_hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hexadecimal(pid) && is_hexadecimal(number)).then_some(pid)
+}
+
 /// Whether this is a temporary name of a process that has ended.
 fn is_left(name: &[u8], prefix: &str) -> bool {
-    let Some(rest) = name.strip_prefix(prefix.as_bytes()) else { return false };
-    let Some((pid, number)) = std::str::from_utf8(rest).ok().and_then(|rest| rest.split_once('.')) else {
-        return false;
-    };
-    let is_hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hexadecimal(number) || !is_hexadecimal(pid) {
-        return false;
-    }
-    let pid = i32::from_str_radix(pid, 16).ok().and_then(Pid::from_raw);
+    let pid = process(name, prefix).and_then(|pid| i32::from_str_radix(pid, 16).ok()).and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
