@@ -252,6 +252,22 @@ on_filesystems! {
         assert!(tools::files(&fs.join("cloned")).is_empty());
     }
 
+    fn many_of_the_smallest_files_go_through_a_ring_where_the_table_says_so(fs: &Filesystem) {
+        let (other, copied) = (fs.elsewhere(), fs.join("copied"));
+        let source = other.dir("source");
+        for (name, files, size) in [("many", 100, 4096), ("few", 20, 4096), ("larger", 100, 4097)] {
+            fs::create_dir(source.join(name)).unwrap();
+            (0..files).for_each(|number| write(source.join(name).join(number.to_string()), &bytes(number, size)));
+        }
+        let summary = copy(&source, &copied);
+        let expected = match fs.kind {
+            Kind::Xfs | Kind::XfsOther => serde_json::json!({ "uring": 100, "buffered": 120 }),
+            _ => serde_json::json!({ "buffered": 220 }),
+        };
+        assert_eq!(summary["engines"], expected, "{summary}");
+        assert_equal_trees(&source, &copied);
+    }
+
     [xfs] fn files_of_procfs_and_sysfs_are_read_until_they_end(fs: &Filesystem) {
         let into = fs.dir("into");
         let files = ["/proc/version", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/filesystems"];

@@ -8,6 +8,12 @@ use crate::filesystem::Kind;
 /// byte, and the waiting for all of it at the sync.
 const DIRECT: u64 = 16 << 20;
 
+/// Up to this size, in bytes, many files under way at once pay: opening, creating and waiting is most of what they take.
+const RING: u64 = 4096;
+
+/// How many of a group those have to be.
+const MANY: usize = 32;
+
 /// What is known of a file to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
@@ -35,6 +41,19 @@ pub(super) fn plan(named: Option<Engine>, facts: &Facts) -> Plan {
 
 fn by_table(facts: &Facts) -> Plan {
     Plan { engine: Engine::Buffered, direct: is_direct(facts) }
+}
+
+/// Whether a small file, with others of its directory, goes through a ring (`engines::uring::files`).
+pub fn goes_by_ring(named: Option<Engine>, size: u64, destination: Option<Kind>) -> bool {
+    match named {
+        None => size <= RING && destination == Some(Kind::Xfs),
+        Some(engine) => engine == Engine::Uring,
+    }
+}
+
+/// Whether so many files of a group are worth the turns of a ring.
+pub fn ring_pays(named: Option<Engine>, files: usize) -> bool {
+    files >= if named.is_none() { MANY } else { 1 }
 }
 
 /// Btrfs copies what is written past the page cache into it first, to have checksums of what cannot change meanwhile.

@@ -110,7 +110,7 @@ impl Ladder {
     }
 
     /// The kind of the one filesystem of all destinations, of which this file is one.
-    pub(super) fn kind(&self, destination: impl AsFd) -> Option<Kind> {
+    pub fn kind(&self, destination: impl AsFd) -> Option<Kind> {
         *self.kind.get_or_init(|| Kind::of(destination).ok())
     }
 

@@ -16,6 +16,7 @@ mod refusals;
 mod reserved;
 pub mod segments;
 
+pub use choose::{goes_by_ring, ring_pays};
 pub use content::{Copied, CopyError, Request, content};
 pub use data::data;
 pub use engine::Engine;

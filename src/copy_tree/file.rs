@@ -55,10 +55,10 @@ impl Kept {
 impl Pair<'_> {
     /// Brings small files over, each with one name, that are not there or not as they should be.
     pub(super) fn files(&self, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
-        // What says that it is empty may be a file of procfs, which is read until it ends.
-        let (mut plain, mut ring): (Vec<_>, Vec<_>) = group.iter().partition(|seen| seen.status.size == 0);
-        if !self.is_for_ring() || !self.context.writers.with(|| self.files_by_ring(&ring, part))? {
-            plain.append(&mut ring);
+        let (ring, mut plain): (Vec<_>, Vec<_>) = group.iter().partition(|seen| self.is_for_ring(&seen.status));
+        let pays = copy::ring_pays(self.context.request.engine, ring.len());
+        if !pays || !self.context.writers.with(|| self.files_by_ring(&ring, part))? {
+            plain.extend(ring);
         }
         let mut sources = Vec::with_capacity(plain.len());
         let mut ahead = 0;
@@ -82,9 +82,14 @@ impl Pair<'_> {
         })
     }
 
-    /// Whether small files go through io_uring.
-    fn is_for_ring(&self) -> bool {
-        self.context.request.engine == Some(Engine::Uring)
+    /// Whether a small file goes through io_uring.
+    fn is_for_ring(&self, status: &Status) -> bool {
+        let place = self.place();
+        let kind = place.target.as_ref().and_then(|target| place.device.ladder.kind(target));
+        // What says that it is empty may be a file of procfs, which is read until it ends.
+        status.size > 0
+            && self.is_read(status.dev)
+            && copy::goes_by_ring(self.context.request.engine, status.size, kind)
     }
 
     /// Whether the content of files from this device will be read, as far as that is known. Before the first clone was tried,

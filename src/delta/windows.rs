@@ -284,7 +284,7 @@ fn data(file: BorrowedFd<'_>, range: &Bytes, block: u64) -> Result<Vec<Bytes>> {
 
 /// Reads as much as there is, and leaves zeros behind it.
 fn read(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
-    let got = positioned::read_full(file, bytes, offset)?;
+    let got = positioned::read_once(file, bytes, offset)?;
     bytes[got..].fill(0);
     Ok(got)
 }

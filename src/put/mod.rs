@@ -14,7 +14,6 @@ mod file;
 mod input;
 mod keep;
 mod let_go;
-
 mod moved;
 mod staging;
 mod stream;
@@ -234,7 +233,7 @@ fn failure_of(failure: Failure, destination: &Destination, options: &Options) ->
     match failure {
         Failure::Input(errno) => Error::failed("read the input").because(errno).hint(left),
         Failure::Base(errno) => Error::io("read", options.base.as_ref().unwrap_or(shown), errno).hint(left),
-        Failure::Output(errno) => Error::io("write the new content of", shown, errno).hint(left).hint(left),
+        Failure::Output(errno) => Error::io("write the new content of", shown, errno).hint(left),
         Failure::Unexpected(why) => Error::failed("replace").at(shown).hint(format!("{why}; {left}")),
         Failure::Interrupted => Error::interrupted(),
     }

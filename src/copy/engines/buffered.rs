@@ -120,7 +120,12 @@ fn read(
 ) -> Result<usize, Halt> {
     proceed(monitor)?;
     let failed = |errno| Halt::Failed(CopyError::Source(errno));
-    let got = positioned::read_full(source, buffer, at).map_err(failed)?;
+    // What is small was asked for before, and stays for the next who reads it.
+    let got = match buffer.len() < BUFFER {
+        true => positioned::read_full(source, buffer, at),
+        false => positioned::read_once(source, buffer, at),
+    };
+    let got = got.map_err(failed)?;
     if let Some(passing) = passing {
         passing.take(&buffer[..got], at, monitor).map_err(failed)?;
     }

@@ -80,6 +80,9 @@ enum Bench {
         /// Clone instead of reading and writing
         #[arg(long)]
         clone: bool,
+        /// Make each file aside, with mode and times, rename it, and sync in the end
+        #[arg(long)]
+        finished: bool,
         /// The tree
         from: PathBuf,
         /// Its copy, which is made
@@ -160,8 +163,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             statx::run(tree)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Bench::BareCopy { threads, clone, from, to } => {
-            copy::bare::copy(from, to, *threads, *clone)?;
+        Bench::BareCopy { threads, clone, finished, from, to } => {
+            copy::bare::copy(from, to, *threads, *clone, *finished)?;
             return Ok(ExitCode::SUCCESS);
         }
         Bench::BareStream { write_only, from, to } => {

@@ -4,13 +4,16 @@
 //! order of the inodes, on several threads. Where files can be cloned, a clone instead of reading and writing. No
 //! metadata, no temporary names, no check, no sync. What pleach takes beyond this is its own; what this takes is the kernel's.
 //!
+//! The finished calls: the same, of a copy as `cp -a` makes it of which nobody ever sees half. Each file is made under a temporary
+//! name, extended attributes are asked for, mode and times given, and it is renamed; in the end all is synced.
+//!
 //! The device alone: as many bytes in large pieces past the page cache, eight under way at once.
 
 use anyhow::{Context, Result, anyhow};
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Timespec, Timestamps};
 use rustix::io::{pread, pwrite};
 use std::cell::RefCell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -27,14 +30,18 @@ const GROUP: usize = 32;
 const DEPTH: usize = 8;
 
 /// Copies the tree `from` to `to`, which is made.
-pub(crate) fn copy(from: &Path, to: &Path, threads: usize, clone: bool) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path, threads: usize, clone: bool, finished: bool) -> Result<()> {
     let open = |path: &Path| rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     fs::create_dir(to)?;
     let top = Pair { source: open(from)?, copy: open(to)? };
-    let run = Run { clone, failure: Mutex::new(None) };
+    let run = Run { clone, finished, temporary: AtomicUsize::new(0), failure: Mutex::new(None) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     pool.scope(|scope| run.directory(scope, Arc::new(top)));
-    run.failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    run.failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+    if finished {
+        rustix::fs::syncfs(open(to)?)?;
+    }
+    Ok(())
 }
 
 struct Pair {
@@ -44,6 +51,9 @@ struct Pair {
 
 struct Run {
     clone: bool,
+    finished: bool,
+    /// How many temporary names there were.
+    temporary: AtomicUsize,
     failure: Mutex<Option<anyhow::Error>>,
 }
 
@@ -78,13 +88,45 @@ impl Run {
             let group = files.split_off(files.len().saturating_sub(GROUP));
             let dir = Arc::clone(dir);
             scope.spawn(move |_| {
-                let mut names = group.iter().map(|(_, name)| name);
-                self.note(
-                    names.try_for_each(|name| file(&dir, name, self.clone).with_context(|| format!("copy {name:?}"))),
-                );
+                let mut names = group.iter().map(|(_, name)| name.as_c_str());
+                self.note(names.try_for_each(|name| self.file(&dir, name).with_context(|| format!("copy {name:?}"))));
             });
         }
         Ok(())
+    }
+
+    fn file(&self, dir: &Pair, name: &CStr) -> Result<()> {
+        if !self.finished {
+            return self.fill(dir, name, name).map(|_| ());
+        }
+        let temporary = CString::new(format!(".bare.{}", self.temporary.fetch_add(1, Ordering::Relaxed)))?;
+        let (from, to) = self.fill(dir, name, &temporary)?;
+        let status = rustix::fs::fstat(&from)?;
+        rustix::fs::flistxattr(&from, &mut [0_u8; 0])?;
+        rustix::fs::fchmod(&to, Mode::from_raw_mode(status.st_mode))?;
+        let time = |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: nanoseconds as _ };
+        let times = Timestamps {
+            last_access: time(status.st_atime, status.st_atime_nsec),
+            last_modification: time(status.st_mtime, status.st_mtime_nsec),
+        };
+        rustix::fs::futimens(&to, &times)?;
+        Ok(rustix::fs::renameat(&dir.copy, &temporary, &dir.copy, name)?)
+    }
+
+    /// Makes the file `new` with the content of `name`.
+    fn fill(&self, dir: &Pair, name: &CStr, new: &CStr) -> Result<(OwnedFd, OwnedFd)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
+        let from = rustix::fs::openat(&dir.source, name, flags, Mode::empty())?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let to = rustix::fs::openat(&dir.copy, new, flags, Mode::from_bits_truncate(0o644))?;
+        thread_local! {
+            static MEMORY: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
+        }
+        match self.clone {
+            true => rustix::fs::ioctl_ficlone(&to, from.as_fd())?,
+            false => MEMORY.with_borrow_mut(|buffer| content(&from, &to, buffer))?,
+        }
+        Ok((from, to))
     }
 }
 
@@ -105,20 +147,6 @@ fn enter(above: &Pair, name: &CString) -> Result<Pair> {
     let open = |dir: &OwnedFd| rustix::fs::openat(dir, name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     rustix::fs::mkdirat(&above.copy, name, Mode::from_bits_truncate(0o755))?;
     Ok(Pair { source: open(&above.source)?, copy: open(&above.copy)? })
-}
-
-fn file(dir: &Pair, name: &CString, clone: bool) -> Result<()> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
-    let from = rustix::fs::openat(&dir.source, name, flags, Mode::empty())?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let to = rustix::fs::openat(&dir.copy, name, flags, Mode::from_bits_truncate(0o644))?;
-    if clone {
-        return Ok(rustix::fs::ioctl_ficlone(&to, from.as_fd())?);
-    }
-    thread_local! {
-        static MEMORY: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
-    }
-    MEMORY.with_borrow_mut(|buffer| content(&from, &to, buffer))
 }
 
 fn content(from: &OwnedFd, to: &OwnedFd, buffer: &mut [u8]) -> Result<()> {

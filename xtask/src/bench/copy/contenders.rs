@@ -33,12 +33,14 @@ pub(super) enum Contender {
     Tar,
     /// The system calls that no copy can leave out.
     BareCalls,
+    /// The same and those that a finished file takes, of which nobody ever sees half.
+    FinishedCalls,
     /// As many bytes read and written past the page cache.
     Device,
 }
 
 /// All of them.
-pub(super) const ALL: [Contender; 16] = [
+pub(super) const ALL: [Contender; 17] = [
     Contender::Auto,
     Contender::Clone,
     Contender::CopyFileRange,
@@ -54,6 +56,7 @@ pub(super) const ALL: [Contender; 16] = [
     Contender::Rsync,
     Contender::Tar,
     Contender::BareCalls,
+    Contender::FinishedCalls,
     Contender::Device,
 ];
 
@@ -92,6 +95,7 @@ impl Contender {
             Contender::Tar if sparse.is_empty() => "`tar \\| tar`".into(),
             Contender::Tar => "`tar -S \\| tar`".into(),
             Contender::BareCalls => "the bare calls".into(),
+            Contender::FinishedCalls => "the finished calls".into(),
             Contender::Device => "the device alone".into(),
             _ => format!("`… --engine {}`", self.engine().unwrap_or_default()),
         }
@@ -103,7 +107,7 @@ impl Contender {
             Contender::CpA | Contender::CpR | Contender::Xcp | Contender::Cpz | Contender::Rsync | Contender::Tar => {
                 Role::Peer
             }
-            Contender::BareCalls | Contender::Device => Role::Floor,
+            Contender::BareCalls | Contender::FinishedCalls | Contender::Device => Role::Floor,
             _ => Role::Engine,
         }
     }
@@ -141,7 +145,7 @@ impl Contender {
             Contender::Cpz => installed("cpz"),
             Contender::Rsync => find("rsync"),
             Contender::Tar => find("tar"),
-            Contender::BareCalls | Contender::Device => Some(release_xtask()),
+            Contender::BareCalls | Contender::FinishedCalls | Contender::Device => Some(release_xtask()),
             _ => Some(pleach()),
         }
     }
@@ -180,10 +184,13 @@ impl Contender {
                 command = program("sh");
                 command.args(["-c", script]).arg(tar).arg(from).arg(to).arg(if is_sparse { "-S" } else { "" })
             }
-            Contender::BareCalls => {
+            Contender::BareCalls | Contender::FinishedCalls => {
                 command.args(["bench", "bare-copy", "--threads", if of.cache == Cache::Cold { "8" } else { "2" }]);
                 if of.pair.clones() {
                     command.arg("--clone");
+                }
+                if self == Contender::FinishedCalls {
+                    command.arg("--finished");
                 }
                 command.arg(from).arg(to)
             }

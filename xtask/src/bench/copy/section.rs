@@ -92,7 +92,7 @@ fn verdict(of: &Conditions, rows: &[Row]) -> String {
     parts.extend(
         find(rows, Contender::CpR).map(|row| format!("`cp -r` takes {:.2} × as long", seconds(row) / seconds(auto))),
     );
-    for floor in [Contender::BareCalls, Contender::Device] {
+    for floor in [Contender::BareCalls, Contender::FinishedCalls, Contender::Device] {
         parts.extend(find(rows, floor).map(|row| format!("the floor: {}", against(row))));
     }
     if parts.is_empty() { String::new() } else { format!("\n`pleach copy` against {}.\n", parts.join("; ")) }
