@@ -35,6 +35,13 @@ fn assert_nothing_unfinished(dir: &Path) {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// The kernel's version, as far as its second number.
+fn kernel() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
 /// What a file or tree takes on the disk, in blocks of 512 bytes.
 fn blocks(dir: &Path) -> u64 {
     rustix::fs::syncfs(File::open(dir).unwrap()).unwrap();
@@ -266,6 +273,27 @@ on_filesystems! {
         };
         assert_eq!(summary["engines"], expected, "{summary}");
         assert_equal_trees(&source, &copied);
+    }
+
+    fn a_large_source_is_not_left_in_memory_unless_it_was_there(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        for (name, was_there) in [("cold", false), ("warm", true)] {
+            let file = other.join(name);
+            write(&file, &bytes(1, 8 << 20));
+            let open = File::open(&file).unwrap();
+            open.sync_all().unwrap();
+            rustix::fs::fadvise(&open, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            if was_there {
+                fs::read(&file).unwrap();
+            }
+            copy(&file, &fs.join(name));
+            match was_there {
+                true => assert_eq!(tools::bytes_in_memory(&file), 8 << 20),
+                // Older kernels cannot read so.
+                false => assert!(tools::bytes_in_memory(&file) == 0 || kernel() < (6, 16)),
+            }
+            assert!(fs::read(&file).unwrap() == fs::read(fs.join(name)).unwrap());
+        }
     }
 
     [xfs] fn files_of_procfs_and_sysfs_are_read_until_they_end(fs: &Filesystem) {

@@ -49,6 +49,16 @@ pub(crate) fn extents(path: &Path) -> Vec<Extent> {
     table.map(|line| parse_extent(line).unwrap_or_else(|| panic!("cannot read xfs_io's line {line:?}"))).collect()
 }
 
+/// How many bytes of a file are in memory, in whole pages.
+#[track_caller]
+pub(crate) fn bytes_in_memory(path: &Path) -> u64 {
+    let map = format!("mmap -r 0 {}", path.metadata().unwrap().len());
+    let run = tool("xfs_io", &["-r", "-c", &map, "-c", "mincore"], path);
+    // `0x7f2d97600000 - 0x7f2d97e00000  2048 pages (0 : 8388608)` for each range that is there, else nothing.
+    let pages = run.stdout.lines().map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+    pages.map(|pages| pages.unwrap_or_else(|| panic!("cannot read mincore's {:?}", run.stdout))).sum::<u64>() * 4096
+}
+
 /// Writes a file that lies in one extent. A sync of the filesystem by another test may come between two pages of a write,
 /// and begins a new one: then it is written again.
 #[track_caller]
