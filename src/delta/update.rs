@@ -88,7 +88,7 @@ impl Filling<'_> {
             Ok(())
         };
         let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
-        let look = Look { file, size, base, grain, options };
+        let look = Look { file, size, base, grain, stays: false, options };
         let mut hashes = Vec::new();
         let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
         let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));

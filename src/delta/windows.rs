@@ -49,7 +49,21 @@ pub(super) struct Look<'a> {
     pub(super) base: Option<&'a Base<'a>>,
     /// What each value of the file's own list will stand for.
     pub(super) grain: usize,
+    /// Whether what is read is to stay in memory, where the kernel will compare it.
+    pub(super) stays: bool,
     pub(super) options: &'a Options<'a>,
+}
+
+impl Look<'_> {
+    /// Reads as much as there is, and leaves zeros behind it.
+    fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        let got = match self.stays {
+            true => positioned::read_full(file, bytes, offset)?,
+            false => positioned::read_once(file, bytes, offset)?,
+        };
+        bytes[got..].fill(0);
+        Ok(got)
+    }
 }
 
 /// A window that has been compared.
@@ -187,7 +201,7 @@ impl Run<'_> {
             worker.bytes.resize((all.end - all.start) as usize, 0);
             for range in &data {
                 let bytes = &mut worker.bytes[(range.start - offset) as usize..(range.end - offset) as usize];
-                worker.read.file += read(file, bytes, range.start).map_err(CopyError::Source)? as u64;
+                worker.read.file += self.look.read(file, bytes, range.start).map_err(CopyError::Source)? as u64;
             }
         }
         let hash = options.hashed.then(|| tree::window(&worker.bytes, offset, size, grain, &mut worker.shorts));
@@ -254,7 +268,7 @@ impl Run<'_> {
             let there = range.start..range.end.min(base.size.max(range.start));
             worker.base.resize((there.end - there.start) as usize, 0);
             // What cannot be read of the base is written anew.
-            let got = read(base.file, &mut worker.base, there.start).unwrap_or(0);
+            let got = self.look.read(base.file, &mut worker.base, there.start).unwrap_or(0);
             worker.read.base += got as u64;
             for part in pieces(range, block) {
                 let bytes = &worker.bytes[content(&worker.bytes, &part)];
@@ -280,13 +294,6 @@ fn data(file: BorrowedFd<'_>, range: &Bytes, block: u64) -> Result<Vec<Bytes>> {
         }
     }
     Ok(data)
-}
-
-/// Reads as much as there is, and leaves zeros behind it.
-fn read(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
-    let got = positioned::read_once(file, bytes, offset)?;
-    bytes[got..].fill(0);
-    Ok(got)
 }
 
 /// A range, cut at multiples of `unit`.
