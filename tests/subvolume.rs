@@ -130,6 +130,7 @@ on_filesystems! {
     [btrfs] fn what_was_taken_out_of_a_snapshot_by_hand_is_in_the_next_one(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
+        settle();
         take("one", &source, &repo, Subvolumes::Auto);
         settle();
         let one = repo.join("one");
