@@ -67,11 +67,15 @@ impl Swapper {
 /// Directories and files that are watched by the kernel: whoever opens, lists, reads or changes one is found out.
 struct Witness(OwnedFd);
 
+/// All but the closing of files, which whoever opens comes to. It can come late and from the test itself: a process that
+/// another test starts holds what is open at that moment until it has become its own program.
+const SEEN: inotify::WatchFlags = inotify::WatchFlags::ALL_EVENTS.difference(inotify::WatchFlags::CLOSE);
+
 impl Witness {
     fn of(dir: &Path) -> Witness {
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
         for path in tools::paths(dir) {
-            inotify::add_watch(&watch, &path, inotify::WatchFlags::ALL_EVENTS).unwrap();
+            inotify::add_watch(&watch, &path, SEEN).unwrap();
         }
         Witness(watch)
     }
