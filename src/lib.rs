@@ -33,5 +33,6 @@ pub mod status;
 pub mod sys;
 pub mod text;
 mod turns;
+pub mod uncached;
 pub mod usage;
 pub mod walk;

@@ -4,44 +4,14 @@
 //! The file's own position is neither used nor moved, so that threads can share a descriptor.
 
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, Result, pread, preadv2, pwrite};
-use std::io::IoSliceMut;
+use rustix::io::{Errno, Result, pread, pwrite};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::LazyLock;
 
 /// Reads from the offset `at` on until the buffer is full or the file ends; gives how many bytes that were (pread(2)).
 pub fn read_full(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     repeat(buffer.len(), |done| pread(&fd, &mut buffer[done..], at + done as u64))
-}
-
-/// The same of what is not needed again: what the read brings into the page cache leaves it at once, what was there stays
-/// (`RWF_DONTCACHE` of preadv2(2)). So a backup does not push other programs' data out of memory, and takes no new page
-/// from the kernel for each that it reads, which in many virtual machines costs more than the reading. Kernels and
-/// filesystems without it read as ever.
-pub fn read_once(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
-    /// `RWF_DONTCACHE` of linux/fs.h.
-    const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-    static IS_SAFE: LazyLock<bool> = LazyLock::new(|| drops_only_clean(rustix::system::uname().release().to_bytes()));
-    if !*IS_SAFE {
-        return read_full(fd, buffer, at);
-    }
-    repeat(buffer.len(), |done| {
-        let (buffer, at) = (&mut buffer[done..], at + done as u64);
-        match preadv2(&fd, &mut [IoSliceMut::new(buffer)], at, DONTCACHE) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => pread(&fd, buffer, at),
-            result => result,
-        }
-    })
-}
-
-/// Whether a kernel of this release looks, before it drops a page that was read so, whether it was written to meanwhile.
-/// The flag came with 6.14; 6.16 has that mended.
-fn drops_only_clean(release: &[u8]) -> bool {
-    let numbers = release.split(|byte| !byte.is_ascii_digit()).map(|digits| str::from_utf8(digits).ok()?.parse().ok());
-    let version: Option<Vec<u32>> = numbers.take(2).collect();
-    version.is_some_and(|version| version.as_slice() >= [6, 16].as_slice())
 }
 
 /// Fills the buffer from the offset `at` on.
@@ -81,7 +51,7 @@ fn write_by(length: usize, call: impl FnMut(usize) -> Result<usize>) -> Result<(
 }
 
 /// Calls, with what is done so far, until `length` bytes are done or a call does none; gives how many were.
-fn repeat(length: usize, mut call: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
+pub(crate) fn repeat(length: usize, mut call: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
     while done < length {
         match call(done) {
@@ -143,26 +113,6 @@ mod tests {
         assert_eq!(read_exact(&file, &mut buffer, 7), Ok(()));
         assert_eq!(read_exact(&file, &mut buffer, 8), Err(Errno::STALE));
         assert_eq!(rustix::fs::tell(&file), Ok(0));
-    }
-
-    #[test]
-    fn a_read_that_leaves_nothing_behind_reads_the_same() {
-        let file = tempfile::tempfile().unwrap();
-        let content: Vec<u8> = (0..300_000).map(|number| number as u8).collect();
-        write_all(&file, &content, 0).unwrap();
-        let mut buffer = vec![0; 400_000];
-        assert_eq!(read_once(&file, &mut buffer, 1000), Ok(299_000));
-        assert_eq!(buffer[..299_000], content[1000..]);
-    }
-
-    #[test]
-    fn pages_are_dropped_only_by_kernels_that_look_at_them_first() {
-        for release in ["6.16.0", "6.18.44-fc-v657", "7.0-rc1", "6.16-rc1"] {
-            assert!(drops_only_clean(release.as_bytes()), "{release}");
-        }
-        for release in ["6.15.9", "6.14.0-37-generic", "5.19", "6", "", "linux", "6.x"] {
-            assert!(!drops_only_clean(release.as_bytes()), "{release}");
-        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn share(
         held: HashSet::new(),
         done: Shared::default(),
     };
-    let look = Look { file, size, base: Some(base), grain: GRAIN, stays: true, options };
+    let look = Look { file, size, base: Some(base), grain: GRAIN, once: None, options };
     let mut hashes = Vec::new();
     let (mut start, mut dropped) = (0, 0);
     while start < size {

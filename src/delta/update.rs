@@ -8,6 +8,7 @@ use super::tree::{self, GRAIN, WINDOW};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::copy::CopyError;
 use crate::positioned::write_all;
+use crate::uncached::Once;
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate, seek};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
@@ -88,7 +89,8 @@ impl Filling<'_> {
             Ok(())
         };
         let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
-        let look = Look { file, size, base, grain, stays: false, options };
+        let once = Once::begin(file, 0..size);
+        let look = Look { file, size, base, grain, once: Some(&once), options };
         let mut hashes = Vec::new();
         let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
         let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));

@@ -8,8 +8,9 @@ use crate::copy::segments::{self, Segment};
 use crate::extent::ExtentFlags;
 use crate::monitor::{Amount, Monitor};
 use crate::mutex::{self, lock};
-use crate::positioned;
+use crate::positioned::read_full;
 use crate::sys::fiemap;
+use crate::uncached::{Aligned, Once, read_once};
 use blake3::hazmat::ChainingValue;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, Result};
@@ -49,20 +50,27 @@ pub(super) struct Look<'a> {
     pub(super) base: Option<&'a Base<'a>>,
     /// What each value of the file's own list will stand for.
     pub(super) grain: usize,
-    /// Whether what is read is to stay in memory, where the kernel will compare it.
-    pub(super) stays: bool,
+    /// How the file is read, if it is read this once; without, what is read stays in memory, where the kernel will compare it.
+    pub(super) once: Option<&'a Once<'a>>,
     pub(super) options: &'a Options<'a>,
 }
 
 impl Look<'_> {
-    /// Reads as much as there is, and leaves zeros behind it.
-    fn read(&self, file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
-        let got = match self.stays {
-            true => positioned::read_full(file, bytes, offset)?,
-            false => positioned::read_once(file, bytes, offset)?,
+    /// Reads as much of the file as there is, and leaves zeros behind it.
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        let got = match self.once {
+            Some(once) => once.read(bytes, offset)?,
+            None => read_full(self.file, bytes, offset)?,
         };
         bytes[got..].fill(0);
         Ok(got)
+    }
+
+    fn read_base(&self, base: &Base<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        match self.once {
+            Some(_) => read_once(base.file, bytes, offset),
+            None => read_full(base.file, bytes, offset),
+        }
     }
 }
 
@@ -165,7 +173,7 @@ struct Run<'a> {
 /// What a thread uses again for each window.
 #[derive(Default)]
 struct Worker {
-    bytes: Vec<u8>,
+    bytes: Aligned,
     base: Vec<u8>,
     page: Vec<u8>,
     shorts: Vec<Short>,
@@ -195,16 +203,19 @@ impl Run<'_> {
         let data = data(file, &all, options.block).map_err(CopyError::Source)?;
         let holes = ranges::subtract(std::slice::from_ref(&all), &data);
         let unknown = ranges::subtract(&data, self.alike);
-        worker.bytes.clear();
+        worker.bytes.resize(0);
         worker.shorts.clear();
         if options.hashed || !unknown.is_empty() {
-            worker.bytes.resize((all.end - all.start) as usize, 0);
+            worker.bytes.resize((all.end - all.start) as usize);
+            let bytes = worker.bytes.bytes_mut();
+            let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
+            holes.iter().for_each(|hole| bytes[within(hole)].fill(0));
             for range in &data {
-                let bytes = &mut worker.bytes[(range.start - offset) as usize..(range.end - offset) as usize];
-                worker.read.file += self.look.read(file, bytes, range.start).map_err(CopyError::Source)? as u64;
+                let got = self.look.read(&mut bytes[within(range)], range.start).map_err(CopyError::Source)?;
+                worker.read.file += got as u64;
             }
         }
-        let hash = options.hashed.then(|| tree::window(&worker.bytes, offset, size, grain, &mut worker.shorts));
+        let hash = options.hashed.then(|| tree::window(worker.bytes.bytes(), offset, size, grain, &mut worker.shorts));
         let differing = match self.look.base {
             Some(base) => self.differing(base, number, &unknown, worker),
             None => unknown,
@@ -212,7 +223,7 @@ impl Run<'_> {
         let window = Window {
             number,
             offset,
-            bytes: &worker.bytes,
+            bytes: worker.bytes.bytes(),
             data: &data,
             holes: &holes,
             differing: &differing,
@@ -255,10 +266,11 @@ impl Run<'_> {
             let at = |to: u64| ((to - offset) as usize).min(bytes.len());
             at(range.start)..at(range.end)
         };
+        let all = worker.bytes.bytes();
         let mut hole = (0..0, false);
         for range in &equal {
             for part in pieces(range, block) {
-                let bytes = &worker.bytes[content(&worker.bytes, &part)];
+                let bytes = &all[content(all, &part)];
                 if is_zero(bytes) && is_hole(base.file, &part, &mut hole) {
                     ranges::push(&mut differing, part);
                 }
@@ -268,10 +280,10 @@ impl Run<'_> {
             let there = range.start..range.end.min(base.size.max(range.start));
             worker.base.resize((there.end - there.start) as usize, 0);
             // What cannot be read of the base is written anew.
-            let got = self.look.read(base.file, &mut worker.base, there.start).unwrap_or(0);
+            let got = self.look.read_base(base, &mut worker.base, there.start).unwrap_or(0);
             worker.read.base += got as u64;
             for part in pieces(range, block) {
-                let bytes = &worker.bytes[content(&worker.bytes, &part)];
+                let bytes = &all[content(all, &part)];
                 let from = (part.start - range.start) as usize;
                 let same = worker.base[..got].get(from..from + bytes.len()) == Some(bytes);
                 if !same || (is_zero(bytes) && is_hole(base.file, &part, &mut hole)) {

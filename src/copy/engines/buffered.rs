@@ -4,12 +4,12 @@
 //! It never refuses, and it knows which side failed: it is what all others end in.
 
 use super::direct::Direct;
-use super::memory::{ALIGN, Aligned};
 use super::passing::Passing;
 use super::{Halt, Job, proceed, uninterrupted};
 use crate::copy::content::CopyError;
 use crate::monitor::Monitor;
 use crate::positioned;
+use crate::uncached::{ALIGN, Aligned, Once};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -26,18 +26,20 @@ const LONG: u64 = 4 << 20;
 pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let mut direct = Direct::begin(job.destination, job.direct);
+    let all = ranges.first().map_or(0, |range| range.start)..ranges.last().map_or(0, |range| range.end);
+    let source = Once::begin(job.source, all);
     match bytes >= LONG {
-        true => side_by_side(job, ranges, &mut direct),
-        false => in_turn(job, ranges, &mut direct),
+        true => side_by_side(job, &source, ranges, &mut direct),
+        false => in_turn(job, &source, ranges, &mut direct),
     }
 }
 
-fn in_turn(job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<(), Halt> {
+fn in_turn(job: &mut Job<'_>, source: &Once<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<(), Halt> {
     let longest = ranges.iter().map(|range| range.end - range.start).max().unwrap_or(0);
     let mut buffer = Aligned::take(BUFFER.min(usize::try_from(longest).unwrap_or(BUFFER)));
     for piece in pieces(ranges, buffer.bytes().len()) {
         let length = (piece.end - piece.start) as usize;
-        let got = read(job.source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.passing, job.monitor)?;
+        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.passing, job.monitor)?;
         write(job.destination, direct, &buffer.bytes()[..got], piece.start)?;
         job.progress.done(piece.start..piece.start + got as u64);
         if got < length {
@@ -55,9 +57,14 @@ struct Filled {
     at: u64,
 }
 
-fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<(), Halt> {
-    let Job { source, destination, monitor, passing, progress, .. } = job;
-    let (source, destination, monitor) = (*source, *destination, *monitor);
+fn side_by_side(
+    job: &mut Job<'_>,
+    source: &Once<'_>,
+    ranges: &[Range<u64>],
+    direct: &mut Direct<'_>,
+) -> Result<(), Halt> {
+    let Job { destination, monitor, passing, progress, .. } = job;
+    let (destination, monitor) = (*destination, *monitor);
     let (give_empty, empty) = sync_channel(BUFFERS);
     let (give_filled, filled) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
@@ -84,13 +91,13 @@ fn side_by_side(job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_
     match result {
         Some(result) => result,
         // No thread is to be had: then by this one alone.
-        None => in_turn(job, ranges, direct),
+        None => in_turn(job, source, ranges, direct),
     }
 }
 
 /// What the reading thread does: fills what comes empty, until all is read or nobody wants more.
 fn read_on(
-    source: BorrowedFd<'_>,
+    source: &Once<'_>,
     ranges: &[Range<u64>],
     passing: &mut Option<Passing>,
     monitor: &dyn Monitor,
@@ -112,7 +119,7 @@ fn read_on(
 }
 
 fn read(
-    source: BorrowedFd<'_>,
+    source: &Once<'_>,
     buffer: &mut [u8],
     at: u64,
     passing: &mut Option<Passing>,
@@ -122,8 +129,8 @@ fn read(
     let failed = |errno| Halt::Failed(CopyError::Source(errno));
     // What is small was asked for before, and stays for the next who reads it.
     let got = match buffer.len() < BUFFER {
-        true => positioned::read_full(source, buffer, at),
-        false => positioned::read_once(source, buffer, at),
+        true => positioned::read_full(source.file(), buffer, at),
+        false => source.read(buffer, at),
     };
     let got = got.map_err(failed)?;
     if let Some(passing) = passing {

@@ -2,10 +2,10 @@
 
 use super::super::content::{Copied, CopyError, Request};
 use super::super::engine::Engine;
-use super::memory::Aligned;
 use crate::monitor::{Amount, Monitor};
 use crate::positioned;
 use crate::status::Status;
+use crate::uncached::Aligned;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 

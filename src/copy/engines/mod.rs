@@ -6,7 +6,6 @@ mod buffered;
 mod copy_file_range;
 mod direct;
 pub(super) mod endless;
-mod memory;
 mod mmap;
 mod passing;
 mod sendfile;

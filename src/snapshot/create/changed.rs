@@ -31,8 +31,8 @@ const LEAST_CLONED: u64 = 1 << 20;
 const LEAST_BLOCKS: u64 = 4;
 /// Files from this size on, in bytes, have a list of their hashes, and several threads read them.
 pub(super) const LARGE: u64 = 8 << 20;
-/// How many threads read a large file: as many as a solid-state disk needs to be busy.
-const READERS: usize = 4;
+/// How many threads read a large file: some wait for short reads of the last version while others keep a solid-state disk busy.
+const READERS: usize = 8;
 
 /// What became of a changed file.
 pub(super) enum Changed {

@@ -10,9 +10,9 @@ pub use files::{FileError, Files, Made, Wanted, files};
 
 use super::buffered::pieces;
 use super::direct::Direct;
-use super::memory::ALIGN;
 use super::{Halt, Job, proceed};
 use crate::sys::uring::{Op, Ring};
+use crate::uncached::ALIGN;
 use piece::Piece;
 use rustix::io::Errno;
 use std::cell::Cell;

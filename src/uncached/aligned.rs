@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 /// The alignment: that of every filesystem and device that pleach has met.
-pub(super) const ALIGN: usize = 4096;
+pub const ALIGN: usize = 4096;
 
 /// Such a buffer.
 #[derive(Debug, Default)]
-pub(super) struct Aligned {
+pub struct Aligned {
     memory: Vec<u8>,
     start: usize,
     length: usize,
@@ -19,35 +19,40 @@ thread_local! {
 
 impl Aligned {
     /// A buffer of this length.
-    pub(super) fn new(length: usize) -> Self {
+    pub fn new(length: usize) -> Self {
         let memory = vec![0; length + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN);
         Aligned { memory, start, length }
     }
 
     /// The buffer that this thread kept, if it is as long as that, else a new one.
-    pub(super) fn take(length: usize) -> Self {
+    pub fn take(length: usize) -> Self {
         let mut kept = KEPT.take();
-        match kept.memory.len() >= kept.start + length {
-            true => {
-                kept.length = length;
-                kept
-            }
-            false => Aligned::new(length),
-        }
+        kept.resize(length);
+        kept
     }
 
     /// Keeps the buffer for this thread.
-    pub(super) fn give_back(self) {
+    pub fn give_back(self) {
         let kept = KEPT.take();
         KEPT.set(if kept.memory.len() > self.memory.len() { kept } else { self });
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// Makes it this long. What was in it is there no more if it has to be longer than it ever was.
+    pub fn resize(&mut self, length: usize) {
+        match self.memory.len() >= self.start + length {
+            true => self.length = length,
+            false => *self = Aligned::new(length),
+        }
+    }
+
+    /// Its content.
+    pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.length]
     }
 
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Its content, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
     }
 }

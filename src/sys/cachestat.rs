@@ -1,0 +1,69 @@
+//! `cachestat(2)`: how much of a file is in the page cache. Linux 6.5 and later.
+//!
+//! Source: `include/uapi/linux/mman.h`.
+
+use rustix::io::{Errno, Result};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The call's number on every architecture whose numbers begin at 0. The libc crate does not have it yet.
+const CACHESTAT: libc::c_long = 451;
+
+/// `struct cachestat_range`.
+#[repr(C)]
+struct Place {
+    offset: u64,
+    length: u64,
+}
+
+/// `struct cachestat`, in pages.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// How many bytes of a range of a file are in memory, in whole pages.
+///
+/// # Errors
+/// `NOSYS` on older kernels; `PERM` for a file that is neither one's own nor open for writing; `OPNOTSUPP` for hugetlbfs.
+#[doc(alias = "cachestat")]
+pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
+    if cfg!(any(target_arch = "mips", target_arch = "mips32r6", target_arch = "mips64", target_arch = "mips64r6")) {
+        return Err(Errno::NOSYS);
+    }
+    let place = Place { offset: range.start, length: range.end.saturating_sub(range.start) };
+    let mut found = Cachestat::default();
+    // SAFETY: the descriptor is borrowed, hence open, for the length of the call; the kernel reads the first structure and
+    // fills the second, both of which are as its header has them.
+    let result = unsafe {
+        libc::syscall(CACHESTAT, file.as_fd().as_raw_fd(), &raw const place, std::ptr::from_mut(&mut found), 0)
+    };
+    match result {
+        0 => Ok(found.cached * rustix::param::page_size() as u64),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn what_was_just_written_is_in_memory_and_what_lies_behind_it_is_not() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        match cached(&file, 0..100_000) {
+            Err(Errno::NOSYS) => {}
+            found => {
+                assert!(found.unwrap() >= 100_000);
+                assert_eq!(cached(&file, 1 << 30..1 << 31), Ok(0));
+            }
+        }
+    }
+}
