@@ -277,20 +277,22 @@ on_filesystems! {
 
     fn a_large_source_is_not_left_in_memory_unless_it_was_there(fs: &Filesystem) {
         let other = fs.elsewhere();
-        for (name, was_there) in [("cold", false), ("warm", true)] {
+        for (name, size, was_there) in [("cold", 24, false), ("warm", 24, true), ("less", 8, false), ("less warm", 8, true)] {
             let file = other.join(name);
-            write(&file, &bytes(1, 8 << 20));
-            let open = File::open(&file).unwrap();
-            open.sync_all().unwrap();
-            rustix::fs::fadvise(&open, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            write(&file, &bytes(1, size << 20));
+            tools::forget(&file);
             if was_there {
                 fs::read(&file).unwrap();
             }
-            copy(&file, &fs.join(name));
+            let args = [OsStr::new("copy"), "-q".as_ref(), file.as_ref(), fs.join(name).as_ref()].map(OsStr::to_os_string);
+            let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+            let opened = tools::traced_calls("?open,openat", &args, &fs.join(format!("{name} trace")));
+            let by_disk = opened.iter().any(|call| call.contains("/proc/self/fd/") && call.contains("O_DIRECT"));
+            assert_eq!(by_disk, size > 16 && !was_there && kernel() >= (6, 5), "{name}");
             match was_there {
-                true => assert_eq!(tools::bytes_in_memory(&file), 8 << 20),
+                true => assert_eq!(tools::bytes_in_memory(&file), (size as u64) << 20),
                 // Older kernels cannot read so.
-                false => assert!(tools::bytes_in_memory(&file) == 0 || kernel() < (6, 16)),
+                false => assert!(tools::bytes_in_memory(&file) == 0 || kernel() < (6, 16), "{name}"),
             }
             assert!(fs::read(&file).unwrap() == fs::read(fs.join(name)).unwrap());
         }

@@ -68,18 +68,12 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Forgets what was read of a file. Pages of zeros that were read ahead from reserved space count as data for `SEEK_DATA`.
-fn forget(path: &Path) {
-    let file = File::open(path).expect("it opens");
-    file.sync_all().expect("a file can be synced");
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice can be given");
-}
-
-/// Asserts that a copy has the size of its source, the same holes, and the same bytes between them.
+/// Asserts that a copy has the size of its source, the same holes, and the same bytes between them. Pages of zeros that
+/// were read ahead from reserved space would count as data for `SEEK_DATA`.
 #[track_caller]
 fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
-    forget(source);
-    forget(copy);
+    tools::forget(source);
+    tools::forget(copy);
     let (source_file, copy_file) = (File::open(source).expect("it opens"), File::open(copy).expect("it opens"));
     let size = |file: &File| file.metadata().expect("it has a status").len();
     assert_eq!(size(&copy_file), size(&source_file), "size after {what}");

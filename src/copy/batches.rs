@@ -22,6 +22,17 @@ pub(super) struct Batch {
     pub(super) holes: u64,
 }
 
+impl Batch {
+    /// Whether these are short ranges between holes, all of them asked for ahead.
+    pub(super) fn is_scattered(&self) -> bool {
+        self.data.len() > 1 && self.data.iter().all(is_short)
+    }
+}
+
+fn is_short(range: &Range<u64>) -> bool {
+    range.end - range.start < SHORT
+}
+
 /// Iterator of all that a file has.
 pub(super) struct Batches<'a> {
     source: BorrowedFd<'a>,
@@ -49,7 +60,7 @@ impl<'a> Batches<'a> {
             }
         }
         if batch.data.len() > 1 {
-            for range in batch.data.iter().filter(|range| range.end - range.start < SHORT) {
+            for range in batch.data.iter().filter(|range| is_short(range)) {
                 positioned::prefetch(self.source, range.clone());
             }
         }

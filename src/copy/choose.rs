@@ -21,12 +21,16 @@ pub(super) struct Facts {
     pub(super) size: u64,
     /// The filesystem of the copy, where that is known.
     pub(super) destination: Option<Kind>,
+    /// Whether BLAKE3 of the content is wanted.
+    pub(super) hashed: bool,
 }
 
 /// How it is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) engine: Engine,
+    /// What copies short ranges between holes.
+    pub(super) scattered: Engine,
     /// Whether it is written past the page cache, if it has no holes.
     pub(super) direct: bool,
 }
@@ -35,12 +39,14 @@ pub(super) struct Plan {
 pub(super) fn plan(named: Option<Engine>, facts: &Facts) -> Plan {
     match named {
         None | Some(Engine::Clone) => by_table(facts),
-        Some(engine) => Plan { engine, direct: is_direct(facts) },
+        Some(engine) => Plan { engine, scattered: engine, direct: is_direct(facts) },
     }
 }
 
 fn by_table(facts: &Facts) -> Plan {
-    Plan { engine: Engine::Buffered, direct: is_direct(facts) }
+    // They are in memory, for they were asked for ahead. Only who hashes them has to look at them.
+    let scattered = if facts.hashed { Engine::Buffered } else { Engine::Sendfile };
+    Plan { engine: Engine::Buffered, scattered, direct: is_direct(facts) }
 }
 
 /// Whether a small file, with others of its directory, goes through a ring (`engines::uring::files`).

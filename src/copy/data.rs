@@ -1,7 +1,7 @@
 //! What a clone did not do: a file's data, copied by the engine that was chosen, and from where that one stops by the next.
 
 use super::batches::Batches;
-use super::choose::{self, Facts};
+use super::choose::{self, Facts, Plan};
 use super::content::{Copied, CopyError, Request};
 use super::engine::Engine;
 use super::engines::{self, Halt, Job, Passing, Progress};
@@ -29,7 +29,7 @@ pub fn data(
     if status.size == 0 {
         return engines::endless::copy(source, status, destination, request, monitor);
     }
-    let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination));
+    let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination, request));
     let mut job = Job {
         source,
         destination,
@@ -39,7 +39,7 @@ pub fn data(
         passing: (request.hashed && plan.engine == Engine::Buffered).then(Passing::default),
         progress: Progress::new(monitor),
     };
-    let mut work = Work { ladder, dev: status.dev, engine: plan.engine, by: [0; Engine::ALL.len()] };
+    let mut work = Work { ladder, dev: status.dev, plan, engine: plan.engine, by: [0; Engine::ALL.len()] };
     let copied = work.copy(&mut job, status)?;
     let mut copied = Copied { engine: work.busiest(), ..copied };
     if request.hashed {
@@ -69,6 +69,7 @@ struct Work<'a> {
     ladder: &'a Ladder,
     /// Of the source.
     dev: u64,
+    plan: Plan,
     engine: Engine,
     /// Bytes by engine.
     by: [u64; Engine::ALL.len()],
@@ -99,6 +100,7 @@ impl Work<'_> {
                 set_aside(job.destination, size)?;
             }
             is_first = false;
+            self.engine = if batch.is_scattered() { self.plan.scattered } else { self.plan.engine };
             let goes_on = self.batch(job, &batch.data)?;
             if !goes_on {
                 ended = job.progress.at;
@@ -200,8 +202,8 @@ fn has_more(source: BorrowedFd<'_>, at: u64, ranges: &[Range<u64>]) -> bool {
 }
 
 impl Facts {
-    fn of(status: &Status, ladder: &Ladder, destination: BorrowedFd<'_>) -> Facts {
-        Facts { size: status.size, destination: ladder.kind(destination) }
+    fn of(status: &Status, ladder: &Ladder, destination: BorrowedFd<'_>, request: &Request) -> Facts {
+        Facts { size: status.size, destination: ladder.kind(destination), hashed: request.hashed }
     }
 }
 

@@ -66,6 +66,19 @@ on_filesystems! {
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
     }
 
+    [xfs, btrfs] fn what_the_kernel_is_to_compare_is_read_from_the_disk_once(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (size, file) = (32 * MIB, source.join("image"));
+        let mut content = bytes(1, size as usize);
+        write(&file, &content);
+        let (_, before) = night(&source, &repo, "image");
+        rewrite(&file, &mut content, 1000, &one_in_hundred(size));
+        tools::forget(&file);
+        tools::forget(&before);
+        let read = tools::bytes_from_disk(&snapshot_named("second", &source, &repo));
+        assert!((2 * size..2 * size + size / 4).contains(&read), "{read} bytes of two files of {size} were read");
+    }
+
     [xfs, btrfs] fn blocks_changed_in_place_stay_shared_with_the_source(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         let (size, file) = (20 * MIB, source.join("image"));

@@ -61,7 +61,7 @@ on_filesystems! {
                 for (number, file) in files.iter().enumerate() {
                     let what = format!("{engine:?} of {} to {target:?}", file.display());
                     let copy = Copy::of(file, to.join(number.to_string()), &ladder).by(engine);
-                    forget(file);
+                    tools::forget(file);
                     let copied = copy.run().unwrap_or_else(|error| panic!("{what}: {error:?}"));
                     assert_same(file, &copy.copy, &copied, &what);
                     assert_eq!(reserved(&copy.copy), reserved(file), "reserved by {what}");
@@ -97,6 +97,27 @@ on_filesystems! {
             assert_eq!((copied.engine, copied.hash, copied.cloned), (Engine::Clone, hash, 7 * MIB + 5));
         }
     }
+    fn short_ranges_between_holes_stay_in_the_kernel_where_nobody_hashes_them(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (scattered, dense) = (other.join("scattered"), other.join("dense"));
+        let file = File::create(&scattered).expect("a file can be made");
+        for piece in 0..300 {
+            file.write_all_at(&bytes(piece, BLOCK as usize), piece * MIB).expect("a file can be written");
+        }
+        write(&dense, &bytes(1, 2 * MIB as usize));
+        let ladder = Ladder::new();
+        let engine = |source, name: &str, hashed| {
+            let copy = Copy::of(source, fs.join(name), &ladder);
+            let copy = if hashed { copy.hashed() } else { copy };
+            let copied = copy.run().expect("it is copied");
+            assert_same(source, &copy.copy, &copied, name);
+            copied.engine
+        };
+        assert_eq!(engine(&scattered, "plain", false), Engine::Sendfile);
+        assert_eq!(engine(&scattered, "hashed", true), Engine::Buffered);
+        assert_eq!(engine(&dense, "dense", false), Engine::Buffered);
+    }
+
     [xfs, ext4] fn large_files_are_written_past_the_page_cache_in_one_piece(fs: &Filesystem) {
         let other = fs.elsewhere();
         let source = other.join("source");

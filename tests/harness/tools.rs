@@ -49,6 +49,24 @@ pub(crate) fn extents(path: &Path) -> Vec<Extent> {
     table.map(|line| parse_extent(line).unwrap_or_else(|| panic!("cannot read xfs_io's line {line:?}"))).collect()
 }
 
+/// Has the kernel forget what it has of a file in memory, once that is on the disk.
+pub(crate) fn forget(path: &Path) {
+    let file = fs::File::open(path).expect("a file can be opened");
+    file.sync_all().expect("a file can be synced");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice can be given");
+}
+
+/// How many bytes the command pleach had read from disks, by itself and by the kernel for it.
+#[track_caller]
+pub(crate) fn bytes_from_disk(args: &[&OsStr]) -> u64 {
+    let mut shell = Command::new("sh");
+    // What a process did is counted to the one that waited for its end.
+    shell.args(["-c", r#""$@" >&2 && cat /proc/$$/io"#, "sh", env!("CARGO_BIN_EXE_pleach")]);
+    let run = finish(shell.args(args).env_remove("PLEACH_REPO")).expect(0);
+    let read = run.stdout.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    read.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("no read_bytes in {:?}", run.stdout))
+}
+
 /// How many bytes of a file are in memory, in whole pages.
 #[track_caller]
 pub(crate) fn bytes_in_memory(path: &Path) -> u64 {

@@ -28,7 +28,9 @@ pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt>
     let mut direct = Direct::begin(job.destination, job.direct);
     let all = ranges.first().map_or(0, |range| range.start)..ranges.last().map_or(0, |range| range.end);
     let source = Once::begin(job.source, all);
-    match bytes >= LONG {
+    // Ranges that do not fill a buffer were asked for ahead, and are in memory.
+    let is_long = bytes >= LONG && ranges.iter().any(|range| range.end - range.start >= BUFFER as u64);
+    match is_long {
         true => side_by_side(job, &source, ranges, &mut direct),
         false => in_turn(job, &source, ranges, &mut direct),
     }
