@@ -3,6 +3,7 @@
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
+use pleach::error::ErrorKind;
 use pleach::monitor::{Amount, Monitor};
 use pleach::snapshot::create::{self, Options};
 use pleach::snapshot::manifest::{Item, Reader};
@@ -46,7 +47,8 @@ impl Monitor for StopAfter {
 fn stopped(source: &Path, repo: &Path, after: usize) {
     let options = Options { name: Some("stopped".into()), threads: Some(1), ..Options::default() };
     let monitor = StopAfter(AtomicU64::new(0), after as u64);
-    create::create(&[source.to_path_buf()], repo, &options, &monitor).expect_err("it was stopped");
+    let error = create::create(&[source.to_path_buf()], repo, &options, &monitor).expect_err("it was stopped");
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(!repo.join("stopped").exists());
 }
 

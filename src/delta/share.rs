@@ -15,6 +15,7 @@ use crate::layout::{self, Piece, Way};
 use crate::mutex::{self, lock};
 use crate::positioned::{read_exact, write_all};
 use crate::sys::fiemap::{self, Extents};
+use crate::uncached::Once;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Result;
 use std::collections::{BTreeMap, HashSet};
@@ -71,7 +72,17 @@ pub fn share(
         held: HashSet::new(),
         done: Shared::default(),
     };
-    let look = Look { file, size, base: Some(base), grain: GRAIN, once: None, options };
+    let once = Once::begin(file, 0..size);
+    let look = Look {
+        file,
+        size,
+        base: Some(base),
+        grain: GRAIN,
+        once: &once,
+        compared_again: true,
+        dense: Mutex::default(),
+        options,
+    };
     let mut hashes = Vec::new();
     let (mut start, mut dropped) = (0, 0);
     while start < size {

@@ -13,6 +13,7 @@ use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After so many windows what was written of them goes to the disk.
@@ -90,7 +91,8 @@ impl Filling<'_> {
         };
         let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
         let once = Once::begin(file, 0..size);
-        let look = Look { file, size, base, grain, once: Some(&once), options };
+        let look =
+            Look { file, size, base, grain, once: &once, compared_again: false, dense: Mutex::default(), options };
         let mut hashes = Vec::new();
         let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
         let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));

@@ -50,27 +50,58 @@ pub(super) struct Look<'a> {
     pub(super) base: Option<&'a Base<'a>>,
     /// What each value of the file's own list will stand for.
     pub(super) grain: usize,
-    /// How the file is read, if it is read this once; without, what is read stays in memory, where the kernel will compare it.
-    pub(super) once: Option<&'a Once<'a>>,
+    /// How the file is read where nobody reads it again.
+    pub(super) once: &'a Once<'a>,
+    /// Whether the kernel will compare what is equal in the file and the base.
+    pub(super) compared_again: bool,
+    /// Where data was found last, as far as it goes: to look for its end once more, window by window, would have the kernel pass
+    /// all extents behind each of them, while the other threads wait.
+    pub(super) dense: Mutex<Bytes>,
     pub(super) options: &'a Options<'a>,
 }
 
 impl Look<'_> {
     /// Reads as much of the file as there is, and leaves zeros behind it.
-    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
-        let got = match self.once {
-            Some(once) => once.read(bytes, offset)?,
-            None => read_full(self.file, bytes, offset)?,
+    fn read(&self, bytes: &mut [u8], offset: u64, stays: bool) -> Result<usize> {
+        let got = match stays {
+            true => read_full(self.file, bytes, offset)?,
+            false => self.once.read(bytes, offset)?,
         };
         bytes[got..].fill(0);
         Ok(got)
     }
 
-    fn read_base(&self, base: &Base<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
-        match self.once {
-            Some(_) => read_once(base.file, bytes, offset),
-            None => read_full(base.file, bytes, offset),
+    /// Where there is data in a range, in whole blocks.
+    fn data(&self, range: &Bytes) -> Result<Vec<Bytes>> {
+        let dense = lock(&self.dense).clone();
+        if dense.start <= range.start && range.end <= dense.end {
+            return Ok(vec![range.clone()]);
         }
+        let block = self.options.block;
+        let mut data = Vec::new();
+        for segment in segments::within(self.file, range.start..self.size) {
+            let end = match segment? {
+                Segment::Hole { offset, length } => offset + length,
+                Segment::Data { offset, length } => {
+                    let end = offset + length;
+                    *lock(&self.dense) = offset..end;
+                    if offset < range.end {
+                        ranges::push(&mut data, offset / block * block..end.next_multiple_of(block).min(range.end));
+                    }
+                    end
+                }
+            };
+            if end >= range.end {
+                break;
+            }
+        }
+        Ok(data)
+    }
+
+    /// Whether what is read of a window is to stay in memory for the kernel: if more than a little of its data may have to
+    /// be shared. The rest is only hashed.
+    fn stays(&self, data: &[Bytes], unknown: &[Bytes]) -> bool {
+        self.compared_again && ranges::length(unknown) > ranges::length(data) / 8
     }
 }
 
@@ -177,6 +208,8 @@ struct Worker {
     base: Vec<u8>,
     page: Vec<u8>,
     shorts: Vec<Short>,
+    /// Whether what is read of this window is to stay in memory.
+    stays: bool,
     read: Read,
 }
 
@@ -197,21 +230,23 @@ impl Run<'_> {
     }
 
     fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<ChainingValue>, CopyError> {
-        let Look { file, size, grain, options, .. } = *self.look;
+        let Look { size, grain, options, .. } = *self.look;
         let offset = number * WINDOW;
         let all = offset..(offset + WINDOW).min(size);
-        let data = data(file, &all, options.block).map_err(CopyError::Source)?;
+        let data = self.look.data(&all).map_err(CopyError::Source)?;
         let holes = ranges::subtract(std::slice::from_ref(&all), &data);
         let unknown = ranges::subtract(&data, self.alike);
         worker.bytes.resize(0);
         worker.shorts.clear();
+        worker.stays = self.look.stays(&data, &unknown);
         if options.hashed || !unknown.is_empty() {
             worker.bytes.resize((all.end - all.start) as usize);
             let bytes = worker.bytes.bytes_mut();
             let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
             holes.iter().for_each(|hole| bytes[within(hole)].fill(0));
             for range in &data {
-                let got = self.look.read(&mut bytes[within(range)], range.start).map_err(CopyError::Source)?;
+                let got =
+                    self.look.read(&mut bytes[within(range)], range.start, worker.stays).map_err(CopyError::Source)?;
                 worker.read.file += got as u64;
             }
         }
@@ -280,7 +315,11 @@ impl Run<'_> {
             let there = range.start..range.end.min(base.size.max(range.start));
             worker.base.resize((there.end - there.start) as usize, 0);
             // What cannot be read of the base is written anew.
-            let got = self.look.read_base(base, &mut worker.base, there.start).unwrap_or(0);
+            let got = match worker.stays {
+                true => read_full(base.file, &mut worker.base, there.start),
+                false => read_once(base.file, &mut worker.base, there.start),
+            }
+            .unwrap_or(0);
             worker.read.base += got as u64;
             for part in pieces(range, block) {
                 let bytes = &all[content(all, &part)];
@@ -294,18 +333,6 @@ impl Run<'_> {
         debug_assert!(differing.iter().all(|range| range.end <= size), "nothing lies behind the end");
         sorted(differing)
     }
-}
-
-/// Where there is data in a range, in whole blocks.
-fn data(file: BorrowedFd<'_>, range: &Bytes, block: u64) -> Result<Vec<Bytes>> {
-    let mut data = Vec::new();
-    for segment in segments::within(file, range.clone()) {
-        if let Segment::Data { offset, length } = segment? {
-            let end = (offset + length).next_multiple_of(block).min(range.end);
-            ranges::push(&mut data, offset / block * block..end);
-        }
-    }
-    Ok(data)
 }
 
 /// A range, cut at multiples of `unit`.

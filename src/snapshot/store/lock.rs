@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 /// The right to change a repository, until it is dropped. flock(2): the kernel takes it back when the process ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    pub(super) file: File,
 }
 
 impl Lock {
@@ -23,7 +23,7 @@ impl Lock {
         }
         // Only for the message that another run gives; nobody relies on it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 
     fn held(control: &Dir, file: File) -> Error {
@@ -35,5 +35,13 @@ impl Lock {
         };
         let repository = control.path().parent().unwrap_or(control.path());
         Error::new(ErrorKind::Locked, "lock the repository").at(repository).hint(holder)
+    }
+}
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a process that was started meanwhile, by whoever calls this library, holds it open until
+    /// it has become its own program, and would hold the lock with it.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

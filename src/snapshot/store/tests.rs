@@ -107,8 +107,10 @@ fn a_second_lock_is_refused_until_the_first_is_gone() {
     let error = repository.lock().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    let inherited = lock.file.try_clone().unwrap();
     drop(lock);
     repository.lock().unwrap();
+    drop(inherited);
 }
 
 #[test]
