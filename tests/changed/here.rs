@@ -79,6 +79,18 @@ on_filesystems! {
         assert!((2 * size..2 * size + size / 4).contains(&read), "{read} bytes of two files of {size} were read");
     }
 
+    [xfs, btrfs] fn the_end_of_the_data_is_looked_for_once_and_not_for_every_window(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let (windows, file) = (64, source.join("image"));
+        write(&file, &bytes(1, windows * MIB as usize));
+        night(&source, &repo, "image");
+        change_blocks(&file, 1000, one_in_hundred(windows as u64 * MIB));
+        let calls = tools::traced_calls("lseek", &snapshot_named("second", &source, &repo), &fs.join("trace"));
+        let ends = calls.iter().filter(|call| call.contains("SEEK_HOLE")).count();
+        // Threads that begin at once may each look.
+        assert!((1..windows / 2).contains(&ends), "{ends} times for {windows} windows");
+    }
+
     [xfs, btrfs] fn blocks_changed_in_place_stay_shared_with_the_source(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         let (size, file) = (20 * MIB, source.join("image"));
