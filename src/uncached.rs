@@ -39,6 +39,11 @@ impl<'a> Once<'a> {
         Once { file, direct: if length >= LARGE && is_cold() { open_direct(file) } else { None } }
     }
 
+    /// A file of which too little is to be read to ask any of that: it is read as by [`read_once`].
+    pub fn short(file: BorrowedFd<'a>) -> Self {
+        Once { file, direct: None }
+    }
+
     /// The file itself.
     pub fn file(&self) -> BorrowedFd<'a> {
         self.file

@@ -284,8 +284,8 @@ on_filesystems! {
             if was_there {
                 fs::read(&file).unwrap();
             }
-            let args = [OsStr::new("copy"), "-q".as_ref(), file.as_ref(), fs.join(name).as_ref()].map(OsStr::to_os_string);
-            let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+            let to = fs.join(name);
+            let args = ["copy".as_ref(), "-q".as_ref(), file.as_os_str(), to.as_os_str()];
             let opened = tools::traced_calls("?open,openat", &args, &fs.join(format!("{name} trace")));
             let by_disk = opened.iter().any(|call| call.contains("/proc/self/fd/") && call.contains("O_DIRECT"));
             assert_eq!(by_disk, size > 16 && !was_there && kernel() >= (6, 5), "{name}");
@@ -294,7 +294,7 @@ on_filesystems! {
                 // Older kernels cannot read so.
                 false => assert!(tools::bytes_in_memory(&file) == 0 || kernel() < (6, 16), "{name}"),
             }
-            assert!(fs::read(&file).unwrap() == fs::read(fs.join(name)).unwrap());
+            assert!(fs::read(&file).unwrap() == fs::read(to).unwrap());
         }
     }
 

@@ -208,8 +208,6 @@ struct Worker {
     base: Vec<u8>,
     page: Vec<u8>,
     shorts: Vec<Short>,
-    /// Whether what is read of this window is to stay in memory.
-    stays: bool,
     read: Read,
 }
 
@@ -238,21 +236,20 @@ impl Run<'_> {
         let unknown = ranges::subtract(&data, self.alike);
         worker.bytes.resize(0);
         worker.shorts.clear();
-        worker.stays = self.look.stays(&data, &unknown);
+        let stays = self.look.stays(&data, &unknown);
         if options.hashed || !unknown.is_empty() {
             worker.bytes.resize((all.end - all.start) as usize);
             let bytes = worker.bytes.bytes_mut();
             let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
             holes.iter().for_each(|hole| bytes[within(hole)].fill(0));
             for range in &data {
-                let got =
-                    self.look.read(&mut bytes[within(range)], range.start, worker.stays).map_err(CopyError::Source)?;
+                let got = self.look.read(&mut bytes[within(range)], range.start, stays).map_err(CopyError::Source)?;
                 worker.read.file += got as u64;
             }
         }
         let hash = options.hashed.then(|| tree::window(worker.bytes.bytes(), offset, size, grain, &mut worker.shorts));
         let differing = match self.look.base {
-            Some(base) => self.differing(base, number, &unknown, worker),
+            Some(base) => self.differing(base, number, &unknown, stays, worker),
             None => unknown,
         };
         let window = Window {
@@ -269,8 +266,15 @@ impl Run<'_> {
         Ok(hash)
     }
 
-    /// The blocks of `unknown` that are not as in the base.
-    fn differing(&self, base: &Base<'_>, number: u64, unknown: &[Bytes], worker: &mut Worker) -> Vec<Bytes> {
+    /// The blocks of `unknown` that are not as in the base. `stays`: what is read of that is to stay in memory.
+    fn differing(
+        &self,
+        base: &Base<'_>,
+        number: u64,
+        unknown: &[Bytes],
+        stays: bool,
+        worker: &mut Worker,
+    ) -> Vec<Bytes> {
         let Look { size, grain, options, .. } = *self.look;
         let block = options.block;
         let offset = number * WINDOW;
@@ -315,11 +319,8 @@ impl Run<'_> {
             let there = range.start..range.end.min(base.size.max(range.start));
             worker.base.resize((there.end - there.start) as usize, 0);
             // What cannot be read of the base is written anew.
-            let got = match worker.stays {
-                true => read_full(base.file, &mut worker.base, there.start),
-                false => read_once(base.file, &mut worker.base, there.start),
-            }
-            .unwrap_or(0);
+            let read = if stays { read_full } else { read_once };
+            let got = read(base.file, &mut worker.base, there.start).unwrap_or(0);
             worker.read.base += got as u64;
             for part in pieces(range, block) {
                 let bytes = &all[content(all, &part)];

@@ -97,6 +97,7 @@ on_filesystems! {
             assert_eq!((copied.engine, copied.hash, copied.cloned), (Engine::Clone, hash, 7 * MIB + 5));
         }
     }
+
     fn short_ranges_between_holes_stay_in_the_kernel_where_nobody_hashes_them(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (scattered, dense) = (other.join("scattered"), other.join("dense"));

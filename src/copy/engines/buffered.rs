@@ -26,13 +26,14 @@ const LONG: u64 = 4 << 20;
 pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let mut direct = Direct::begin(job.destination, job.direct);
-    let all = ranges.first().map_or(0, |range| range.start)..ranges.last().map_or(0, |range| range.end);
-    let source = Once::begin(job.source, all);
     // Ranges that do not fill a buffer were asked for ahead, and are in memory.
     let is_long = bytes >= LONG && ranges.iter().any(|range| range.end - range.start >= BUFFER as u64);
-    match is_long {
-        true => side_by_side(job, &source, ranges, &mut direct),
-        false => in_turn(job, &source, ranges, &mut direct),
+    match (ranges.first(), ranges.last()) {
+        (Some(first), Some(last)) if is_long => {
+            let source = Once::begin(job.source, first.start..last.end);
+            side_by_side(job, &source, ranges, &mut direct)
+        }
+        _ => in_turn(job, &Once::short(job.source), ranges, &mut direct),
     }
 }
 
