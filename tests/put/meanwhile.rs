@@ -85,8 +85,9 @@ on_filesystems! {
         write_synced(&dest, &content);
         settle();
         let trace = fs.join("trace");
+        // Without failed calls (-z) each call is one line, whatever other threads do meanwhile.
         let script = format!(
-            "head -c 99999999 \"$1\" | strace -f -y -e trace=pread64 -o {} $PUT put --json \"$1\"",
+            "head -c 99999999 \"$1\" | strace -f -y -z -e trace=pread64 -o {} $PUT put --json \"$1\"",
             trace.display()
         );
         in_shell(&script, &dest).expect(0);
