@@ -2,7 +2,7 @@
 
 use crate::filesystem::Kind;
 use crate::mutex::lock;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 /// So many turns; whoever comes when none is free waits for one.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl Drop for Turn<'_> {
 
 /// How many threads have a processor each: two at least, since one of them waits now and then.
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).max(2)
+    // The answer takes a dozen system calls: files of the process's control group are opened and read for it.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from).max(2))
 }
 
 #[cfg(test)]

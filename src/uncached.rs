@@ -151,7 +151,7 @@ mod tests {
                 [(0, LONG), (4096, 1 << 20), (100, LONG), (4096, 5000), (end - LONG, LONG), (end - 9, LONG)]
             {
                 for shift in [0, 1] {
-                    let mut buffer = Aligned::new(length + shift);
+                    let mut buffer = Aligned::take(length + shift);
                     let got = once.read(&mut buffer.bytes_mut()[shift..], at as u64).unwrap();
                     assert_eq!(got, length.min(end - at), "{at}");
                     assert!(buffer.bytes()[shift..shift + got] == content[at..at + got], "{at} {shift}");
@@ -167,7 +167,7 @@ mod tests {
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         let once = Once::begin(file.as_fd(), 0..LARGE);
         file.set_len(300_000).unwrap();
-        let mut buffer = Aligned::new(1 << 20);
+        let mut buffer = Aligned::take(1 << 20);
         assert_eq!(once.read(buffer.bytes_mut(), 0), Ok(300_000));
         assert!(buffer.bytes()[..300_000] == content[..300_000]);
         assert_eq!(once.read(buffer.bytes_mut(), 1 << 20), Ok(0));

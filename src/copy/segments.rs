@@ -26,12 +26,12 @@ pub enum Segment {
 
 /// The segments of the first `size` bytes, in order, without gaps. A filesystem that knows no holes has one segment.
 pub fn of(fd: BorrowedFd<'_>, size: u64) -> Segments<'_> {
-    Segments { fd, size, at: 0 }
+    within(fd, 0..size)
 }
 
 /// The segments of a range, in order, without gaps.
 pub fn within(fd: BorrowedFd<'_>, range: Range<u64>) -> Segments<'_> {
-    Segments { fd, size: range.end, at: range.start }
+    Segments { fd, size: range.end, at: range.start, is_behind_data: false }
 }
 
 /// Bytes in holes and never-written ranges among the first `size` bytes.
@@ -50,6 +50,8 @@ pub struct Segments<'a> {
     fd: BorrowedFd<'a>,
     size: u64,
     at: u64,
+    /// The last segment was data, so that what follows is a hole.
+    is_behind_data: bool,
 }
 
 impl Iterator for Segments<'_> {
@@ -59,7 +61,8 @@ impl Iterator for Segments<'_> {
         if self.at >= self.size {
             return None;
         }
-        let segment = self.find();
+        let segment = self.look();
+        self.is_behind_data = matches!(segment, Ok(Segment::Data { .. }));
         match segment {
             Ok(Segment::Data { length, .. } | Segment::Hole { length, .. }) => self.at += length,
             Err(_) => self.at = self.size,
@@ -69,8 +72,14 @@ impl Iterator for Segments<'_> {
 }
 
 impl Segments<'_> {
-    fn find(&mut self) -> Result<Segment> {
+    /// Asks first for the end of what is most likely there: a file without holes is one call, any other one a segment.
+    fn look(&self) -> Result<Segment> {
         let offset = self.at;
+        if !self.is_behind_data
+            && let Some(segment) = self.data(offset)?
+        {
+            return Ok(segment);
+        }
         let data = match seek(self.fd, SeekFrom::Data(offset)) {
             Ok(data) => data.min(self.size),
             // Nothing but a hole from here on, or the file shrank.
@@ -81,11 +90,17 @@ impl Segments<'_> {
         if data > offset {
             return Ok(Segment::Hole { offset, length: data - offset });
         }
-        let end = match seek(self.fd, SeekFrom::Hole(offset)) {
-            Ok(end) => end.clamp(offset + 1, self.size),
-            Err(Errno::NXIO) => self.size,
-            Err(error) => return Err(error),
-        };
-        Ok(Segment::Data { offset, length: end - offset })
+        // It changes: what is a hole now was data a moment ago, if there is any.
+        Ok(self.data(offset)?.unwrap_or(Segment::Data { offset, length: 1 }))
+    }
+
+    /// The data that begins at an offset; `None`: it is a hole, or behind the end.
+    fn data(&self, offset: u64) -> Result<Option<Segment>> {
+        match seek(self.fd, SeekFrom::Hole(offset)) {
+            Ok(end) if end > offset => Ok(Some(Segment::Data { offset, length: end.min(self.size) - offset })),
+            Ok(_) | Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL) => Ok(Some(Segment::Data { offset, length: self.size - offset })),
+            Err(error) => Err(error),
+        }
     }
 }

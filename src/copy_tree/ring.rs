@@ -50,6 +50,7 @@ impl Pair<'_> {
         let wanted = group.iter().zip(&names).map(|(seen, name)| Wanted {
             source_dir: self.directory.fd.as_fd(),
             source: seen.name,
+            size: seen.status.size,
             destination_dir: above,
             destination: name.as_bytes(),
         });

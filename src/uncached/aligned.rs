@@ -1,9 +1,17 @@
-//! Buffers that begin at a multiple of 4 KiB, as direct I/O needs them, and are kept by their thread for the next file.
+//! Buffers that begin at a multiple of 4 KiB, as direct I/O needs them, and are kept for the next file.
+//!
+//! The one that was given back last is taken first, whatever thread asks: where many threads have a turn at few copies, a few
+//! buffers do for all, and stay in the processor's cache. So as many are kept as were ever in use at once.
 
-use std::cell::Cell;
+use crate::mutex::lock;
+use std::sync::Mutex;
 
 /// The alignment: that of every filesystem and device that pleach has met.
 pub const ALIGN: usize = 4096;
+
+/// The least that is allocated: what was never used of it takes no memory, and it need not be allocated again for the next
+/// file, a larger one.
+const LEAST: usize = 1 << 20;
 
 /// Such a buffer.
 #[derive(Debug, Default)]
@@ -13,36 +21,22 @@ pub struct Aligned {
     length: usize,
 }
 
-thread_local! {
-    static KEPT: Cell<Aligned> = const { Cell::new(Aligned { memory: Vec::new(), start: 0, length: 0 }) };
-}
+static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 impl Aligned {
-    /// A buffer of this length.
-    pub fn new(length: usize) -> Self {
-        let memory = vec![0; length + ALIGN];
+    /// A buffer of this length, with whatever it was last used for.
+    pub fn take(length: usize) -> Self {
+        let kept = lock(&KEPT).pop().filter(|memory| memory.len() >= length + ALIGN);
+        let memory = kept.unwrap_or_else(|| vec![0; length.max(LEAST) + ALIGN]);
         let start = memory.as_ptr().align_offset(ALIGN);
         Aligned { memory, start, length }
-    }
-
-    /// The buffer that this thread kept, if it is as long as that, else a new one.
-    pub fn take(length: usize) -> Self {
-        let mut kept = KEPT.take();
-        kept.resize(length);
-        kept
-    }
-
-    /// Keeps the buffer for this thread.
-    pub fn give_back(self) {
-        let kept = KEPT.take();
-        KEPT.set(if kept.memory.len() > self.memory.len() { kept } else { self });
     }
 
     /// Makes it this long. What was in it is there no more if it has to be longer than it ever was.
     pub fn resize(&mut self, length: usize) {
         match self.memory.len() >= self.start + length {
             true => self.length = length,
-            false => *self = Aligned::new(length),
+            false => *self = Aligned::take(length),
         }
     }
 
@@ -57,6 +51,14 @@ impl Aligned {
     }
 }
 
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        if !self.memory.is_empty() {
+            lock(&KEPT).push(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,7 +69,6 @@ mod tests {
             let mut buffer = Aligned::take(length);
             assert_eq!(buffer.bytes().len(), length);
             assert_eq!(buffer.bytes_mut().as_ptr().align_offset(ALIGN), 0);
-            buffer.give_back();
         }
     }
 }

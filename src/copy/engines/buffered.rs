@@ -49,7 +49,6 @@ fn in_turn(job: &mut Job<'_>, source: &Once<'_>, ranges: &[Range<u64>], direct: 
             return Err(Halt::End);
         }
     }
-    buffer.give_back();
     Ok(())
 }
 
@@ -72,7 +71,7 @@ fn side_by_side(
     let (give_filled, filled) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
         // There is room for all of them.
-        let _ = give_empty.send(Aligned::new(BUFFER));
+        let _ = give_empty.send(Aligned::take(BUFFER));
     }
     let result = thread::scope(|scope| {
         let reading = move || read_on(source, ranges, passing, monitor, &empty, &give_filled);

@@ -41,7 +41,6 @@ pub(in super::super) fn copy(
             copied.read += got as u64;
             monitor.advance(Amount { files: 0, bytes: got as u64 });
         }
-        buffer.give_back();
     }
     copied.hash = hasher.map(|hasher| *hasher.finalize().as_bytes());
     Ok(copied)

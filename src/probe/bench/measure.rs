@@ -1,7 +1,7 @@
 //! One engine, one thing to copy, one place for the copy: what is timed, and what is counted.
 
 use super::scratch::Scratch;
-use super::{Source, Target};
+use super::{SMALL, Source, Target};
 use crate::copy::engines::uring::{self, FileError, Made, Wanted};
 use crate::copy::{self, Copied, CopyError, Engine, Ladder, Request};
 use crate::monitor::{Amount, Monitor};
@@ -108,8 +108,9 @@ impl Case {
 fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
     let (source_dir, destination_dir) = scratch.dirs();
     let names = scratch.names().iter().map(|name| name.as_bytes());
+    let size = SMALL.1 as u64;
     let wanted: Vec<_> =
-        names.map(|name| Wanted { source_dir, source: name, destination_dir, destination: name }).collect();
+        names.map(|name| Wanted { source_dir, source: name, size, destination_dir, destination: name }).collect();
     let (ladder, request) = (Ladder::new(), Request { engine: Some(Engine::Uring), hashed: false });
     let mut told = Told { copied: 0, stop: None };
     uring::files(&wanted, &mut told, &ladder, &request, ear)

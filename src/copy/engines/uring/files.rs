@@ -22,8 +22,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How many files are under way.
 const SLOTS: usize = 64;
-/// How much is read at once of each.
-const BUFFER: usize = 128 << 10;
+/// How much is read at once of each, at most and at least. Buffers as long as the files need them: the kernel pins each page
+/// of them, which for 8 MiB a thread takes as long as to copy some hundred files.
+const LONGEST: usize = 128 << 10;
+const SHORTEST: usize = 4 << 10;
 /// Larger files, and those with holes, are copied one at a time.
 const LARGE: u64 = 1 << 20;
 
@@ -38,6 +40,8 @@ pub struct Wanted<'a> {
     pub source_dir: BorrowedFd<'a>,
     /// The source's name in it; a link is not followed.
     pub source: &'a [u8],
+    /// How large it is, as far as that is known: only how it is read depends on it.
+    pub size: u64,
     /// The copy's directory.
     pub destination_dir: BorrowedFd<'a>,
     /// The copy's name in it, temporary as a rule; nothing may be there.
@@ -91,8 +95,13 @@ pub fn files(
     request: &Request,
     monitor: &dyn Monitor,
 ) -> Result<(), Errno> {
-    let lend = |ring: &mut Ring| Work { wanted, files, ladder, request, monitor, ops: Vec::new() }.run(ring);
-    with_ring(&RING, SLOTS, BUFFER, lend).inspect_err(|errno| {
+    let largest = wanted.iter().map(|wanted| wanted.size).max().unwrap_or(0);
+    let buffer = usize::try_from(largest).unwrap_or(LONGEST).clamp(SHORTEST, LONGEST).next_power_of_two();
+    let lend = |ring: &mut Ring| {
+        let buffer = ring.buffer_length();
+        Work { wanted, files, ladder, request, monitor, buffer, ops: Vec::new() }.run(ring)
+    };
+    with_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
         if ladder.refused(Engine::Uring, 0, *errno) {
             let why = refusals::describe(Engine::Uring, *errno);
             monitor.detail(&format!("{} cannot copy here: {why}; files are copied one at a time", Engine::Uring));
@@ -106,6 +115,8 @@ struct Work<'a, 'b> {
     ladder: &'b Ladder,
     request: &'b Request,
     monitor: &'b dyn Monitor,
+    /// How much goes into a slot's.
+    buffer: usize,
     /// Of which no descriptor is one of a file below: those are asked for by [`File::next`].
     ops: Vec<Op<'a>>,
 }
@@ -124,7 +135,7 @@ struct File {
     put: usize,
     is_read: bool,
     has_ended: bool,
-    passing: Option<Passing>,
+    passing: Option<Box<Passing>>,
 }
 
 impl<'a> Work<'a, '_> {
@@ -152,7 +163,8 @@ impl<'a> Work<'a, '_> {
                 }
             }
             let ops = std::mem::take(&mut self.ops);
-            let next = waiting.drain(..).filter_map(|slot| slots[slot].as_ref().and_then(|file| file.next(slot)));
+            let next = |slot: usize| slots[slot].as_ref().and_then(|file| file.next(slot, self.buffer));
+            let next = waiting.drain(..).filter_map(next);
             let done = ring.turn(ops.into_iter().chain(next))?;
             if done.is_empty() && free.len() == slots.len() {
                 return Ok(());
@@ -272,7 +284,7 @@ impl<'a> Work<'a, '_> {
         if size > LARGE || allocated < size {
             return self.alone(file, *self.request);
         }
-        if size > BUFFER as u64 {
+        if size > self.buffer as u64 {
             // As in `data`: or XFS reserves more for each further write.
             if let Err(errno) = ftruncate(made.destination, size) {
                 self.files.copied(file.number, &made, Err(CopyError::Destination(errno)));
@@ -309,7 +321,7 @@ impl<'a> Work<'a, '_> {
         } else {
             file.got += bytes;
             file.has_ended = bytes == 0;
-            file.is_read = file.has_ended || file.got == file.length();
+            file.is_read = file.has_ended || file.got == file.length(self.buffer);
             if let (true, Some(passing)) = (file.is_read, &mut file.passing) {
                 let bytes = ring.buffer(slot).get(..file.got).unwrap_or_default();
                 if let Err(errno) = passing.take(bytes, file.at, self.monitor) {
@@ -326,7 +338,7 @@ impl<'a> Work<'a, '_> {
             return Step::Next;
         }
         if file.has_ended
-            && size > BUFFER as u64
+            && size > self.buffer as u64
             && let Some(destination) = &file.destination
             && let Err(errno) = ftruncate(destination, file.at)
         {
@@ -378,7 +390,7 @@ impl File {
             put: 0,
             is_read: false,
             has_ended: false,
-            passing: hashed.then(Passing::default),
+            passing: hashed.then(Box::default),
         }
     }
 
@@ -389,16 +401,16 @@ impl File {
         Some(Made { source: source.as_fd(), status, destination: destination.as_fd() })
     }
 
-    /// How much is to be read into the buffer.
-    fn length(&self) -> usize {
+    /// How much is to be read into a buffer of this length.
+    fn length(&self, buffer: usize) -> usize {
         let left = self.status.map_or(0, |status| status.size).saturating_sub(self.at);
-        left.min(BUFFER as u64) as usize
+        left.min(buffer as u64) as usize
     }
 
-    fn next(&self, slot: usize) -> Option<Op<'_>> {
+    fn next(&self, slot: usize, buffer: usize) -> Option<Op<'_>> {
         let Made { source, destination, .. } = self.made()?;
         Some(match self.is_read {
-            false => Op::Read { slot, file: source, into: self.got..self.length(), at: self.at + self.got as u64 },
+            false => Op::Read { slot, file: source, into: self.got..self.length(buffer), at: self.at + self.got as u64 },
             true => Op::Write { slot, file: destination, from: self.put..self.got, at: self.at + self.put as u64 },
         })
     }

@@ -37,14 +37,14 @@ pub fn available() -> Result<(), Errno> {
     with_ring(&RING, SLOTS, PIECE, |_| Ok(()))
 }
 
-/// Lends this thread's ring. One that was left with something under way is not kept.
+/// Lends this thread's ring, whose buffers are at least so long. One that was left with something under way is not kept.
 fn with_ring<T>(
     kept: &'static std::thread::LocalKey<Cell<Option<Ring>>>,
     slots: usize,
     buffer: usize,
     lend: impl FnOnce(&mut Ring) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
-    let mut ring = match kept.take() {
+    let mut ring = match kept.take().filter(|ring| ring.buffer_length() >= buffer) {
         Some(ring) => ring,
         None => Ring::new(slots, buffer)?,
     };
