@@ -224,13 +224,36 @@ pub(crate) fn checksums(dir: &Path) -> String {
 }
 
 /// The calls that a successful run of pleach makes, of those named, as strace shows them: with the path behind each
-/// descriptor. Failed calls are left out, so that each call is one line.
+/// descriptor. Failed calls are left out.
 #[track_caller]
 pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-z", "-s", "4096", "-e", &format!("trace={calls}"), "-o"]).arg(log);
+    strace.args(TRACE).args(["-z", "-s", "4096", "-e", &format!("trace={calls}"), "-o"]).arg(log);
     finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO")).expect(0);
-    fs::read_to_string(log).expect("strace wrote its log").lines().map(String::from).collect()
+    take_trace(log)
+}
+
+/// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own, or what it does while another's call
+/// lasts would part that one's line in two.
+pub(crate) const TRACE: [&str; 3] = ["-ff", "-y", "-ttt"];
+
+/// The lines of strace's logs, in the order of time; the logs are removed.
+#[track_caller]
+pub(crate) fn take_trace(log: &Path) -> Vec<String> {
+    let name = format!("{}.", log.file_name().and_then(OsStr::to_str).expect("a plain name"));
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(log.parent().expect("a file is in a directory")).expect("a directory can be listed") {
+        let path = entry.expect("a directory can be listed").path();
+        if path.file_name().and_then(OsStr::to_str).is_some_and(|found| found.starts_with(&name)) {
+            let thread = fs::read(&path).expect("strace wrote its log");
+            lines.extend(String::from_utf8_lossy(&thread).lines().map(String::from));
+            fs::remove_file(path).expect("a file can be removed");
+        }
+    }
+    assert!(!lines.is_empty(), "strace wrote its log");
+    lines.sort();
+    let without_time = |line: &String| line.split_once(' ').expect("a line begins with a time").1.to_string();
+    lines.iter().map(without_time).collect()
 }
 
 /// The command pleach, to be run so that a while passes before each of its calls opens what is at a name.

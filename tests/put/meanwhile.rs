@@ -85,14 +85,14 @@ on_filesystems! {
         write_synced(&dest, &content);
         settle();
         let trace = fs.join("trace");
-        // Without failed calls (-z) each call is one line, whatever other threads do meanwhile.
         let script = format!(
-            "head -c 99999999 \"$1\" | strace -f -y -z -e trace=pread64 -o {} $PUT put --json \"$1\"",
+            "head -c 99999999 \"$1\" | strace {} -e trace=pread64 -o {} $PUT put --json \"$1\"",
+            tools::TRACE.join(" "),
             trace.display()
         );
         in_shell(&script, &dest).expect(0);
-        let trace = fs::read_to_string(trace).expect("strace wrote its log");
-        let reads = trace.lines().filter(|line| line.contains(" = 1048576")).collect::<Vec<_>>();
+        let trace = tools::take_trace(&trace);
+        let reads = trace.iter().filter(|line| line.contains(" = 1048576")).collect::<Vec<_>>();
         assert!(reads.len() == 8 && reads.iter().all(|line| line.contains("/file>")), "{reads:#?}");
     }
 }
