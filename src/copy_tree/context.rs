@@ -11,7 +11,7 @@ use crate::filesystem::Kind;
 use crate::metadata::{Creator, FileAttrs};
 use crate::monitor::Monitor;
 use crate::mutex::{self, lock};
-use crate::staging::Devices;
+use crate::staging::{Ahead, Devices};
 use crate::status::Time;
 use crate::turns::{Turns, cores};
 use std::ffi::OsStr;
@@ -28,6 +28,8 @@ pub(super) struct Context<'a> {
     pub(super) begun: Time,
     pub(super) creator: Creator,
     pub(super) devices: Devices,
+    /// Has what was made written out meanwhile.
+    pub(super) ahead: Ahead,
     /// Flags and projects of the sources.
     pub(super) fileattrs: FileAttrs,
     pub(super) links: Links,
@@ -51,6 +53,7 @@ impl<'a> Context<'a> {
             begun: Time::now(),
             creator: Creator::current(),
             devices: Devices::default(),
+            ahead: Ahead::default(),
             fileattrs: FileAttrs::default(),
             links: Links::default(),
             not_kept: NotKept::default(),

@@ -169,6 +169,7 @@ impl<'a> Pair<'a> {
         if let Err(failure) = self.context.large.with(|| self.file(seen, None, &mut part)) {
             self.tell(failure, &mut part)?;
         }
+        self.context.ahead.made(part.files, part.copied_bytes);
         Ok(part)
     }
 

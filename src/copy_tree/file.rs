@@ -13,7 +13,7 @@ use crate::copy::{self, Copied, CopyError, Engine, Reason};
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::positioned;
-use crate::staging::Temporary;
+use crate::staging::Aside;
 use crate::status::Status;
 use crate::walk::absolute;
 use rustix::fs::FileType;
@@ -52,9 +52,10 @@ impl Kept {
     }
 }
 
-impl Pair<'_> {
+impl<'a> Pair<'a> {
     /// Brings small files over, each with one name, that are not there or not as they should be.
     pub(super) fn files(&self, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
+        let before = (part.files, part.copied_bytes);
         let (ring, mut plain): (Vec<_>, Vec<_>) = group.iter().partition(|seen| self.is_for_ring(&seen.status));
         let pays = copy::ring_pays(self.context.request.engine, ring.len());
         if !pays || !self.context.writers.with(|| self.files_by_ring(&ring, part))? {
@@ -79,7 +80,9 @@ impl Pair<'_> {
             sources.into_iter().try_for_each(|(seen, source)| {
                 self.file(seen, Some(source), part).map(|_| ()).or_else(|failure| self.tell(failure, part))
             })
-        })
+        })?;
+        self.context.ahead.made(part.files - before.0, part.copied_bytes - before.1);
+        Ok(())
     }
 
     /// Whether a small file goes through io_uring.
@@ -115,13 +118,13 @@ impl Pair<'_> {
                     None => return Ok(None),
                 },
             };
-            let (temporary, file, copied) = self.fill(seen, &source)?;
+            let (aside, copied) = self.fill(seen, &source)?;
             let is_quiet = Status::of(&source.fd).is_ok_and(|now| now.is_untouched_since(&source.kept.status));
             if !is_quiet && attempt < ATTEMPTS {
                 part.read_bytes += copied.read;
                 continue;
             }
-            let seal = self.put(seen, &source.kept, temporary, &file)?;
+            let seal = self.put(seen, &source.kept, aside)?;
             count(&copied, part);
             let status = Status { size: copied.size(), ..source.kept.status };
             self.done(&Seen { status, ..*seen }, false, part);
@@ -157,35 +160,36 @@ impl Pair<'_> {
         Failure::Entry(error.hint("it became something else while its directory was read; run again"))
     }
 
-    /// Gives an empty file what it must have before its first byte.
-    pub(super) fn prepare(&self, name: &[u8], file: impl AsFd, kept: &Kept) -> Attempt<()> {
+    /// Makes an empty file aside, with what it must have before its first byte.
+    pub(super) fn make(&self, seen: &Seen<'_>, kept: &Kept) -> Attempt<Aside<'a>> {
+        let aside = Aside::make(self.above()?, TEMPORARY, seen.replaces())
+            .map_err(|errno| self.wrong(seen.name, "make", errno))?;
         let attributes = kept.attributes();
         let prepared = match self.place().ground.inherits {
-            true => self.context.creator.prepare_inheriting(file, &attributes),
-            false => self.context.creator.prepare(file, &attributes),
+            true => self.context.creator.prepare_inheriting(&aside, &attributes),
+            false => self.context.creator.prepare(&aside, &attributes),
         };
-        prepared.map_err(|errno| self.wrong(name, "set the metadata of", errno))
+        prepared.map_err(|errno| self.wrong(seen.name, "set the metadata of", errno))?;
+        Ok(aside)
     }
 
     /// Makes the file aside, with the content of the source as it is now.
-    fn fill(&self, seen: &Seen<'_>, source: &Source) -> Attempt<(Temporary<'_>, OwnedFd, Copied)> {
+    fn fill(&self, seen: &Seen<'_>, source: &Source) -> Attempt<(Aside<'_>, Copied)> {
         let context = self.context;
-        let wrong = |action, errno| self.wrong(seen.name, action, errno);
-        let (temporary, file) = Temporary::file(self.above()?, TEMPORARY).map_err(|errno| wrong("make", errno))?;
-        self.prepare(seen.name, &file, &source.kept)?;
+        let aside = self.make(seen, &source.kept)?;
         let ladder = &self.place().device.ladder;
         let copied = copy::content(
             source.fd.as_fd(),
             &source.kept.status,
-            file.as_fd(),
+            aside.as_fd(),
             ladder,
             &context.request,
             context.monitor,
         );
         match copied {
-            Ok(copied) => Ok((temporary, file, copied)),
+            Ok(copied) => Ok((aside, copied)),
             Err(CopyError::Source(errno)) => Err(self.unreadable(seen.name, "read", errno)),
-            Err(CopyError::Destination(errno)) => Err(wrong("write", errno)),
+            Err(CopyError::Destination(errno)) => Err(self.wrong(seen.name, "write", errno)),
             Err(CopyError::Refused(reason)) => Err(self.refused(seen, reason)),
         }
     }
@@ -201,24 +205,18 @@ impl Pair<'_> {
     }
 
     /// Gives a finished file its metadata and its name.
-    pub(super) fn put(
-        &self,
-        seen: &Seen<'_>,
-        kept: &Kept,
-        temporary: Temporary<'_>,
-        file: impl AsFd,
-    ) -> Attempt<Option<FileAttr>> {
+    pub(super) fn put(&self, seen: &Seen<'_>, kept: &Kept, aside: Aside<'_>) -> Attempt<Option<FileAttr>> {
         let context = self.context;
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
         let shown = || context.shown(&self.place().join(self.target_name(seen.name)));
         let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
         let given = match self.place().fresh {
-            true => context.creator.finish(&file, 0o600, &attributes),
+            true => context.creator.finish(&aside, 0o600, &attributes),
             // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to what is made in it.
-            false => context.creator.apply(&file, &attributes),
+            false => context.creator.apply(&aside, &attributes),
         };
         let mut refused = given.map_err(|errno| wrong("set the metadata of", errno))?;
-        temporary.put(self.target_name(seen.name), seen.replaces()).map_err(|errno| wrong("put in place", errno))?;
+        let file = aside.put(self.target_name(seen.name)).map_err(|errno| wrong("put in place", errno))?;
         let is_sealed = self.is_sealed(kept.fileattr);
         let later = is_sealed && seen.status.nlink > 1;
         if is_sealed && !later {

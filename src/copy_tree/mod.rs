@@ -79,14 +79,19 @@ pub fn copy(sources: &[PathBuf], destination: &Path, options: &Options, monitor:
     let threads = threads(&plan, options);
     monitor.phase(if options.dry_run { "comparing" } else { "copying" }, None);
     let context = Context::new(&plan, options, monitor);
-    for step in &plan.steps {
-        tree::walk(&context, step, threads)?;
-    }
-    context.links.seal_all(&context);
-    if !options.dry_run {
+    let walk = || {
+        plan.steps.iter().try_for_each(|step| tree::walk(&context, step, threads))?;
+        context.links.seal_all(&context);
+        Ok(())
+    };
+    if options.dry_run {
+        walk()?;
+    } else {
         // What is told as done is to outlast a power cut; cp leaves that to its user.
+        let sync = || context.devices.sync(&plan.shown);
+        context.ahead.during(sync, walk)?;
         monitor.phase("syncing", None);
-        context.devices.sync(&plan.shown)?;
+        sync()?;
     }
     context.not_kept.tell(&context);
     if options.verify && !options.dry_run {

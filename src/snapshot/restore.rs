@@ -27,6 +27,7 @@ use crate::beneath;
 use crate::error::{Error, Result};
 use crate::metadata::Creator;
 use crate::monitor::{Amount, Monitor};
+use crate::staging::{Ahead, Devices};
 use crate::status::Status;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -112,6 +113,10 @@ struct Context<'a> {
     creator: Creator,
     /// The repository and every directory above it: never deleted.
     guarded: Vec<(u64, u64)>,
+    /// Filesystems that are written to.
+    devices: Devices,
+    /// Has what was restored written out meanwhile.
+    ahead: Ahead,
 }
 
 impl Context<'_> {
@@ -152,8 +157,18 @@ pub fn restore(repo: &Path, id: &str, paths: &[PathBuf], options: &Options, moni
         .is_all()
         .then(|| Amount { files: totals.files + totals.dirs + totals.symlinks + totals.others, bytes: totals.bytes });
     monitor.phase(if options.dry_run { "comparing" } else { "restoring" }, expected);
-    let context = Context { options, monitor, creator: Creator::current(), guarded };
-    let run = || tree::restore(&context, &manifest, &selection, source, target);
+    let (devices, ahead) = (Devices::default(), Ahead::default());
+    let context = Context { options, monitor, creator: Creator::current(), guarded, devices, ahead };
+    let walk = || tree::restore(&context, &manifest, &selection, source, target);
+    let run = || match options.dry_run {
+        true => walk(),
+        false => {
+            let sync = || context.devices.sync(&options.target);
+            let stats = context.ahead.during(sync, walk)?;
+            monitor.phase("syncing", None);
+            sync().map(|()| stats)
+        }
+    };
     let mut stats = match options.threads {
         Some(threads) => rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

@@ -41,7 +41,9 @@ impl Devices {
 
     /// Writes all that was made to the disks; `target` is for messages.
     pub(crate) fn sync(&self, target: &Path) -> Result<()> {
-        for fd in lock(&self.0).values().filter_map(|device| device.any.as_ref()) {
+        // Nobody who asks for a device waits for one that is slow.
+        let devices: Vec<_> = lock(&self.0).values().cloned().collect();
+        for fd in devices.iter().filter_map(|device| device.any.as_ref()) {
             rustix::fs::syncfs(fd).map_err(|errno| Error::io("sync the target", target, errno))?;
         }
         Ok(())

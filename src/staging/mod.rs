@@ -1,12 +1,17 @@
-//! What restoring and copying have in common: an entry is made aside, under a temporary name in its directory, and then
-//! moved to its own, so that a reader sees the old or the new, and a killed run leaves no half of a file under its name.
+//! What restoring and copying have in common: an entry is made aside, without a name or under a temporary one in its directory,
+//! and then gets its own, so that a reader sees the old or the new, and a killed run leaves no half of a file under its name.
+//! Snapshots, whose tree is aside as a whole, share with them that what was made is written out meanwhile.
 
+mod ahead;
+mod aside;
 mod ground;
 mod node;
 mod same;
 mod temporary;
 
+pub(crate) use ahead::Ahead;
+pub(crate) use aside::Aside;
 pub(crate) use ground::{Device, Devices, Ground, is_sealed};
 pub(crate) use node::{Node, pin};
 pub(crate) use same::{has_same_content, has_same_extents};
-pub(crate) use temporary::{Temporary, clear, is_temporary, put, temporary_name, under_temporary_name};
+pub(crate) use temporary::{Temporary, clear, is_temporary, put, under_temporary_name};

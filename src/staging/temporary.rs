@@ -19,7 +19,7 @@ pub(crate) fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -
 }
 
 /// A temporary name that this process has not used.
-pub(crate) fn temporary_name(prefix: &str) -> String {
+fn temporary_name(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{prefix}{:x}.{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -62,11 +62,6 @@ impl<'d> Temporary<'d> {
     pub(crate) fn file(dir: BorrowedFd<'d>, prefix: &str) -> Result<(Temporary<'d>, OwnedFd)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Temporary::make(dir, prefix, |name| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR))
-    }
-
-    /// What somebody else made in a directory under a temporary name.
-    pub(crate) fn adopt(dir: BorrowedFd<'d>, name: String) -> Temporary<'d> {
-        Temporary { dir, name }
     }
 
     /// Its temporary name.

@@ -48,6 +48,26 @@ fn assert_whole(source: &Path, copied: &Path) {
 }
 
 on_filesystems! {
+    fn of_a_file_that_is_not_finished_a_killed_run_leaves_nothing(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let source = other.dir("source");
+        tree::crowded(&source, 300);
+        for number in 0..6 {
+            write(source.join(format!("large-{number}")), &bytes(number, 8 << 20));
+        }
+        for (engine, moment) in ["buffered", "uring", "sendfile"].into_iter().flat_map(|engine| (1..5).map(move |n| (engine, n))) {
+            let copied = fs.join(format!("{engine} {moment}"));
+            let mut child = start(engine, &source, &copied);
+            thread::sleep(Duration::from_millis(moment * 30));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_whole(&source, &copied);
+            if copied.exists() {
+                assert_nothing_unfinished(&copied);
+            }
+        }
+    }
+
     fn killed_at_random_it_leaves_no_half_file_and_the_next_run_goes_on(fs: &Filesystem) {
         let other = fs.elsewhere();
         let source = other.dir("source");

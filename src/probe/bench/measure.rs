@@ -2,7 +2,7 @@
 
 use super::scratch::Scratch;
 use super::{SMALL, Source, Target};
-use crate::copy::engines::uring::{self, FileError, Made, Wanted};
+use crate::copy::engines::uring::{self, FileError, Opened, Wanted};
 use crate::copy::{self, Copied, CopyError, Engine, Ladder, Request};
 use crate::monitor::{Amount, Monitor};
 use crate::status::Status;
@@ -106,13 +106,10 @@ impl Case {
 
 /// Copies the small files as a ring does: many at once, and it opens, makes and closes them as well.
 fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
-    let (source_dir, destination_dir) = scratch.dirs();
     let names = scratch.names().iter().map(|name| name.as_bytes());
-    let size = SMALL.1 as u64;
-    let wanted: Vec<_> =
-        names.map(|name| Wanted { source_dir, source: name, size, destination_dir, destination: name }).collect();
+    let wanted: Vec<_> = names.map(|name| Wanted { dir: scratch.small_dir(), name, size: SMALL.1 as u64 }).collect();
     let (ladder, request) = (Ladder::new(), Request { engine: Some(Engine::Uring), hashed: false });
-    let mut told = Told { copied: 0, stop: None };
+    let mut told = Told { scratch, copied: 0, stop: None };
     uring::files(&wanted, &mut told, &ladder, &request, ear)
         .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
     match told {
@@ -124,30 +121,38 @@ fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
 }
 
 /// What was told of files that are copied at once.
-struct Told {
+struct Told<'a> {
+    scratch: &'a Scratch,
     copied: usize,
     stop: Option<Stop>,
 }
 
-impl uring::Files for Told {
-    fn opened(&mut self, _: usize, _: &Made<'_>) -> bool {
-        true
+impl Told<'_> {
+    fn stop(&mut self, stop: Stop) {
+        self.stop.get_or_insert(stop);
+    }
+}
+
+impl uring::Files for Told<'_> {
+    type Copy = OwnedFd;
+
+    fn opened(&mut self, number: usize, _: Opened<'_>) -> Option<OwnedFd> {
+        let made = self.scratch.new_small_copy(&self.scratch.names()[number]);
+        made.map_err(|errno| self.stop(writing(errno))).ok()
     }
 
-    fn copied(&mut self, _: usize, _: &Made<'_>, copied: Result<Copied, CopyError>) {
+    fn copied(&mut self, _: usize, _: Opened<'_>, _: OwnedFd, copied: Result<Copied, CopyError>) {
         match copied {
             Ok(_) => self.copied += 1,
-            Err(error) => self.stop = self.stop.take().or(Some(stop(error))),
+            Err(error) => self.stop(stop(error)),
         }
     }
 
     fn failed(&mut self, _: usize, error: FileError) {
-        let stop = match error {
+        self.stop(match error {
             FileError::Open(errno) => reading(errno),
-            FileError::Create(errno) => writing(errno),
             FileError::NotRegular(_) => reading(Errno::INVAL),
-        };
-        self.stop = self.stop.take().or(Some(stop));
+        });
     }
 }
 

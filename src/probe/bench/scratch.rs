@@ -113,9 +113,9 @@ impl Scratch {
         create(&self.copies, name)
     }
 
-    /// The directories of the small files and of their copies.
-    pub(super) fn dirs(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
-        (self.small.as_fd(), self.copies.as_fd())
+    /// The directory of the small files.
+    pub(super) fn small_dir(&self) -> BorrowedFd<'_> {
+        self.small.as_fd()
     }
 
     /// Writes out all that is still in memory of this filesystem.

@@ -79,6 +79,10 @@ impl Target<'_> {
             };
             entries.push(brought.map(|brought| {
                 part.add(&brought.cost);
+                // For clones, most of what a night makes, it takes as long as it saves.
+                if brought.cost.copied_bytes > 0 {
+                    self.staged.ahead.made(1, brought.cost.copied_bytes);
+                }
                 self.note_finished(&brought, !only_read);
                 brought.entry
             }));

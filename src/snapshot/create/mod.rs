@@ -358,12 +358,18 @@ fn visit(
     let filter = Filter::new(&options.excludes, sources);
     let tree = Tree::new(Context::new(previous, staged, identity, filter, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
-    walk::walk(sources, &tree, threads(options, reads_content), |mut output| {
-        if let Some(moment) = moment {
-            output.items.iter_mut().for_each(|(item, _)| moment.settle(item));
-        }
-        merge.push(output)
-    })?;
+    let mut walk = || {
+        walk::walk(sources, &tree, threads(options, reads_content), |mut output| {
+            if let Some(moment) = moment {
+                output.items.iter_mut().for_each(|(item, _)| moment.settle(item));
+            }
+            merge.push(output)
+        })
+    };
+    match tree.staged() {
+        Some(staged) => staged.ahead.during(|| staged.sync(), walk)?,
+        None => walk()?,
+    }
     tree.tell_unmatched();
     let mut stats = tree.into_stats();
     for path in sources.vanished() {

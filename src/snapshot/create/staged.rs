@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::Filesystem;
 use crate::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
 use crate::snapshot::store::{Blocks, Staging};
+use crate::staging::Ahead;
 use crate::turns::Turns;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -30,6 +31,8 @@ pub(super) struct Staged {
     /// has in a project of its own is counted there.
     projects: bool,
     writers: Turns,
+    /// Has what was made written out meanwhile.
+    pub(super) ahead: Ahead,
 }
 
 impl Staged {
@@ -56,6 +59,7 @@ impl Staged {
             resume: Resume::default(),
             projects: creator.is_root() && !metadata::has_project(tree),
             writers: Turns::of_writers(filesystem.kind),
+            ahead: Ahead::default(),
         })
     }
 
@@ -75,6 +79,11 @@ impl Staged {
             true => FileAttr { flags, project },
             false => FileAttr { flags, project: None }.without(PROJECT_INHERIT),
         }
+    }
+
+    /// Writes what was made to the disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.tree).map_err(|errno| Error::failed("sync the repository").because(errno))
     }
 
     /// Runs what creates and clones, when it is its turn.

@@ -45,6 +45,11 @@ impl<'a> Tree<'a> {
         Stats { excluded: self.context.filter.counts(), ..mutex::into_inner(self.stats) }
     }
 
+    /// Where the snapshot is made; nowhere in a dry run.
+    pub(super) fn staged(&self) -> Option<&Staged> {
+        self.context.staged.as_ref()
+    }
+
     /// After the walk: tells of patterns that matched nothing.
     pub(super) fn tell_unmatched(&self) {
         self.context.filter.tell_unmatched(self.context.monitor);

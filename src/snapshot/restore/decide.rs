@@ -32,6 +32,11 @@ pub(super) enum Decision {
 }
 
 impl Decision {
+    /// Whether what has the entry's name may be replaced. Where nothing was there, what has come meanwhile is not ours.
+    pub(super) fn replaces(self) -> bool {
+        matches!(self, Decision::Replace(_) | Decision::Clear)
+    }
+
     /// The line of the plan.
     pub(super) fn change(self) -> Option<Change> {
         match self {

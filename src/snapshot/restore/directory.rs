@@ -10,7 +10,6 @@ use crate::metadata::{self, Attributes, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::remove::allow_all;
-use crate::staging::Devices;
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -44,13 +43,7 @@ pub(super) struct Opened {
 }
 
 /// Opens a directory in the snapshot and, from its parent, in the target, where it is made if it is missing.
-pub(super) fn open(
-    context: &Context<'_>,
-    devices: &Devices,
-    above: &Place,
-    record: &Directory,
-    is_wanted: bool,
-) -> Attempt<Opened> {
+pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
     let options = context.options;
     let name = split(&record.path).1;
     let shown = context.shown(&record.path);
@@ -101,7 +94,7 @@ pub(super) fn open(
         (Some(parent), Some(dir)) => is_there && delete::is_mounted_on(parent.as_fd(), dir.as_fd()),
         _ => false,
     };
-    let place = Place::new(devices, &record.path, source, target).map_err(|errno| fail("look at", errno))?;
+    let place = Place::new(context, &record.path, source, target).map_err(|errno| fail("look at", errno))?;
     if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
         change = differs(&status, &place, &record.meta).then_some(Change::Metadata);
     }

@@ -11,6 +11,7 @@ use crate::beneath;
 use crate::metadata::FileAttr;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
+use crate::staging::Temporary;
 use crate::status::Status;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -155,19 +156,19 @@ fn join(
         return Ok(outcome);
     }
     let from = beneath::open_dir(top.as_fd(), &first.directory).map_err(fail)?;
-    let linked = make::under_temporary_name(|name| {
+    let linked = Temporary::make(target.as_fd(), make::TEMPORARY, |name| {
         rustix::fs::linkat(&from, first.name.as_slice(), target, name, AtFlags::empty())
     });
     match linked {
         Ok((temporary, ())) => {
             // What has the first name by now may be another inode, and not ours to give further names.
-            let is_first =
-                Status::at(target, temporary.as_bytes()).ok().map(|status| (status.dev, status.ino)) == first.inode;
-            if !is_first {
-                let _ = rustix::fs::unlinkat(target, &temporary, AtFlags::empty());
+            let inode = Status::at(target, temporary.name()).ok().map(|status| (status.dev, status.ino));
+            if inode != first.inode {
                 return Ok(make::entry(context, place, entry)?);
             }
-            make::put(context, place, target.as_fd(), entry, &temporary, decision)?;
+            make::put(context, place, target.as_fd(), entry, decision, || {
+                temporary.put(&entry.name, decision.replaces())
+            })?;
             Ok(outcome)
         }
         Err(Errno::MLINK) => Err(Refusal::Full),

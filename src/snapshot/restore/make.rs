@@ -1,5 +1,5 @@
-//! Makes one entry: aside, under a temporary name in its directory, then renamed into its place, so that a reader sees
-//! the old or the new and a killed run leaves no half of a file under its name.
+//! Makes one entry: aside, then puts it in its place, so that a reader sees the old or the new and a killed run leaves no half
+//! of a file under its name.
 
 use super::decide::{self, Decision};
 use super::origin::Origin;
@@ -11,14 +11,20 @@ use crate::copy::{self, CopyError, Request};
 use crate::error::Error;
 use crate::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
-use crate::staging::{self, Node, pin};
+use crate::staging::{Aside, Node, Temporary, pin};
 use crate::status::Status;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The beginning of temporary names. `--delete` takes those away that a killed run left.
-const TEMPORARY: &str = ".pleach-restore.";
+pub(super) const TEMPORARY: &str = ".pleach-restore.";
+
+/// What was made, and has not its name yet.
+enum Made<'d> {
+    File(Aside<'d>),
+    Node(Temporary<'d>),
+}
 
 /// Restores one entry that is no further name of an inode restored before.
 pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
@@ -51,8 +57,13 @@ pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Atte
                 stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
             }
             Decision::Make | Decision::Replace(_) | Decision::Clear => {
-                let (made, file) = make(context, place, target.as_fd(), entry, &mut origin, &mut stats)?;
-                put(context, place, target.as_fd(), entry, &made, decision)?;
+                let target_fd = target.as_fd();
+                let made = make(context, place, target_fd, entry, decision.replaces(), &mut origin, &mut stats)?;
+                let file = put(context, place, target_fd, entry, decision, || match made {
+                    Made::File(aside) => aside.put(&entry.name).map(Some),
+                    Made::Node(temporary) => temporary.put(&entry.name, decision.replaces()).map(|()| None),
+                })?;
+                context.ahead.made(1, stats.copied_bytes);
                 match file {
                     Some(file) if entry.meta.nlink > 1 => {
                         inode = Status::of(file).ok().map(|status| (status.dev, status.ino));
@@ -70,75 +81,58 @@ pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Atte
     Ok(Outcome { stats, change: decision.change(), inode })
 }
 
-/// Moves a finished inode from its temporary name to its own; takes it back if that fails.
-pub(super) fn put(
+/// Has a finished inode put in its place, once that is free.
+pub(super) fn put<T>(
     context: &Context<'_>,
     place: &Place,
     target: BorrowedFd<'_>,
     entry: &Entry,
-    temporary: &str,
     decision: Decision,
-) -> Attempt<()> {
-    let moved = match decision {
-        // Nothing was there, and what has come meanwhile is not ours to replace.
-        Decision::Make => staging::put(target, temporary, &entry.name, false),
-        Decision::Clear => delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name)))
-            .and_then(|()| rustix::fs::renameat(target, temporary, target, entry.name.as_slice())),
-        _ => staging::put(target, temporary, &entry.name, true),
+    put: impl FnOnce() -> rustix::io::Result<T>,
+) -> Attempt<T> {
+    let is_free = match decision {
+        Decision::Clear => delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name))),
+        _ => Ok(()),
     };
-    moved.map_err(|errno| {
-        let _ = rustix::fs::unlinkat(target, temporary, AtFlags::empty());
-        failure(context, place, entry, "put in place", errno)
-    })
+    is_free.and_then(|()| put()).map_err(|errno| failure(context, place, entry, "put in place", errno))
 }
 
-/// Calls `make` with temporary names until one is free.
-pub(super) fn under_temporary_name<T>(
-    make: impl FnMut(&str) -> rustix::io::Result<T>,
-) -> rustix::io::Result<(String, T)> {
-    staging::under_temporary_name(TEMPORARY, make)
-}
-
-/// Makes the inode under a temporary name, with content and metadata. Of a regular file also itself, open.
-fn make(
+/// Makes the inode aside, with content and metadata.
+fn make<'d>(
     context: &Context<'_>,
     place: &Place,
-    target: BorrowedFd<'_>,
+    target: BorrowedFd<'d>,
     entry: &Entry,
+    replaces: bool,
     origin: &mut Origin<'_>,
     stats: &mut Stats,
-) -> Attempt<(String, Option<OwnedFd>)> {
-    let mut temporary = None;
-    let made = match &entry.body {
-        Body::File(file) => make_file(context, place, target, entry, file, origin, stats, &mut temporary),
-        _ => make_node(context, place, target, entry, origin, &mut temporary).map(|refused| (refused, None)),
+) -> Attempt<Made<'d>> {
+    let (refused, made) = match &entry.body {
+        Body::File(file) => {
+            let aside = Aside::make(target, TEMPORARY, replaces)
+                .map_err(|errno| failure(context, place, entry, "make", errno))?;
+            let refused = fill(context, place, &aside, entry, file, origin, stats)?;
+            (refused, Made::File(aside))
+        }
+        _ => {
+            let (refused, temporary) = make_node(context, place, target, entry, origin)?;
+            (refused, Made::Node(temporary))
+        }
     };
-    match (made, temporary) {
-        (Ok((refused, file)), Some(name)) => {
-            stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
-            Ok((name, file))
-        }
-        (Ok(_), None) => Err(failure(context, place, entry, "make", Errno::IO)),
-        (Err(error), name) => {
-            if let Some(name) = name {
-                let _ = rustix::fs::unlinkat(target, name, AtFlags::empty());
-            }
-            Err(error)
-        }
-    }
+    stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
+    Ok(made)
 }
 
-#[allow(clippy::too_many_arguments, reason = "private; each is needed, and a structure for one call explains less")]
-fn make_file(
+/// Gives an empty file content and metadata.
+fn fill(
     context: &Context<'_>,
     place: &Place,
-    target: BorrowedFd<'_>,
+    file: &Aside<'_>,
     entry: &Entry,
     body: &FileBody,
     origin: &mut Origin<'_>,
     stats: &mut Stats,
-    temporary: &mut Option<String>,
-) -> Attempt<(metadata::Refused, Option<OwnedFd>)> {
+) -> Attempt<metadata::Refused> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let xattrs = origin.xattrs().map_err(|errno| fail("read from the snapshot", errno))?.to_vec();
     let source = origin.file().map_err(|errno| fail("read from the snapshot", errno))?;
@@ -147,15 +141,10 @@ fn make_file(
         let error = Error::new(crate::error::ErrorKind::Damage, "restore").at(context.shown(&place.join(&entry.name)));
         return Err(Failure::Entry(error.hint("the snapshot's file is not of the size that its manifest says")));
     }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let private = Mode::RUSR | Mode::WUSR;
-    let (name, file) = under_temporary_name(|name| rustix::fs::openat(target, name, flags, private))
-        .map_err(|errno| fail("make", errno))?;
-    *temporary = Some(name);
     let attributes = attributes(entry, status.atime, &xattrs);
     let prepared = match place.ground.inherits {
-        true => context.creator.prepare_inheriting(&file, &attributes),
-        false => context.creator.prepare(&file, &attributes),
+        true => context.creator.prepare_inheriting(file, &attributes),
+        false => context.creator.prepare(file, &attributes),
     };
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
     if body.size > 0 {
@@ -171,18 +160,16 @@ fn make_file(
     }
     // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
     // gives its own group to what is made in it.
-    let refused = context.creator.apply(&file, &attributes).map_err(|errno| fail("set the metadata of", errno))?;
-    Ok((refused, Some(file)))
+    context.creator.apply(file, &attributes).map_err(|errno| fail("set the metadata of", errno))
 }
 
-fn make_node(
+fn make_node<'d>(
     context: &Context<'_>,
     place: &Place,
-    target: BorrowedFd<'_>,
+    target: BorrowedFd<'d>,
     entry: &Entry,
     origin: &mut Origin<'_>,
-    temporary: &mut Option<String>,
-) -> Attempt<metadata::Refused> {
+) -> Attempt<(metadata::Refused, Temporary<'d>)> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let kind = FileType::from_raw_mode(entry.meta.mode);
     let node = match &entry.body {
@@ -190,14 +177,14 @@ fn make_node(
         Body::Device(major, minor) => Node::Special(kind, (*major, *minor)),
         _ => Node::Special(kind, (0, 0)),
     };
-    let (name, ()) = under_temporary_name(|name| node.make(target, name)).map_err(|errno| fail("make", errno))?;
-    let node = pin(target, name.as_bytes(), |status| {
+    let made = Temporary::make(target, TEMPORARY, |name| node.make(target, name));
+    let (temporary, ()) = made.map_err(|errno| fail("make", errno))?;
+    let node = pin(target, temporary.name(), |status| {
         // Made by us a moment ago, and no link that somebody put in its place.
         status.file_type() == kind && status.nlink == 1 && context.creator.is_owner(status)
     });
     let refused = node.and_then(|node| give_to_node(context, place, &node, entry, place.ground.inherits, origin));
-    *temporary = Some(name);
-    refused.map_err(|errno| fail("set the metadata of", errno))
+    refused.map(|refused| (refused, temporary)).map_err(|errno| fail("set the metadata of", errno))
 }
 
 /// Gives the inode that was there already, and was `seen` so, the metadata of the snapshot.

@@ -4,7 +4,7 @@ use super::Context;
 use super::selection::join;
 use crate::beneath;
 use crate::error::{Error, Result};
-use crate::staging::{Device, Devices, Ground};
+use crate::staging::{Device, Ground};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -27,7 +27,6 @@ impl Place {
     /// Opens a directory from the tops of the snapshot's tree and of the target.
     pub(super) fn from_top(
         context: &Context<'_>,
-        devices: &Devices,
         (source, target): (&OwnedFd, Option<&OwnedFd>),
         path: &[u8],
     ) -> Result<Place> {
@@ -40,16 +39,16 @@ impl Place {
             Some(Err(errno)) => return Err(failed(errno)),
             None => None,
         };
-        Place::new(devices, path, source, target).map_err(failed)
+        Place::new(context, path, source, target).map_err(failed)
     }
 
     pub(super) fn new(
-        devices: &Devices,
+        context: &Context<'_>,
         path: &[u8],
         source: OwnedFd,
         target: Option<OwnedFd>,
     ) -> rustix::io::Result<Place> {
-        let device = devices.of(target.as_ref())?;
+        let device = context.devices.of(target.as_ref())?;
         let ground = target.as_ref().map_or(Ground::default(), Ground::of);
         Ok(Place { path: path.to_vec(), source, target, device, ground })
     }

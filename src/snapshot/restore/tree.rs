@@ -13,7 +13,6 @@ use super::{Context, Overwrite, Stats, delete, make};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Directory, Entry, Item, Meta, Reader};
-use crate::staging::Devices;
 use crate::status::Status;
 use rayon::prelude::*;
 use rustix::fs::FileType;
@@ -52,7 +51,6 @@ struct Tree<'a> {
     /// The path of the present directory.
     path: Vec<u8>,
     levels: Vec<Level>,
-    devices: Devices,
     batch: Vec<Job>,
     ends: Vec<(Arc<Place>, End)>,
     opened: usize,
@@ -77,7 +75,6 @@ pub(super) fn restore(
         target,
         path: Vec::new(),
         levels: Vec::new(),
-        devices: Devices::default(),
         batch: Vec::new(),
         ends: Vec::new(),
         opened: 0,
@@ -225,7 +222,7 @@ impl Tree<'_> {
 
     /// Opens a directory from the top.
     fn reopen(&mut self, path: &[u8]) -> Result<Place> {
-        Place::from_top(self.context, &self.devices, (&self.source, self.target.as_ref()), path)
+        Place::from_top(self.context, (&self.source, self.target.as_ref()), path)
     }
 
     /// A directory begins. `is_wanted`: it is to be as in the snapshot; else it is only on the way.
@@ -260,7 +257,7 @@ impl Tree<'_> {
                 return Ok(());
             }
         };
-        match directory::open(self.context, &self.devices, &above, &record, is_wanted) {
+        match directory::open(self.context, &above, &record, is_wanted) {
             Ok(Opened { place, mut end, change }) => {
                 if let Some(change) = change.filter(|_| self.context.options.dry_run) {
                     self.batch.push(Job::Line(change, self.context.shown(&record.path)));
@@ -402,10 +399,6 @@ impl Tree<'_> {
         }
         self.flush()?;
         self.stats.errors += self.links.finish(self.context, self.target.as_ref());
-        if !self.context.options.dry_run {
-            self.context.monitor.phase("syncing", None);
-            self.devices.sync(&self.context.options.target)?;
-        }
         Ok(self.stats)
     }
 }

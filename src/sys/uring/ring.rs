@@ -10,13 +10,11 @@ use rustix::io::{Errno, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::CString;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Where buffers begin: at a multiple of what direct I/O asks for.
 const ALIGN: usize = 4096;
-/// The mark of a request that belongs to no slot.
-const CLOSING: u64 = u64::MAX;
 
 /// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns; then the kernel has
 /// the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open until that is
@@ -58,8 +56,6 @@ pub enum Op<'a> {
         /// The offset in the file.
         at: u64,
     },
-    /// close(2), of which nothing is told
-    Close(OwnedFd),
 }
 
 /// What came of the request of a slot.
@@ -110,8 +106,7 @@ impl Ring {
     #[doc(alias = "io_uring_setup")]
     pub fn new(slots: usize, buffer: usize) -> Result<Ring> {
         let (slots, buffer) = (slots.max(1), buffer.max(1).next_multiple_of(ALIGN));
-        // Room for a request and two closes a slot.
-        let entries = u32::try_from((slots * 4).next_power_of_two()).map_err(|_| Errno::INVAL)?;
+        let entries = u32::try_from(slots.next_power_of_two()).map_err(|_| Errno::INVAL)?;
         // What is newer than the calls themselves costs less: one thread alone, which is not interrupted by what is done.
         let newer = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
         let ring = match newer {
@@ -145,9 +140,9 @@ impl Ring {
         self.memory.buffer
     }
 
-    /// How many requests are under way, closes not counted.
+    /// How many requests are under way.
     pub fn under_way(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.under_way.is_some()).count()
+        self.under_way
     }
 
     /// A slot's buffer; empty while a request of the slot is under way.
@@ -216,10 +211,6 @@ impl Ring {
                 };
                 (entry, slot, Kind::Move)
             }
-            Op::Close(fd) => {
-                let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
-                return self.queue(&entry.user_data(CLOSING));
-            }
         };
         self.queue(&entry.user_data(slot as u64))?;
         if let Some(slot) = self.slots.get_mut(slot) {
@@ -264,9 +255,6 @@ impl Ring {
     }
 
     fn done(&mut self, entry: &cqueue::Entry) -> Option<Done> {
-        if entry.user_data() == CLOSING {
-            return None;
-        }
         let slot = usize::try_from(entry.user_data()).ok()?;
         let kind = self.slots.get_mut(slot)?.under_way.take()?;
         let result = entry.result();
@@ -358,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_written_read_and_closed_by_requests() {
+    fn a_file_is_made_written_and_read_by_requests() {
         let Some(mut ring) = ring() else { return };
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("source"), b"content").unwrap();
@@ -379,8 +367,6 @@ mod tests {
         assert_eq!(&ring.buffer(2)[..7], b"content");
         let write = Op::Write { slot: 2, file: copy.as_fd(), from: 3..7, at: 2 };
         assert_eq!(moved(ring.turn([write]).unwrap()), [(2, 4)]);
-        ring.turn([Op::Close(source), Op::Close(copy)]).unwrap();
-        ring.drain();
         let mut content = Vec::new();
         std::fs::File::open(dir.path().join("copy")).unwrap().read_to_end(&mut content).unwrap();
         assert_eq!(content, b"\0\0tent");

@@ -6,7 +6,7 @@
 mod files;
 mod piece;
 
-pub use files::{FileError, Files, Made, Wanted, files};
+pub use files::{FileError, Files, Opened, Wanted, files};
 
 use super::buffered::pieces;
 use super::direct::Direct;
