@@ -9,10 +9,12 @@ mod fileattr;
 
 pub use fileattr::{FLAGS, FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
 
+use crate::mutex::lock;
 use crate::status::{Status, Time, timestamps};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Mutex;
 
 /// An extended attribute: name and value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
@@ -64,6 +66,21 @@ pub struct Refused {
     pub fileattr: RefusedAttr,
 }
 
+/// The mask of permissions that new files do not get (umask(2)).
+fn umask() -> u32 {
+    static SETTING: Mutex<()> = Mutex::new(());
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or_else(|| {
+        // The call tells it by setting it, for all threads: two of them at once would leave what one set to learn it.
+        let _alone = lock(&SETTING);
+        let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        rustix::process::umask(umask);
+        umask.bits()
+    })
+}
+
 /// How this process's new files come into being, so that calls that would change nothing are not made.
 #[derive(Clone, Copy, Debug)]
 pub struct Creator {
@@ -75,14 +92,7 @@ pub struct Creator {
 impl Creator {
     /// This process.
     pub fn current() -> Self {
-        // The mask can only be read by setting it; the mask in between lets nothing more through.
-        let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-        rustix::process::umask(umask);
-        Creator {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            umask: umask.bits(),
-        }
+        Creator { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), umask: umask() }
     }
 
     /// Whether this process may do all.

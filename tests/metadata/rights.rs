@@ -78,3 +78,22 @@ on_filesystems! {
         assert_eq!(fs::read(scene.restored().join("fixed")).expect("its content is there"), bytes(1, 5000));
     }
 }
+
+#[test]
+fn how_new_files_come_into_being_is_learnt_without_a_change_to_other_threads() {
+    let mask = || {
+        let status = fs::read_to_string("/proc/self/status").expect("procfs is mounted");
+        status.lines().find(|line| line.starts_with("Umask:")).expect("the kernel tells it").to_string()
+    };
+    let before = mask();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    pleach::metadata::Creator::current();
+                    assert_eq!(mask(), before);
+                }
+            });
+        }
+    });
+}
