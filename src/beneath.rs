@@ -11,6 +11,9 @@ const LONGEST: usize = 4095;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// A directory on the way: it may be one that can be passed through but not read.
+const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// For a file: nothing that stands in its place blocks or is taken.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -23,9 +26,19 @@ pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     open(root, path, DIRECTORY)
 }
 
+/// [`open_dir`] of a directory on the way to another, which need not be readable.
+pub(crate) fn open_way(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+    open(root, path, WAY)
+}
+
 /// Opens a directory by its name in `dir`. A link in its place is not followed (`NOTDIR`).
 pub fn open_subdir(dir: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
     rustix::fs::openat(dir, name, DIRECTORY, Mode::empty())
+}
+
+/// The same, and the access time stays if possible.
+pub fn open_subdir_quietly(dir: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+    without_access(|access| rustix::fs::openat(&dir, name, DIRECTORY | access, Mode::empty()))
 }
 
 /// Opens what lies at `path`, relative to `root`, with these flags: no link is followed, whatever the depth.
@@ -38,7 +51,7 @@ pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd>
         if later.is_empty() {
             return open_step(from, now, flags);
         }
-        opened = Some(open_step(from, now, DIRECTORY)?);
+        opened = Some(open_step(from, now, WAY)?);
         rest = later;
     }
 }
@@ -60,6 +73,11 @@ pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedF
         Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
     }
+}
+
+/// Whether a path is `above` or lies below it; both are absolute without their leading slash.
+pub fn is_below(path: &[u8], above: &[u8]) -> bool {
+    above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// A directory and those above it, by device and inode.

@@ -53,12 +53,13 @@ pub struct Error {
     path: Option<PathBuf>,
     cause: Option<io::Error>,
     hint: Option<String>,
+    code: Option<&'static str>,
 }
 
 impl Error {
     /// An error of any kind: `action` completes the sentence "cannot …".
     pub fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
-        Error { kind, action: action.into(), path: None, cause: None, hint: None }
+        Error { kind, action: action.into(), path: None, cause: None, hint: None, code: None }
     }
 
     /// A system call failed: `cannot <action> <path>: <cause>`.
@@ -76,9 +77,9 @@ impl Error {
         Self::new(ErrorKind::Failed, action)
     }
 
-    /// The run was asked to stop.
+    /// The run was asked to stop. What that means for the files is known only to the command: it adds a hint.
     pub fn interrupted() -> Self {
-        Self::new(ErrorKind::Interrupted, "interrupted").hint("nothing that was there before has changed")
+        Self::new(ErrorKind::Interrupted, "interrupted")
     }
 
     /// Names the path it happened to.
@@ -100,6 +101,49 @@ impl Error {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Adds a further sentence to the hint.
+    #[must_use]
+    pub fn hint_also(self, more: &str) -> Self {
+        let hint = match &self.hint {
+            Some(hint) => format!("{hint}; {more}"),
+            None => more.to_string(),
+        };
+        self.hint(hint)
+    }
+
+    /// Sets the word by which programs recognize it. It is part of the output format: do not change it later.
+    #[must_use]
+    pub fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// The word by which programs recognize it: its own, or one for its kind or its error number.
+    pub fn code(&self) -> &'static str {
+        match (self.code, self.kind) {
+            (Some(code), _) => code,
+            (None, ErrorKind::Usage) => "usage",
+            (None, ErrorKind::Damage) => "damage",
+            (None, ErrorKind::Locked) => "locked",
+            (None, ErrorKind::Interrupted) => "interrupted",
+            (None, ErrorKind::Failed) => self.raw_os_error().map_or("failed", code_of_errno),
+        }
+    }
+
+    /// What was being done and why it failed, without the path and the hint: equal for errors of one class.
+    pub fn class(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!("cannot {}: {}", self.action, text::cause(cause)),
+            None => format!("cannot {}", self.action),
+        }
+    }
+
+    /// [`Error::hint`], unless it has one.
+    #[must_use]
+    pub fn or_hint(self, hint: impl Into<String>) -> Self {
+        if self.hint.is_none() { self.hint(hint) } else { self }
     }
 
     /// The class of the error.
@@ -126,6 +170,24 @@ impl Error {
             ErrorKind::Locked => ExitStatus::Locked,
             ErrorKind::Interrupted => ExitStatus::Interrupted,
         }
+    }
+}
+
+fn code_of_errno(errno: i32) -> &'static str {
+    match errno {
+        libc::ENOENT | libc::ENOTDIR => "not-found",
+        libc::EACCES | libc::EPERM => "permission-denied",
+        libc::ENOSPC | libc::EDQUOT => "no-space",
+        libc::EROFS => "read-only",
+        libc::EEXIST | libc::ENOTEMPTY => "exists",
+        libc::EIO => "io-error",
+        libc::ENAMETOOLONG => "name-too-long",
+        libc::ENOMEM => "no-memory",
+        libc::EMFILE | libc::ENFILE => "too-many-open-files",
+        libc::ELOOP | libc::ESTALE => "changed",
+        libc::EOPNOTSUPP | libc::ENOSYS => "unsupported",
+        libc::EPIPE => "broken-pipe",
+        _ => "os-error",
     }
 }
 
@@ -163,5 +225,14 @@ mod tests {
         let error = Error::io("open", "/a/b\n", io::Error::from_raw_os_error(libc::EACCES)).hint("run as root");
         assert_eq!(error.to_string(), "cannot open '/a/b\\n': Permission denied (run as root)");
         assert_eq!(error.exit_status() as i32, 1);
+    }
+
+    #[test]
+    fn an_error_has_a_code_and_a_class_without_its_path() {
+        let error = |path| Error::io("open", path, io::Error::from_raw_os_error(libc::EACCES)).hint("run as root");
+        assert_eq!((error("/a").code(), error("/a").class()), ("permission-denied", error("/b").class()));
+        assert_eq!(Error::failed("replace").with_code("empty-input").code(), "empty-input");
+        assert_eq!(Error::interrupted().code(), "interrupted");
+        assert_eq!(Error::failed("do").hint("a").hint_also("b").to_string(), "cannot do (a; b)");
     }
 }

@@ -97,7 +97,7 @@ impl Filter {
     /// A filter for a walk of these sources that begins now.
     pub fn new(options: &Options, sources: &Sources) -> Filter {
         Filter {
-            patterns: Matcher::new(&options.patterns),
+            patterns: Matcher::new(&options.patterns, sources.paths().iter().map(PathBuf::as_path)),
             tags: Tags { caches: options.caches, names: options.if_present.clone() },
             one_file_system: options.one_file_system,
             larger_than: options.larger_than,
@@ -184,20 +184,23 @@ impl Filter {
         }
     }
 
-    /// After the whole walk: tells of patterns that matched nothing.
+    /// After the whole walk: reports patterns that matched nothing.
     pub fn tell_unmatched(&self, monitor: &dyn Monitor) {
         if self.is_partial.load(Ordering::Relaxed) {
             return;
         }
         let unmatched = self.patterns.unmatched();
-        let named = unmatched.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let named = unmatched.iter().take(SHOWN).map(|(shown, _)| shown.as_str()).collect::<Vec<_>>().join(", ");
         let (these, more) = match unmatched.len() {
             0 => return,
             1 => ("this pattern", String::new()),
             number if number <= SHOWN => ("these patterns", String::new()),
             number => ("these patterns", format!(" and {} more", text::count((number - SHOWN) as u64))),
         };
-        let why = "what lies in an excluded directory is not looked at";
+        let mut why = "entries below an excluded directory are not looked at".to_string();
+        if unmatched.iter().take(SHOWN).any(|(_, at_source)| *at_source) {
+            why += "; a path that does not begin with '/' is relative to the top of each source";
+        }
         monitor.notice(&format!("{these} matched nothing: {named}{more} ({why})"));
     }
 

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// The filesystems that pleach knows by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,11 +28,28 @@ pub enum Kind {
     Zfs,
     /// NFS.
     Nfs,
+    /// FUSE: a program serves it, bindfs or sshfs, say.
+    Fuse,
     /// Another, by its magic number of statfs(2).
-    Other(u64),
+    Other(Magic),
+}
+
+/// The magic number of a filesystem that has no name in [`Kind`]. Only [`Kind`] makes one, so that a filesystem with a name is
+/// never looked for by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Magic(u64);
+
+impl Magic {
+    /// The number (`linux/magic.h`).
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl Kind {
+    /// The kind of a filesystem that could not be asked.
+    pub const UNKNOWN: Kind = Kind::Other(Magic(0));
+
     /// The kind of the filesystem of an open file or directory.
     pub fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {
         Ok(Self::from_statfs(&rustix::fs::fstatfs(fd)?))
@@ -53,8 +71,18 @@ impl Kind {
             0xca45_1a4e => Kind::Bcachefs,
             0x2fc1_2fc1 => Kind::Zfs,
             0x6969 => Kind::Nfs,
-            other => Kind::Other(other),
+            0x6573_5546 => Kind::Fuse,
+            other => Kind::Other(Magic(other)),
         }
+    }
+}
+
+impl Kind {
+    /// Whether syncfs(2) writes everything and reports failed writes. Overlayfs keeps the errors of the filesystem below to
+    /// itself, FUSE passes on nothing to its server, and before Linux 5.8 no error was reported at all. Elsewhere each file
+    /// must be synced by itself.
+    pub(crate) fn has_reliable_syncfs(self) -> bool {
+        matches!(self, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs) && syncfs_reports_errors()
     }
 }
 
@@ -69,7 +97,8 @@ impl fmt::Display for Kind {
             Kind::Bcachefs => "bcachefs",
             Kind::Zfs => "ZFS",
             Kind::Nfs => "NFS",
-            Kind::Other(magic) => return write!(f, "filesystem 0x{magic:x}"),
+            Kind::Fuse => "FUSE",
+            Kind::Other(magic) => return write!(f, "filesystem 0x{:x}", magic.number()),
         })
     }
 }
@@ -120,9 +149,32 @@ impl Filesystem {
     }
 }
 
+/// Whether syncfs(2) reports failed writes, as it does from Linux 5.8 on.
+fn syncfs_reports_errors() -> bool {
+    static REPORTS: LazyLock<bool> = LazyLock::new(|| {
+        let system = rustix::system::uname();
+        let mut numbers = system
+            .release()
+            .to_bytes()
+            .split(|byte| !byte.is_ascii_digit())
+            .map_while(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+        numbers.next().zip(numbers.next()).is_some_and(|version| version >= (5, 8))
+    });
+    *REPORTS
+}
+
 /// A new file in a directory that has no name, cannot be given one, and is gone when it is closed.
 pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    without_name(dir, OFlags::EXCL)
+}
+
+/// A new file in a directory that has no name yet: linkat(2) can give it one. Without that it is gone when it is closed.
+pub(crate) fn unnamed_yet(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    without_name(dir, OFlags::empty())
+}
+
+fn without_name(dir: impl AsFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
 }
 

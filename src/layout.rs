@@ -1,12 +1,15 @@
 //! Where a range of a file lies, as exactly as it can be known. On XFS FIEMAP tells all. On Btrfs an extent is freed as a
 //! whole, so its bounds matter: root reads them in the file's own items; anyone else sees only the parts that files use.
 
+use crate::address_space::CommonSpace;
 use crate::extent::{Extent, ExtentFlags};
+use crate::status::Status;
 use crate::sys::btrfs::logical::subvolume_of;
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
-use crate::sys::fiemap;
+use crate::sys::fiemap::{self, Extents};
 use rustix::io::{Errno, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
@@ -144,6 +147,33 @@ pub(super) fn shared(fd: BorrowedFd<'_>, way: Way, size: u64, mut each: impl FnM
     fiemap::extents(fd, false).try_for_each(|extent| hand(&[extent?]))
 }
 
+/// A data extent of a Btrfs file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WholeExtent {
+    /// Its length on the disk.
+    pub(crate) disk: u64,
+    /// How many parts of the file refer to it.
+    pub(crate) references: u64,
+}
+
+/// The data extents of a Btrfs file, by their addresses.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`.
+pub(crate) fn whole_extents(fd: BorrowedFd<'_>) -> Result<BTreeMap<u64, WholeExtent>> {
+    let (root, inode) = (subvolume_of(fd)?, rustix::fs::fstat(fd)?.st_ino);
+    let mut extents = BTreeMap::new();
+    let (first, last) = (Key::new(inode, EXTENT_DATA, 0), Key::new(inode, EXTENT_DATA, u64::MAX));
+    tree::search(fd, root, first, last, |item| {
+        if let Some(part) = FileExtent::read(&item).and_then(FileExtent::data) {
+            let extent = extents.entry(part.extent).or_insert(WholeExtent { disk: part.disk, references: 0 });
+            extent.references += 1;
+        }
+        Step::Next
+    })?;
+    Ok(extents)
+}
+
 fn from_fiemap(extent: &Extent) -> Option<Piece> {
     if extent.flags.intersects(ExtentFlags::UNWRITTEN | ExtentFlags::DATA_ENCRYPTED | ExtentFlags::NOT_ALIGNED) {
         return None;
@@ -173,7 +203,7 @@ fn items(fd: BorrowedFd<'_>, root: u64, inode: u64, from: u64, to: u64) -> Resul
         match first {
             Some(first) => break first,
             None if start == 0 => break from,
-            None => back *= 16,
+            None => back = back.saturating_mul(16),
         }
     };
     let mut pieces = Vec::new();
@@ -192,6 +222,83 @@ fn from_item(item: &tree::Item<'_>) -> Option<Piece> {
     let ExtentPart { logical, length, extent, offset, disk, compressed, .. } = part;
     let readable = part.written && !part.foreign;
     readable.then_some(Piece { logical, length, extent, offset, disk, encoded: compressed, shared: false })
+}
+
+/// Whether two files are known to have the same content because all their data is in the same place. `false` proves nothing:
+/// inline, compressed, encrypted or unmapped data, files of different address spaces, and files that change meanwhile.
+/// Dirty pages are written first.
+pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
+    let Some(space) = CommonSpace::of(a, b)? else { return Ok(false) };
+    let before = (Status::of(a)?, Status::of(b)?);
+    if before.0.size != before.1.size {
+        return Ok(false);
+    }
+    // The first call flushes. A later store then changes the times, even through a mapping.
+    let (mut one, mut other) = (Runs::of(a), Runs::of(b));
+    let (mut x, mut y) = (one.next()?, other.next()?);
+    while let (Some(run), Some(twin)) = (&x, &y) {
+        if !run.is_same_place(twin, space) {
+            return Ok(false);
+        }
+        (x, y) = (one.next()?, other.next()?);
+    }
+    let is_quiet = || Ok(Status::of(a)?.is_untouched_since(&before.0) && Status::of(b)?.is_untouched_since(&before.1));
+    if x.is_none() && y.is_none() { is_quiet() } else { Ok(false) }
+}
+
+/// The written extents of a file, joined where they continue each other in the file and on the device: the kernel may report
+/// the same data in different parts.
+struct Runs<'a> {
+    extents: Extents<BorrowedFd<'a>>,
+    ahead: Option<Run>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    logical: u64,
+    length: u64,
+    /// `None`: the address is unknown or does not identify the data.
+    physical: Option<u64>,
+}
+
+impl Run {
+    fn is_same_place(&self, other: &Run, _: CommonSpace) -> bool {
+        self.physical.is_some()
+            && (self.logical, self.length, self.physical) == (other.logical, other.length, other.physical)
+    }
+
+    fn is_continued_by(&self, next: &Run) -> bool {
+        let end = self.physical.and_then(|start| start.checked_add(self.length));
+        end.is_some() && end == next.physical && self.logical.checked_add(self.length) == Some(next.logical)
+    }
+}
+
+impl<'a> Runs<'a> {
+    fn of(file: BorrowedFd<'a>) -> Runs<'a> {
+        Runs { extents: fiemap::extents(file, true), ahead: None }
+    }
+
+    fn next(&mut self) -> Result<Option<Run>> {
+        let mut present = self.ahead.take();
+        for extent in self.extents.by_ref() {
+            let extent = extent?;
+            if extent.flags.contains(ExtentFlags::UNWRITTEN) {
+                continue;
+            }
+            let strange = ExtentFlags::ENCODED | ExtentFlags::DATA_ENCRYPTED | ExtentFlags::NOT_ALIGNED;
+            let physical = extent.physical.filter(|_| !extent.flags.intersects(strange));
+            let next = Run { logical: extent.logical, length: extent.length, physical };
+            match &mut present {
+                None => present = Some(next),
+                Some(last) if last.is_continued_by(&next) => last.length += next.length,
+                Some(_) => {
+                    self.ahead = Some(next);
+                    break;
+                }
+            }
+        }
+        Ok(present)
+    }
 }
 
 /// Makes pieces that lie side by side on the disk parts of one extent: the most that can be told of extents without root.

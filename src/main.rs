@@ -1,5 +1,5 @@
-//! The command `pleach`: installs what belongs to a process (signals, the last word on a bug), parses, dispatches, and
-//! turns the outcome into an exit status. Everything else is in `commands` and the library.
+//! The command `pleach`: sets up the process (signals, the message of a panic), parses the command line, runs the command, and
+//! turns the result into an exit status. Everything else is in `commands` and the library.
 
 mod cli;
 mod commands;
@@ -13,7 +13,12 @@ use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_bug));
-    let cli = match cli::parse(std::env::args_os()) {
+    let args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|name| name == commands::words::NAME) {
+        commands::words::answer(&args[2..]);
+        return ExitCode::SUCCESS;
+    }
+    let cli = match cli::parse(args) {
         Ok(cli) => cli,
         Err(usage) => {
             output::terminal::show_usage(&usage);
@@ -26,12 +31,12 @@ fn main() -> ExitCode {
     ExitCode::from(commands::run(cli, cancel) as u8)
 }
 
-/// Deep trees hold many directories open: the soft limit is raised to what the system allows.
+/// Raises the soft limit of open files to the hard one: deep trees hold many directories open.
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // What was allowed before still is; a tree too deep for it is told of by its path.
+    // If that fails, the old limit remains; a tree too deep for it is reported by its path.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -70,8 +75,8 @@ fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     let _ = writeln!(
         stderr,
         "\npleach: stopped by a bug in pleach {}: {}{}\n\
-         pleach: no source and no published snapshot was touched by this; what was being staged is cleaned up by the next run\n\
-         pleach: please report these lines, and the command they came from, to the place you have pleach from",
+         pleach: published snapshots are not affected; a restore, copy or dedupe may be incomplete: run the same command again\n\
+         pleach: please report these lines and the command to the maintainers of pleach",
         env!("CARGO_PKG_VERSION"),
         output::terminal::harmless(what),
         place.unwrap_or_default(),

@@ -6,8 +6,14 @@
 //! handed back, so that the manifest can keep it.
 
 mod fileattr;
+mod xattr;
 
 pub use fileattr::{FLAGS, FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
+
+pub use xattr::{
+    Others, Xattr, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias, is_inherited, readable_xattrs,
+    readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattrs, xattrs_at,
+};
 
 use crate::mutex::lock;
 use crate::status::{Status, Time, timestamps};
@@ -15,9 +21,6 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Mutex;
-
-/// An extended attribute: name and value.
-pub type Xattr = (Vec<u8>, Vec<u8>);
 
 /// What can be given to an inode besides its content.
 #[derive(Clone, Debug)]
@@ -129,7 +132,7 @@ impl Creator {
 
     /// [`Creator::prepare`] for a file that may have inherited something from its directory.
     pub fn prepare_inheriting(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
-        remove_other_xattrs(&fd, attributes.xattrs)?;
+        remove_other_xattrs(&fd, attributes.xattrs)?.removed()?;
         prepare(fd, attributes)
     }
 
@@ -137,6 +140,11 @@ impl Creator {
     /// Calls that would change nothing are not made: the directory must hand nothing down ([`Creator::make_private`]).
     pub fn finish(&self, fd: impl AsFd, created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::File(fd.as_fd()), attributes, self.made(created))
+    }
+
+    /// [`Creator::finish`] without the times.
+    pub fn finish_but_times(&self, fd: impl AsFd, created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
+        give_but_times(&Target::File(fd.as_fd()), attributes, self.made(created))
     }
 
     /// [`Creator::finish`] for a link, named pipe, device or socket, named in its directory. Links are not followed.
@@ -147,6 +155,11 @@ impl Creator {
     /// Gives an open file or directory of any history its attributes, the [`SEALS`] apart.
     pub fn apply(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::File(fd.as_fd()), attributes, None)
+    }
+
+    /// [`Creator::apply`] without the times.
+    pub fn apply_but_times(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
+        give_but_times(&Target::File(fd.as_fd()), attributes, None)
     }
 
     /// [`Creator::apply`] for an inode that is not to be opened, named in its directory. Links are not followed.
@@ -170,7 +183,7 @@ impl Creator {
             refused.ownership = is_refusal(target.chown(attributes.uid, attributes.gid))?;
             is_refusal(target.chown(self.uid, self.gid))?;
         }
-        give_xattrs(&target, attributes, &mut refused)?;
+        xattr::give(&target, attributes, &mut refused)?;
         Ok(refused)
     }
 
@@ -182,16 +195,17 @@ impl Creator {
         }
         target.chmod(attributes.permissions())?;
         give_fileattr(&target, attributes, true, &mut Refused::default());
-        give_xattrs(&target, attributes, &mut Refused::default())?;
+        xattr::give(&target, attributes, &mut Refused::default())?;
         target.set_times(attributes.atime, attributes.mtime)
     }
 
-    /// Makes sure that what is made in a directory of this process's own is its own too, nobody else's to enter, and gets no
-    /// flags from it.
+    /// Makes sure that what is made in a directory of this process's own is its own too, nobody else's to enter, and gets
+    /// neither flags nor ACL entries from it.
     pub fn make_private(&self, dir: impl AsFd) -> Result<()> {
         let target = Target::File(dir.as_fd());
         is_refusal(target.chown(self.uid, self.gid))?;
         fileattr::hand_nothing_down(&dir);
+        xattr::remove_default_acl(&dir)?;
         target.chmod(0o700)
     }
 
@@ -207,6 +221,21 @@ impl Creator {
 
 /// `present`: owner, group and permissions that the target is known to have.
 fn give(target: &Target<'_>, attributes: &Attributes<'_>, present: Option<(u32, u32, u32)>) -> Result<Refused> {
+    let refused = give_but_times(target, attributes, present)?;
+    target.set_times(attributes.atime, attributes.mtime)?;
+    Ok(refused)
+}
+
+/// Gives an open file or directory its times (futimens(3)).
+pub fn set_times(fd: impl AsFd, atime: Time, mtime: Time) -> Result<()> {
+    Target::File(fd.as_fd()).set_times(atime, mtime)
+}
+
+fn give_but_times(
+    target: &Target<'_>,
+    attributes: &Attributes<'_>,
+    present: Option<(u32, u32, u32)>,
+) -> Result<Refused> {
     let mut refused = Refused::default();
     let permissions = attributes.permissions();
     let owned = present.is_some_and(|(uid, gid, _)| (uid, gid) == (attributes.uid, attributes.gid));
@@ -222,8 +251,7 @@ fn give(target: &Target<'_>, attributes: &Attributes<'_>, present: Option<(u32, 
         refused.ownership |= is_refusal(target.chmod(permissions))?;
     }
     give_fileattr(target, attributes, present.is_some(), &mut refused);
-    give_xattrs(target, attributes, &mut refused)?;
-    target.set_times(attributes.atime, attributes.mtime)?;
+    xattr::give(target, attributes, &mut refused)?;
     Ok(refused)
 }
 
@@ -240,28 +268,10 @@ fn give_fileattr(target: &Target<'_>, attributes: &Attributes<'_>, is_plain: boo
 
 fn prepare(fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
     attributes.fileattr.give_storage(&fd);
-    let storage = attributes.xattrs.iter().filter(|(name, _)| name.starts_with(BTRFS)).cloned().collect::<Vec<_>>();
+    let storage =
+        attributes.xattrs.iter().filter(|(name, _)| name.starts_with(xattr::BTRFS)).cloned().collect::<Vec<_>>();
     let attributes = Attributes { xattrs: &storage, ..attributes.clone() };
-    give_xattrs(&Target::File(fd.as_fd()), &attributes, &mut Refused::default())
-}
-
-fn give_xattrs(target: &Target<'_>, attributes: &Attributes<'_>, refused: &mut Refused) -> Result<()> {
-    for (name, value) in attributes.xattrs {
-        match target.set_xattr(name, value) {
-            Ok(()) => {}
-            Err(error @ (Errno::IO | Errno::NOMEM | Errno::ROFS)) => return Err(error),
-            Err(_) => refused.xattrs.push((name.clone(), value.clone())),
-        }
-    }
-    Ok(())
-}
-
-/// Where Btrfs keeps its properties, such as the way of compression.
-const BTRFS: &[u8] = b"btrfs.";
-
-/// Whether a directory hands an extended attribute down to what is made in it.
-pub fn is_handed_down(name: &[u8]) -> bool {
-    name.starts_with(b"system.posix_acl_") || name.starts_with(BTRFS)
+    xattr::give(&Target::File(fd.as_fd()), &attributes, &mut Refused::default())
 }
 
 fn is_refusal(result: Result<()>) -> Result<bool> {
@@ -323,86 +333,6 @@ impl Target<'_> {
             Target::Node(node) => {
                 rustix::fs::utimensat(CWD, magic_link(node, b"").as_slice(), &times, AtFlags::empty())
             }
-        }
-    }
-}
-
-/// The extended attributes of an open file or directory, sorted by name. Empty where the filesystem has none.
-pub fn xattrs(fd: impl AsFd) -> Result<Vec<Xattr>> {
-    let fd = fd.as_fd();
-    collect(|buffer| rustix::fs::flistxattr(fd, buffer), |name, buffer| rustix::fs::fgetxattr(fd, name, buffer))
-}
-
-/// The extended attributes of a link or special node, named in its directory, sorted by name.
-pub fn xattrs_at(dir: impl AsFd, name: &[u8]) -> Result<Vec<Xattr>> {
-    let path = magic_link(&dir, name);
-    let path = path.as_slice();
-    collect(|buffer| rustix::fs::llistxattr(path, buffer), |name, buffer| rustix::fs::lgetxattr(path, name, buffer))
-}
-
-/// Removes the extended attributes that `wanted` does not name (inherited ACLs, remains of an earlier file).
-pub fn remove_other_xattrs(fd: impl AsFd, wanted: &[Xattr]) -> Result<()> {
-    remove_others(xattrs(&fd)?, wanted, |name| rustix::fs::fremovexattr(&fd, name))
-}
-
-/// [`remove_other_xattrs`] for an inode that is not to be opened, by a descriptor from [`open_path`].
-pub fn remove_other_xattrs_of_node(node: impl AsFd, wanted: &[Xattr]) -> Result<()> {
-    let path = magic_link(&node, b"");
-    let path = path.as_slice();
-    let present =
-        collect(|buffer| rustix::fs::listxattr(path, buffer), |name, buffer| rustix::fs::getxattr(path, name, buffer))?;
-    remove_others(present, wanted, |name| rustix::fs::removexattr(path, name))
-}
-
-fn remove_others(present: Vec<Xattr>, wanted: &[Xattr], remove: impl Fn(&[u8]) -> Result<()>) -> Result<()> {
-    for (name, _) in present {
-        if !wanted.iter().any(|(wanted, _)| *wanted == name) {
-            match remove(&name) {
-                Ok(()) | Err(Errno::PERM | Errno::ACCESS | Errno::NODATA | Errno::OPNOTSUPP) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Lists and reads attributes; sizes can change between the two calls, so both are asked again when a buffer was small.
-fn collect(
-    list: impl Fn(&mut [u8]) -> Result<usize>,
-    get: impl Fn(&[u8], &mut [u8]) -> Result<usize>,
-) -> Result<Vec<Xattr>> {
-    let mut small = [0u8; 256];
-    let names = match list(&mut small) {
-        Ok(length) => small[..length].to_vec(),
-        Err(Errno::RANGE) => fill(&list)?,
-        // BADF: a directory that may be passed through but not read.
-        Err(Errno::OPNOTSUPP | Errno::BADF) => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    let mut xattrs = Vec::new();
-    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        match fill(|buffer| get(name, buffer)) {
-            Ok(value) => xattrs.push((name.to_vec(), value)),
-            // Gone meanwhile, or listed but not for us to read.
-            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    xattrs.sort_unstable();
-    Ok(xattrs)
-}
-
-fn fill(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
-    let mut buffer = vec![0; 1024];
-    loop {
-        match call(&mut buffer) {
-            Ok(length) => {
-                buffer.truncate(length);
-                return Ok(buffer);
-            }
-            // The kernel's bound is 64 KiB, for the list of names and for each value (xattr(7)).
-            Err(Errno::RANGE) if buffer.len() < 1 << 16 => buffer.resize(1 << 16, 0),
-            Err(error) => return Err(error),
         }
     }
 }

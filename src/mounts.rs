@@ -2,6 +2,10 @@
 //!
 //! Source: proc_pid_mountinfo(5).
 
+mod inside;
+
+pub(crate) use inside::{Inside, Table, mount_id};
+
 use rustix::fs::{AtFlags, StatxFlags};
 use std::fs;
 use std::io;
@@ -14,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// Its number, as statx(2) gives it for a file.
     pub id: u64,
+    /// The number of the mount that its mount point lies in.
+    pub parent: u64,
     /// The filesystem's device, `major:minor`: equal for all mounts of one filesystem.
     pub device: String,
     /// The directory of the filesystem that is mounted, from the filesystem's own top.
@@ -22,6 +28,10 @@ pub struct Mount {
     pub point: PathBuf,
     /// The filesystem's type, as the kernel calls it.
     pub kind: String,
+    /// What is mounted: a device, `server:/path`, or a word.
+    pub source: String,
+    /// Whether the filesystem itself is read-only, and not only this mount of it.
+    pub is_read_only: bool,
     /// The options of this mount and those of the filesystem, in the kernel's words.
     pub options: Vec<String>,
 }
@@ -38,6 +48,12 @@ impl Mount {
             "" => Some(""),
             rest => rest.strip_prefix('='),
         })
+    }
+
+    /// Where a path of this process that leads through this mount lies in the filesystem, from its own top.
+    pub fn from_top(&self, path: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(&self.point).ok()?;
+        Some(if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) })
     }
 
     /// Where this mount shows what lies at `path` from the filesystem's top; `None` if it does not.
@@ -78,19 +94,23 @@ pub fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
-    let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    let device = String::from_utf8_lossy(words.nth(1)?).into_owned();
+    let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse().ok();
+    let (id, parent) = (number(words.next()?)?, number(words.next()?)?);
+    let device = String::from_utf8_lossy(words.next()?).into_owned();
     let (root, point) = (unescape(words.next()?), unescape(words.next()?));
     let split = |options: &[u8]| String::from_utf8_lossy(options).split(',').map(String::from).collect::<Vec<_>>();
     let mut options = split(words.next()?);
     let mut behind = words.skip_while(|word| *word != b"-").skip(1);
     let kind = String::from_utf8_lossy(behind.next()?).into_owned();
-    for option in behind.nth(1).map(split).unwrap_or_default() {
+    let source = unescape(behind.next()?).to_string_lossy().into_owned();
+    let of_filesystem = behind.next().map(split).unwrap_or_default();
+    let is_read_only = of_filesystem.iter().any(|option| option == "ro");
+    for option in of_filesystem {
         if !options.contains(&option) {
             options.push(option);
         }
     }
-    Some(Mount { id, device, root, point, kind, options })
+    Some(Mount { id, parent, device, root, point, kind, source, is_read_only, options })
 }
 
 /// Blanks, tabs, line feeds and backslashes stand there as `\040` and the like.
@@ -122,11 +142,15 @@ mod tests {
     fn a_line_of_mountinfo_is_read() {
         let line = br"36 35 0:34 /@home /mnt/with\040blank rw,noatime shared:1 master:2 - btrfs /dev/sda rw,compress=zstd:3,subvolid=256";
         let mount = parse(line).unwrap();
-        assert_eq!((mount.id, &*mount.device, &*mount.kind), (36, "0:34", "btrfs"));
+        assert_eq!((mount.id, mount.parent, &*mount.device, &*mount.kind), (36, 35, "0:34", "btrfs"));
         assert_eq!(mount.point, Path::new("/mnt/with blank"));
         assert_eq!(mount.value("compress"), Some("zstd:3"));
         assert_eq!(mount.value("comp"), None);
         assert!(mount.has("noatime") && !mount.has("ro"));
+        assert_eq!((&*mount.source, mount.is_read_only), ("/dev/sda", false));
+        let bound = parse(b"37 35 7:0 / /mnt ro,relatime - squashfs /dev/loop0 ro,errors=continue").unwrap();
+        assert!(bound.is_read_only);
+        assert!(!parse(b"37 35 7:0 / /mnt ro - ext4 /dev/loop0 rw").unwrap().is_read_only);
         assert_eq!(parse(b""), None);
     }
 

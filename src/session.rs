@@ -4,6 +4,7 @@
 //! earlier session only what was synced is sure.
 
 use crate::filesystem::Kind;
+use crate::hash;
 use crate::sys::btrfs;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -27,6 +28,13 @@ impl Session {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_string();
         let mount = fs::metadata(directory(fd)?).ok()?.ino();
         (!boot.is_empty()).then_some(Session { boot, mount })
+    }
+
+    /// A number that is the same for equal sessions.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.mount.to_le_bytes()).update(self.boot.as_bytes());
+        hash::prefix(hasher.finalize().as_bytes())
     }
 }
 

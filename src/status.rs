@@ -6,6 +6,7 @@ use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, Timespec, Timest
 use rustix::io::Result;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 /// A moment as the kernel keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +52,11 @@ impl Status {
     /// The status of `name` in `dir`, not following a link.
     pub fn at(dir: impl AsFd, name: &[u8]) -> Result<Status> {
         Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The status of what a path leads to, links followed.
+    pub fn of_path(path: &std::path::Path) -> Result<Status> {
+        Self::statx(rustix::fs::CWD, path.as_os_str().as_bytes(), AtFlags::empty())
     }
 
     /// The status of an open file.

@@ -106,33 +106,53 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{s}", count(number))
 }
 
-/// Reads a size: bytes, or a number with `K`, `M`, `G` or `T` for powers of 1024. `None` where it is neither.
+/// Reads a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB` and
+/// `4 G` are the same: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: no size, or too large for 64 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = match text.char_indices().next_back()? {
-        (end, 'K' | 'k') => (&text[..end], 1 << 10),
-        (end, 'M' | 'm') => (&text[..end], 1 << 20),
-        (end, 'G' | 'g') => (&text[..end], 1 << 30),
-        (end, 'T' | 't') => (&text[..end], 1u64 << 40),
-        _ => (text, 1),
-    };
-    // `u64::from_str` would take a plus sign.
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)
-}
-
-/// Reads a duration: a number with `s`, `m`, `h` or `d`. `None` where it is not one.
-pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
-    let (end, unit) = text.char_indices().next_back()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim_start_matches(' ').to_ascii_lowercase();
+    let power = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
+        "" if unit != "ib" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        "e" => 6,
         _ => return None,
     };
-    let number = &text[..end];
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(seconds).map(std::time::Duration::from_secs)
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) if power > 0 && (1..=9).contains(&fraction.len()) => (whole, fraction),
+        Some(_) => return None,
+        None => (number, "0"),
+    };
+    let scale = 1_u64.checked_shl(10 * power)?;
+    let rest = u128::from(digits(fraction)?) * u128::from(scale) / 10_u128.pow(fraction.len() as u32);
+    digits(whole)?.checked_mul(scale)?.checked_add(u64::try_from(rest).ok()?)
+}
+
+/// Reads a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as `10y`,
+/// `90s` or `1h30m`. `None`: no duration, or too long for 64 bits of seconds.
+pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    const UNITS: [(char, u64); 6] =
+        [('y', 365 * 86_400), ('w', 7 * 86_400), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
+    let (mut rest, mut units, mut sum) = (text, &UNITS[..], 0_u64);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit())?;
+        let unit = rest[end..].chars().next()?;
+        let at = units.iter().position(|(letter, _)| *letter == unit)?;
+        sum = sum.checked_add(digits(&rest[..end])?.checked_mul(units[at].1)?)?;
+        units = &units[at + 1..];
+        rest = rest[end + unit.len_utf8()..].trim_start_matches(' ');
+    }
+    (!text.is_empty()).then(|| std::time::Duration::from_secs(sum))
+}
+
+/// A number of ASCII digits alone: `u64::from_str` would take a plus sign.
+fn digits(text: &str) -> Option<u64> {
+    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| are_digits)
 }
 
 /// A moment in UTC as RFC 3339 has it: `2026-11-20T02:00:00.5Z`; `@seconds` where its four-digit years do not reach.
@@ -195,19 +215,78 @@ mod tests {
 
     #[test]
     fn sizes_are_read_in_powers_of_1024() {
-        assert_eq!(parse_size("0"), Some(0));
-        assert_eq!(parse_size("16M"), Some(16 << 20));
-        assert_eq!(parse_size("2t"), Some(2 << 40));
-        for wrong in ["", "K", "+1K", "-1", "1.5G", "1KiB", "1 K", "99999999T", "ß"] {
+        assert_eq!(["0", "007", "5B", "5 b"].map(parse_size), [0, 7, 5, 5].map(Some));
+        for four in ["4G", "4g", "4GB", "4gb", "4GiB", "4gib", "4 G", "4 GiB", "4.0G", "4096M", "4194304k"] {
+            assert_eq!(parse_size(four), Some(4 << 30), "{four}");
+        }
+        assert_eq!(
+            ["2t", "1P", "15E", "1.5K", "0.5 MB"].map(parse_size),
+            [2 << 40, 1 << 50, 15 << 60, 1536, 1 << 19].map(Some)
+        );
+        assert_eq!(parse_size("18446744073709551615"), Some(u64::MAX));
+        let wrong = [
+            "",
+            "K",
+            "B",
+            " ",
+            "+1K",
+            "-1",
+            "1.5",
+            "1.G",
+            ".5G",
+            "1.2.3G",
+            "1KiBs",
+            "1 K B",
+            "1iB",
+            "1Ki",
+            "K1",
+            "1KK",
+            "ß",
+            "1ß",
+            "18446744073709551616",
+            "16E",
+            "15.99999999999E",
+            "99999999T",
+            " 1",
+            "1e9",
+        ];
+        for wrong in wrong {
             assert_eq!(parse_size(wrong), None, "{wrong}");
         }
     }
 
     #[test]
-    fn durations_are_read_with_their_unit() {
+    fn durations_are_read_with_their_units() {
         let seconds = |text| parse_duration(text).map(|duration| duration.as_secs());
-        assert_eq!(["90s", "30m", "6h", "14d"].map(seconds), [90, 1800, 21_600, 1_209_600].map(Some));
-        for wrong in ["", "s", "90", "+1s", "1.5h", "1 h", "99999999999999999999d", "ß"] {
+        let day = 86_400;
+        assert_eq!(["90s", "30m", "6h", "14d"].map(seconds), [90, 1800, 21_600, 14 * day].map(Some));
+        assert_eq!(
+            ["10y", "2w", "1h30m", "1y2w3d4h5m6s"].map(seconds),
+            [3650 * day, 14 * day, 5400, 382 * day + 14_706].map(Some)
+        );
+        assert_eq!(["1h 30m", "0s", "1d30s"].map(seconds), [5400, 0, day + 30].map(Some));
+        let wrong = [
+            "",
+            " ",
+            "s",
+            "90",
+            "1h30",
+            "+1s",
+            "-1s",
+            "1.5h",
+            "1 h",
+            "30m1h",
+            "1h1h",
+            "1x",
+            "99999999999999999999d",
+            "ß",
+            "1ß",
+            "18446744073709551615m",
+            "584942417356y",
+            "18446744073709551615s1s",
+            " 1h",
+        ];
+        for wrong in wrong {
             assert_eq!(parse_duration(wrong), None, "{wrong}");
         }
     }

@@ -7,8 +7,8 @@ pub use aligned::{ALIGN, Aligned};
 
 use crate::beneath::without_access;
 use crate::positioned::{read_full, repeat};
-use crate::sys::cachestat;
-use rustix::fs::{Mode, OFlags};
+use crate::sys::{cachestat, sync_file_range};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, Result, pread, preadv2};
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -82,10 +82,29 @@ impl<'a> Once<'a> {
 }
 
 /// The file once more, open for direct I/O, with a position and flags of its own.
-fn open_direct(file: BorrowedFd<'_>) -> Option<OwnedFd> {
+pub(crate) fn open_direct(file: BorrowedFd<'_>) -> Option<OwnedFd> {
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     without_access(|access| rustix::fs::open(itself.as_str(), flags | access, Mode::empty())).ok()
+}
+
+/// Writes a file's dirty pages, and has the kernel forget all that it has of the file in memory: what is read next comes from
+/// the disk. Whether it did, as far as the kernel says.
+///
+/// # Errors
+/// Those of writing.
+pub fn forget(file: impl AsFd, size: u64) -> Result<bool> {
+    sync_file_range::write_and_wait(&file)?;
+    // Pages that another thread is just adding are missed the first time.
+    for _ in 0..3 {
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+        match cachestat::cached(&file, 0..size) {
+            Ok(0) => return Ok(true),
+            Ok(_) => {}
+            Err(_) => return Ok(true),
+        }
+    }
+    Ok(false)
 }
 
 /// Reads as [`read_full`] does. What the read brings into the page cache leaves it at once, what was there stays
@@ -118,7 +137,6 @@ fn drops_only_clean(release: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::positioned::write_all;
-    use rustix::fs::{Advice, fadvise};
     use std::fs::File;
 
     fn filled(length: usize) -> (File, Vec<u8>) {
@@ -158,6 +176,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_was_forgotten_is_not_in_memory() {
+        let (file, content) = filled(300_000);
+        assert_eq!(forget(&file, 300_000), Ok(true));
+        assert!(cachestat::cached(&file, 0..300_000).map_or(true, |cached| cached == 0));
+        let mut buffer = vec![0; 300_000];
+        assert_eq!(read_full(&file, &mut buffer, 0), Ok(300_000));
+        assert!(buffer == content);
     }
 
     #[test]

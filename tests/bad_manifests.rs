@@ -1,5 +1,7 @@
 //! Manifests that are cut short, altered or replaced: refused in words, and no obstacle to the next snapshot.
 
+mod forged;
+
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::snapshot::manifest::{Reader, Time, Writer};
@@ -90,6 +92,7 @@ fn put_forward(repo: &Path, name: &str, seconds: i64) {
     let aside = path.with_extension("new");
     let mut writer = Writer::create(File::create_new(&aside).unwrap(), &aside, &header).unwrap();
     reader.items().for_each(|item| writer.push(&item.unwrap()).unwrap());
+    writer.set_origins(reader.origins().to_vec());
     writer.finish(reader.totals()).unwrap();
     fs::rename(&aside, &path).unwrap();
 }

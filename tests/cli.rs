@@ -22,6 +22,19 @@ fn help_and_version_are_answers() {
 }
 
 #[test]
+fn no_line_of_a_help_is_wider_than_the_terminal() {
+    let commands = ["", "snapshot", "list", "restore", "copy", "put", "dedupe", "fiemap", "probe", "du", "completions"];
+    for command_name in commands {
+        for help in ["--help", "-h"] {
+            let args: Vec<_> = [command_name, help].into_iter().filter(|arg| !arg.is_empty()).collect();
+            let run = finish(command(&args).env("COLUMNS", "80")).expect(0);
+            let wide: Vec<_> = run.stdout.lines().filter(|line| line.chars().count() > 80).collect();
+            assert!(wide.is_empty(), "{args:?}: {wide:#?}");
+        }
+    }
+}
+
+#[test]
 fn without_arguments_the_help_is_shown_as_wrong_usage() {
     let run = pleach([""; 0]).expect(2).saying("Usage: pleach");
     assert!(run.stdout.is_empty());
@@ -53,7 +66,7 @@ fn wrong_usage_exits_with_2_and_does_nothing() {
     ];
     for case in cases {
         let run = pleach(*case).expect(2).saying("error:");
-        assert!(run.stdout.is_empty(), "{case:?}");
+        assert!(run.stdout.is_empty() || case.contains(&"--json"), "{case:?}");
     }
 }
 
@@ -62,6 +75,101 @@ fn global_options_stand_before_or_after_the_command() {
     for args in [["--json", "-j2", "fiemap", "/nonexistent"], ["fiemap", "/nonexistent", "-j2", "--json"]] {
         let run = pleach(args).expect(1).saying("cannot open /nonexistent");
         assert_eq!(number(&run.summary(), "errors"), 1);
+    }
+}
+
+#[test]
+fn the_nearest_option_command_and_value_are_suggested() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["snapshot", "--exlude", "x", "/a", "/b"], "'--exclude'"),
+        (&["snapsot", "/a", "/b"], "'snapshot'"),
+        (&["copy", "--engin", "auto", "a", "b"], "'--engine'"),
+        (&["restore", "r", "latest", "--tarjet", "/t"], "'--target'"),
+        (&["list", "--jsn", "/a"], "'--json'"),
+        (&["snapshot", "--unchanged", "hardlnk", "/a", "/b"], "'hardlink'"),
+    ];
+    for (args, nearest) in cases {
+        let run = pleach(args).expect(2);
+        let tip = run.stderr.lines().find(|line| line.contains("similar"));
+        assert!(tip.is_some_and(|tip| tip.contains(nearest)), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_failure_is_an_object_of_json_as_well() {
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["list", "/nonexistent", "--json"], 1, "failed"),
+        (&["--json", "copy", "/nonexistent/a", "/nonexistent/b"], 1, "not-found"),
+        (&["snapshot", "--json", "--nonsense", "/a", "/b"], 2, "usage"),
+        (&["restore", "--json", "/repo", "latest"], 2, "usage"),
+        (&["put", "/", "--json", "--", "true"], 2, "usage"),
+    ];
+    for (args, status, code) in cases {
+        let run = pleach(args).expect(status);
+        let lines = run.json();
+        let last = lines.last().unwrap_or_else(|| panic!("{args:?}: a line of JSON"));
+        assert_eq!((last["type"].as_str(), last["code"].as_str()), (Some("error"), Some(code)), "{args:?}: {last}");
+        assert!(last["message"].as_str().is_some_and(|message| !message.is_empty()), "{last}");
+        assert!(!run.stderr.is_empty(), "people read it on stderr");
+    }
+    // Behind '--' is another command's option.
+    let run = pleach(["put", "/dev/null", "--", "true", "--json"]).expect(2);
+    assert_eq!(run.stdout, "");
+}
+
+/// The last line of every command that got far enough to count something.
+#[test]
+fn every_summary_counts_errors() {
+    let here = std::env::temp_dir().join(format!("pleach-summaries-{}", std::process::id()));
+    let (source, repo, target) = (here.join("source"), here.join("repo"), here.join("target"));
+    std::fs::create_dir_all(&source).expect("a directory can be made");
+    write(source.join("file"), b"content");
+    let [source, repo, target, file] = [source, repo, target, here.join("put")].map(|path| path.display().to_string());
+    let missing = format!("{source}/missing");
+    let cases: [&[&str]; 10] = [
+        &["snapshot", &source, &repo],
+        &["snapshot", "--dry-run", &source, &repo],
+        &["list", &repo],
+        &["restore", &repo, "latest", "--target", &target],
+        &["copy", &source, &target],
+        &["put", &file, "--", "echo", "content"],
+        &["dedupe", "--no-cache", &source],
+        &["fiemap", &source, &missing],
+        &["du", &source, &missing],
+        &["probe", &source],
+    ];
+    for case in cases {
+        let run = pleach(["--json"].iter().chain(case));
+        let summary = run.summary();
+        assert_eq!(summary["command"].as_str(), Some(case[0]));
+        let errors = number(&summary, "errors");
+        assert_eq!(errors, run.lines::<json_lines::Problem>().len() as u64, "{case:?}: {}", run.stdout);
+        assert_eq!(run.status, if errors == 0 { 0 } else { 3 }, "{case:?}: {}", run.stdout);
+        for warning in run.lines::<json_lines::Warning>() {
+            assert!(!warning.code.is_empty() && run.stderr.contains(&warning.message), "{warning:?}: {}", run.stderr);
+        }
+    }
+    std::fs::remove_dir_all(&here).expect("it can be removed");
+}
+
+#[test]
+fn sizes_and_durations_take_the_usual_units() {
+    for size in ["4G", "4GB", "4GiB", "4 G", "1.5T", "4096"] {
+        pleach(["snapshot", "--exclude-larger-than", size, "/nonexistent", "/r"]).expect(1);
+    }
+    for age in ["10y", "2w", "1h30m", "14d", "90s"] {
+        pleach(["snapshot", "--exclude-older-than", age, "/nonexistent", "/r"]).expect(1);
+    }
+    for (option, wrong) in [
+        ("--exclude-larger-than", "99999999T"),
+        ("--exclude-larger-than", "1.5"),
+        ("--exclude-larger-than", "4Gx"),
+        ("--exclude-older-than", "99999999999999999999y"),
+        ("--exclude-older-than", "584942417356y"),
+        ("--exclude-older-than", "10"),
+        ("--exclude-older-than", "30m1h"),
+    ] {
+        pleach(["snapshot", option, wrong, "/nonexistent", "/r"]).expect(2).saying("give ");
     }
 }
 
@@ -86,6 +194,22 @@ fn a_pipe_that_closes_early_is_no_error() {
 fn output_that_cannot_be_written_is_an_error() {
     let full = File::options().write(true).open("/dev/full").expect("/dev/full is there");
     finish(command(["completions", "bash"]).stdout(full)).expect(1).saying("cannot write the output: No space left");
+}
+
+#[test]
+fn messages_are_wrapped_between_words_on_a_terminal() {
+    let line = format!("stty cols 60; '{}' snapshot /nonexistent/a /r; true", env!("CARGO_BIN_EXE_pleach"));
+    let run = finish(
+        std::process::Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null()),
+    )
+    .expect(0);
+    let lines: Vec<_> = run.stdout.lines().map(|line| line.trim_end_matches('\r')).collect();
+    assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
+    let words: Vec<_> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+    assert!(words.join(" ").contains("(nothing was done)"), "{lines:#?}");
 }
 
 #[test]
@@ -127,7 +251,7 @@ on_filesystems! {
         // Named explicitly it is not taken for a source.
         with_repo(&["snapshot".as_ref(), source.as_ref(), repo.as_ref()]).expect(0);
         let new = fs.join("new");
-        with_repo(&["snapshot".as_ref(), source.as_ref(), new.as_ref()]).expect(2).saying("could be a source or");
+        with_repo(&["snapshot".as_ref(), source.as_ref(), new.as_ref()]).expect(2).saying("does not exist").saying("unset PLEACH_REPO");
         assert!(!new.exists());
     }
 
@@ -140,13 +264,13 @@ on_filesystems! {
         let run = finish(&mut args("-v")).expect(0);
         assert!(!run.stdout.contains(|c: char| c.is_control() && c != '\n'), "{:?}", run.stdout);
         assert!(run.stdout.contains("\\x1b[31mred"), "{}", run.stdout);
-        let lines = finish(&mut args("--json")).expect(0).json();
-        let changes = || lines.iter().filter(|line| line["type"] == "change");
-        let escape = changes().find(|line| line["path"].as_str().is_some_and(|path| path.ends_with("\x1b[31mred")));
+        let run = finish(&mut args("--json")).expect(0);
+        let changes = run.lines::<json_lines::Change>();
+        let escape = changes.iter().find(|line| line.path.as_ref().is_some_and(|path| path.ends_with("\x1b[31mred")));
         assert!(escape.is_some(), "a name in UTF-8 is told as it is");
         let odd = data_encoding::BASE64.encode(source.join(OsStr::from_bytes(b"names/not utf-8 \xff\xfe")).as_os_str().as_bytes());
-        assert!(changes().any(|line| line["path_base64"] == odd.as_str()), "another in base64");
-        assert_eq!(lines.last().expect("there are lines")["type"], "summary");
+        assert!(changes.iter().any(|line| line.path_base64.as_ref() == Some(&odd)), "another in base64");
+        assert_eq!(run.summary()["dry_run"], true);
         assert!(!repo.exists(), "a dry run makes no repository");
     }
 
@@ -162,6 +286,37 @@ on_filesystems! {
         drop(reader);
         finish(command([OsStr::new("snapshot"), source.as_ref(), repo.as_ref()]).stdout(writer)).expect(0);
         assert_eq!(published(&repo).len(), 1, "a snapshot is taken whether or not anyone reads of it");
+    }
+
+    fn many_problems_of_one_class_are_a_few_lines_and_their_number(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        for number in 0..300 {
+            write(source.join(number.to_string()), b"x");
+            std::fs::set_permissions(source.join(number.to_string()), std::os::unix::fs::PermissionsExt::from_mode(0o000)).expect("a mode can be set");
+        }
+        write(source.join("readable"), b"x");
+        let run = |options: &[&str], repo: &std::path::Path| {
+            let options = options.iter().map(OsStr::new);
+            let args = [OsStr::new("snapshot")].into_iter().chain(options).chain([source.as_os_str(), repo.as_os_str()]);
+            finish(&mut command_bound_by_permissions(args)).expect(3)
+        };
+        let short = run(&[], &repo);
+        let of_files = short.stderr.lines().filter(|line| line.contains("Permission denied")).count();
+        assert_eq!(of_files, 6, "{}", short.stderr);
+        short.saying("295 more like this: cannot open: Permission denied (show all with -v)");
+        let all = run(&["-v"], &repo).stderr;
+        assert_eq!(all.lines().filter(|line| line.contains("Permission denied")).count(), 300);
+        let json = run(&["--json"], &repo);
+        let errors = json.lines::<json_lines::Problem>();
+        assert!(errors.iter().all(|error| error.code == "permission-denied" && error.path.is_some()), "{errors:?}");
+        assert_eq!((errors.len() as u64, number(&json.summary(), "errors")), (300, 300));
+        // That nobody reads them stops no work.
+        let before = published(&repo).len();
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let args = [OsStr::new("snapshot"), "--json".as_ref(), source.as_ref(), repo.as_ref()];
+        finish(command_bound_by_permissions(args).stdout(writer)).expect(3);
+        assert_eq!(published(&repo).len(), before + 1);
     }
 
     fn quiet_says_nothing_of_a_success(fs: &Filesystem) {

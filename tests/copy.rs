@@ -1,11 +1,14 @@
 //! `pleach copy`: a copy is equal to its source in everything, from any filesystem to any other.
 
+mod addresses;
 mod destination;
 mod killed;
 mod meanwhile;
+mod power_cut;
 mod refused;
 mod rights;
 mod verify;
+mod write_error;
 
 use crate::harness::tools::{assert_equal_trees, inventory, paths, states};
 use crate::harness::*;

@@ -334,7 +334,7 @@ on_filesystems! {
     [xfs, btrfs] fn without_time_nothing_is_begun(fs: &Filesystem) {
         let dir = fs.dir("tree");
         copies(&dir);
-        let run = run_dedupe(&["--max-time", "0s"], &dir).expect(0).saying("the time is over");
+        let run = run_dedupe(&["--max-time", "0s"], &dir).expect(0).saying("time limit reached");
         let done = run.summary();
         assert_eq!(done["out_of_time"], true);
         assert_eq!((number(&done, "duplicate_files"), number(&done, "read_bytes")), (0, 0), "{done}");

@@ -1,5 +1,6 @@
 //! What a snapshot is told to leave out: by pattern, tag, filesystem, size and age; and that it leaves it alone.
 
+use crate::harness::mounted::Mounted;
 use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
@@ -37,23 +38,6 @@ fn files(dir: &Path, names: &[&str]) {
     }
 }
 
-/// Something mounted, until the test ends.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn at(point: &Path, args: &[&OsStr]) -> Mounted {
-        fs::create_dir_all(point).expect("a mount point can be made");
-        finish(Command::new("mount").args(args).arg(point)).expect(0);
-        Mounted(point.to_path_buf())
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 on_filesystems! {
     fn patterns_leave_out_and_take_back_as_in_a_gitignore(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
@@ -64,6 +48,18 @@ on_filesystems! {
         let all = ["keep.log", "sub", "sub/cache", "sub/cache/y", "sub/deep", "sub/deep/er", "sub/tmp", "wanted"];
         assert_eq!(kept(&repo, &source), all);
         assert_eq!((number(&summary, "excluded"), number(&summary, "files"), number(&summary, "errors")), (4, 4, 0));
+    }
+
+    fn a_path_without_a_leading_slash_begins_at_the_top_of_each_source(fs: &Filesystem) {
+        let (home, data, repo) = (fs.dir("home"), fs.dir("data"), fs.join("repo"));
+        files(&home, &["ann/debian.iso", "bob/ann/debian.iso", "bob/tmp/x", "bob/kept"]);
+        files(&data, &["ann/debian.iso", "data/ann/debian.iso"]);
+        settle();
+        let args = ["snapshot", "--json", "--exclude=ann/debian.iso", "--exclude=*/tmp/", "--exclude=no/such"].map(OsStr::new);
+        let run = pleach(args.into_iter().chain([home.as_os_str(), data.as_os_str(), repo.as_os_str()])).expect(0);
+        assert_eq!(kept(&repo, &home), ["ann", "bob", "bob/ann", "bob/ann/debian.iso", "bob/kept"]);
+        assert_eq!(kept(&repo, &data), ["ann", "data", "data/ann", "data/ann/debian.iso"]);
+        run.saying("this pattern matched nothing: 'no/such'").saying("relative to the top of each source");
     }
 
     fn what_is_excluded_is_not_opened_and_not_listed(fs: &Filesystem) {
@@ -90,8 +86,8 @@ on_filesystems! {
         files(&source, &["a", "b.tmp", "dir/c", "dir/d.tmp", "dir/e.tmp"]);
         snapshot(&source, &repo);
         let plan = excluding(&["--dry-run", "--exclude", "*.tmp"], &source, &repo).expect(0);
-        let removed = |line: &&serde_json::Value| line["type"] == "change" && line["change"] == "-";
-        let paths: Vec<_> = plan.json().iter().filter(removed).map(|line| line["path"].clone()).collect();
+        let removed = plan.lines::<json_lines::Change>().into_iter().filter(|line| line.change == '-');
+        let paths: Vec<_> = removed.filter_map(|line| line.path).collect();
         let gone = ["b.tmp", "dir/d.tmp", "dir/e.tmp"].map(|name| source.join(name).to_string_lossy().into_owned());
         assert_eq!(paths, gone, "{}", plan.stdout);
         let counts = |summary: &serde_json::Value| {
@@ -186,9 +182,9 @@ on_filesystems! {
         files(&source, &["a", "here/b"]);
         let other = fs.dir("beside");
         files(&other, &["in/c"]);
-        let _foreign = Mounted::at(&source.join("mounts/foreign"), &["-t".as_ref(), "tmpfs".as_ref(), "none".as_ref()]);
+        let _foreign = Mounted::tmpfs(&source.join("mounts/foreign"));
         files(&source.join("mounts/foreign"), &["deep/d"]);
-        let _bound = Mounted::at(&source.join("mounts/bound"), &["--bind".as_ref(), other.as_ref()]);
+        let _bound = Mounted::bind(&other, &source.join("mounts/bound"));
         let summary = excluding(&["--one-file-system"], &source, &repo).expect(0).summary();
         let all = ["a", "here", "here/b", "mounts", "mounts/bound", "mounts/bound/in", "mounts/bound/in/c", "mounts/foreign"];
         assert_eq!(kept(&repo, &source), all);
@@ -213,7 +209,7 @@ on_filesystems! {
             finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(subvolume)).expect(0);
             files(subvolume, &["x"]);
         }
-        let _mounted = Mounted::at(&source.join("point"), &["--bind".as_ref(), subvolumes[1].as_ref()]);
+        let _mounted = Mounted::bind(&subvolumes[1], &source.join("point"));
         excluding(&["--one-file-system"], &source, &repo).expect(0);
         assert_eq!(kept(&repo, &source), ["inside", "inside/x", "point", "point/x"]);
     }
@@ -227,7 +223,7 @@ on_filesystems! {
         let nested = source.join("sub/nested");
         finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(&nested)).expect(0);
         files(&nested, &["c.o", "keep.o"]);
-        let _foreign = Mounted::at(&source.join("mounts/foreign"), &["-t".as_ref(), "tmpfs".as_ref(), "none".as_ref()]);
+        let _foreign = Mounted::tmpfs(&source.join("mounts/foreign"));
         files(&source.join("mounts/foreign"), &["deep/d"]);
         let rules = ["--exclude=*.o", "--exclude=!keep.o", "--exclude-caches", "--exclude-if-present=.nobackup", "--exclude-larger-than=64K"];
         for more in [&[][..], &["--one-file-system"]] {
@@ -274,7 +270,7 @@ on_filesystems! {
         refused(&[&from], 2, "line 2 of");
         refused(&["--exclude=a{"], 2, "pattern");
         refused(&["--exclude="], 2, "names nothing");
-        refused(&["--exclude=../a"], 2, "begins at the root");
+        refused(&["--exclude=../a"], 2, "has no '.' or '..'");
         refused(&["--exclude-if-present=a/b"], 2, "a name, and no path");
         refused(&["--exclude-if-present=."], 2, "a name, and no path");
         refused(&["--exclude-larger-than=big"], 2, "a number");

@@ -132,6 +132,23 @@ on_filesystems! {
         assert_eq!(number(&run.json()[run.json().len() - 2], "size"), 3 << 20, "a link is followed");
     }
 
+    [xfs] fn many_unreadable_directories_are_a_few_lines_and_their_number(fs: &Filesystem) {
+        let dir = fs.dir("dir");
+        write(dir.join("file"), &bytes(1, 5000));
+        for number in 0..20 {
+            let closed = fs.dir(format!("dir/closed-{number}"));
+            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).expect("a mode can be set");
+        }
+        let run = finish(&mut command_bound_by_permissions([OsStr::new("fiemap"), dir.as_ref()])).expect(3);
+        assert!(run.stderr.contains(&format!("cannot list {}/closed-0: Permission denied\n", dir.display())), "{}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 6, "{}", run.stderr);
+        run.saying("15 more like this: cannot list: Permission denied");
+        let run = finish(&mut command_bound_by_permissions([OsStr::new("fiemap"), "--json".as_ref(), dir.as_ref()])).expect(3);
+        let errors = run.lines::<json_lines::Problem>();
+        assert!(errors.iter().all(|error| error.code == "permission-denied" && error.path.is_some()), "{errors:?}");
+        assert_eq!((errors.len() as u64, number(&run.summary(), "errors")), (20, 20));
+    }
+
     [xfs] fn an_unreadable_file_is_named(fs: &Filesystem) {
         let file = fs.join("closed");
         write(&file, b"secret");

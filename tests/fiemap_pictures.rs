@@ -123,6 +123,10 @@ on_filesystems! {
         assert_eq!(slip.stdout, "");
         write(&svg, b"");
         draw(&dir, &svg).expect(0);
+        write(&svg, b"<?xml version=\"1.0\"?>\n<project/>");
+        draw(&dir, &svg).expect(1).saying("no picture");
+        write(&svg, b"<?xml version=\"1.0\"?>\n<svg/>");
+        draw(&dir, &svg).expect(0);
         assert_eq!(fs::read(&target).expect("it is there"), b"precious");
         assert!(fs::symlink_metadata(&fifo).expect("it is there").file_type().is_fifo());
         draw(&dir, &out.join("missing/picture.svg")).expect(1).saying("no such file or directory");
@@ -160,8 +164,11 @@ fn stdout_has_one_use() {
         &["--format", "xfs_io", "--shared-with"],
         &["--format", "table", "--svg", "x"],
     ] {
+        let is_json = args.contains(&"--json");
         let args = ["fiemap"].iter().chain(args).chain(&["/nonexistent"]);
-        assert_eq!(pleach(args).expect(2).saying("cannot be used with").stdout, "");
+        let run = pleach(args).expect(2).saying("cannot be used with");
+        // With --json the failure is an object as well.
+        assert_eq!(run.json().len(), usize::from(is_json), "{}", run.stdout);
     }
 }
 

@@ -151,7 +151,7 @@ on_filesystems! {
         assert_eq!(told.of_type("sharing_pair").count(), 0);
         assert_eq!(number(told.of_type("sharing_total").next().expect("a total"), "unpaired_files"), 100);
         let text = tables(&[&dir]);
-        assert!(text.contains("100 files are linked with too many to be told pair by pair"), "{text}");
+        assert!(text.contains("100 files share data with too many others to list all pairs"), "{text}");
         assert!(text.lines().count() < 40, "the tables stay short:\n{text}");
     }
 

@@ -4,7 +4,7 @@
 //! `cargo test --test main -- --ignored write_a_sample` (which replaces none).
 
 use pleach::snapshot::manifest::{
-    Body, Directory, Entry, FileBody, Header, Item, Meta, Reader, Stored, Time, Totals, Writer,
+    Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Reader, Stored, Time, Totals, Writer,
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,17 @@ fn meta(mode: u32, ino: u64) -> Meta {
         kept_here: false,
         flags: None,
         project: None,
+        recheck: false,
+    }
+}
+
+/// Empty before version 3.
+fn origins(version: u32) -> Vec<Origin> {
+    match version {
+        1 | 2 => Vec::new(),
+        _ => {
+            vec![Origin { dev: 0x801, identity: *b"0123456789abcdef" }, Origin { dev: u64::MAX, identity: [0xff; 16] }]
+        }
     }
 }
 
@@ -66,6 +77,7 @@ fn items(version: u32) -> Vec<Item> {
         1 => meta,
         _ => Meta { flags: Some(flags), project: Some(project), ..meta },
     };
+    let rechecked = |meta: Meta| Meta { recheck: version > 2, ..meta };
     let mut items = vec![directory(b"", true, 2), directory(b"home", false, 10)];
     items.push(entry(b"\x01\xff\xfe", meta(0o100644, 12), Body::File(file(0, Stored::Copied))));
     let hashed = FileBody { hash: Some(*blake3::hash(b"x").as_bytes()), ..file(1, Stored::Inline) };
@@ -83,7 +95,7 @@ fn items(version: u32) -> Vec<Item> {
     items.push(entry(b"capable", kept, Body::File(file(4096, Stored::Cloned))));
     items.push(entry(b"char", meta(0o020660, 22), Body::Device(5, 1)));
     items.push(entry(b"disk", meta(0o060660, 23), Body::Device(8, 0)));
-    items.push(entry(b"link", meta(0o120777, 24), Body::Symlink(b"../\xffelsewhere".to_vec())));
+    items.push(entry(b"link", rechecked(meta(0o120777, 24)), Body::Symlink(b"../\xffelsewhere".to_vec())));
     items.push(entry(b"pipe", meta(0o010644, 25), Body::Fifo));
     items.push(entry(b"socket", meta(0o140755, 26), Body::Socket));
     items.push(directory(b"home/ann/many", false, 30));
@@ -107,6 +119,7 @@ fn reads_as_it_was_written(version: u32) {
     assert_eq!(reader.version(), version);
     assert_eq!(reader.header(), &header());
     assert_eq!(reader.totals(), &totals());
+    assert_eq!(reader.origins(), origins(version));
     assert!(reader.blocks() > 1);
     let read: Vec<Item> = reader.items().collect::<Result<_, _>>().unwrap();
     let expected = items(version);
@@ -130,5 +143,6 @@ fn write_a_sample() {
     let path = sample(pleach::snapshot::manifest::VERSION);
     let mut writer = Writer::create(File::create_new(&path).unwrap(), &path, &header()).unwrap();
     items(pleach::snapshot::manifest::VERSION).iter().for_each(|item| writer.push(item).unwrap());
+    writer.set_origins(origins(pleach::snapshot::manifest::VERSION));
     writer.finish(&totals()).unwrap();
 }

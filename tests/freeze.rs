@@ -6,7 +6,7 @@ use crate::on_filesystems;
 use pleach::error::{Error, ErrorKind};
 use pleach::monitor::Monitor;
 use pleach::snapshot::create::{self, Options, Stats};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,6 +113,31 @@ on_filesystems! {
         let (result, notices) = freeze(&both, &repo, false, || write(nested.join("c/later"), b"later"));
         assert_eq!((result.unwrap().errors, notices), (0, vec![]));
         tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
+    }
+
+    [btrfs] fn the_repository_in_a_frozen_source_is_left_out_and_no_other_directory_with_its_inode_number(fs: &Filesystem) {
+        let home = fs.join("home");
+        tools::tool("btrfs", &["subvolume", "create"], &home);
+        let repo = home.join("repo");
+        let status = |path: &Path| rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::ALL).unwrap();
+        // Made in the same tick of the clock as the repository, if that can be had.
+        let source = (0..50).map(|number| fs.join(format!("source-{number}"))).find(|source| {
+            tools::tool("btrfs", &["subvolume", "create"], source);
+            let _ = fs::remove_dir(&repo);
+            fs::create_dir(&repo).unwrap();
+            fs::create_dir(source.join("data")).unwrap();
+            let (own, other) = (status(&repo), status(&source.join("data")));
+            own.stx_ino == other.stx_ino && own.stx_btime.tv_nsec == other.stx_btime.tv_nsec
+        });
+        let source = source.unwrap_or_else(|| fs.join("source-49"));
+        write(source.join("data/file"), b"not to be missed");
+        write(home.join("beside"), b"beside the repository");
+        let sources = [home.clone(), source.clone()];
+        let (result, notices) = freeze(&sources, &repo, false, || ());
+        assert_eq!(result.unwrap().errors, 0);
+        assert!(notices.iter().any(|notice| notice.contains("the repository itself")), "{notices:?}");
+        tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
+        assert_eq!(names(&inside(&repo, "latest", &home)), ["beside"]);
     }
 
     [btrfs] fn other_filesystems_below_are_read_as_they_live(fs: &Filesystem) {

@@ -2,13 +2,20 @@
 //!
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
 //! says by environment variables where these filesystems are. A test that counts free space makes one of its own (`own`).
-//! Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside
-//! witnesses (rsync, xfs_io, …) in `tools`.
+//! Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync, xfs_io, …) in
+//! `tools`, the lines of `--json` by their type in `json_lines`. Runs are stopped by `stop` and by the power cuts of `power`
+//! and `disk`; `failing_disk` refuses writes.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
+pub(crate) mod disk;
+pub(crate) mod failing_disk;
+pub(crate) mod json_lines;
+pub(crate) mod mounted;
 pub(crate) mod own;
+pub(crate) mod power;
 pub(crate) mod shapes;
+pub(crate) mod stop;
 pub(crate) mod tools;
 pub(crate) mod tree;
 
@@ -313,9 +320,7 @@ pub(crate) fn published(repo: &Path) -> Vec<String> {
 #[track_caller]
 pub(crate) fn listed(repo: &Path) -> Vec<String> {
     let run = pleach([OsStr::new("list"), repo.as_ref(), "--json".as_ref()]).expect(0);
-    let lines = run.json();
-    let snapshots = lines.iter().filter(|line| line["type"] == "snapshot");
-    snapshots.map(|line| line["name"].as_str().expect("a snapshot has a name").to_string()).collect()
+    run.lines::<json_lines::Snapshot>().into_iter().map(|snapshot| snapshot.name).collect()
 }
 
 /// Asserts that nothing of an unfinished run or deletion is left.

@@ -4,7 +4,9 @@ use crate::harness::*;
 use crate::on_filesystems;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -37,6 +39,26 @@ fn signal(child: &Child, signal: Signal) {
 fn end(child: Child) -> Run {
     let line = format!("process {}", child.id());
     Run::new(child.wait_with_output().expect("a child can be waited for"), line)
+}
+
+/// Runs a command that writes more than a pipe holds, and interrupts it meanwhile: it waits until what it wrote is read.
+fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
+    let mut stdout = child.stdout.take().expect("stdout is a pipe");
+    let is_full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe tells what waits in it") >= 48 << 10;
+    let waited = (0..6000).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        is_full()
+    });
+    assert!(waited, "the plan is being written");
+    signal(&child, Signal::INT);
+    // The signal is delivered before the writer goes on.
+    thread::sleep(Duration::from_millis(50));
+    let mut text = Vec::new();
+    stdout.read_to_end(&mut text).expect("the plan can be read");
+    let mut output = child.wait_with_output().expect("a child can be waited for");
+    output.stdout = text;
+    Run::new(output, "an interrupted dry run".into())
 }
 
 /// A tree that keeps a run busy long enough to be disturbed.
@@ -104,6 +126,40 @@ on_filesystems! {
             tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
             assert_no_leftovers(&repo);
         }
+    }
+
+    [xfs] fn an_interrupted_dry_run_says_that_nothing_was_changed(fs: &Filesystem) {
+        let (source, target) = (fs.dir("source"), fs.dir("target"));
+        let long = "x".repeat(200);
+        for number in 0..2400 {
+            let dir = source.join(format!("dir-{}", number / 40));
+            fs::create_dir_all(&dir).expect("a directory can be made");
+            write(dir.join(format!("{number} {long}")), b"content that is equal in all of these files, and longer than a little: 0123456789");
+        }
+        let other = fs.join("other");
+        // The walk of the first two is one thread's work, of which this call is the thirtieth of its kind.
+        let cases: [(Option<&str>, &[&str], &[&Path]); 3] = [
+            (Some("getdents64"), &["snapshot", "-j1"], &[&source, &other]),
+            (Some("getdents64"), &["copy", "-j1"], &[&source, &target]),
+            (None, &["dedupe", "--no-cache"], &[&source]),
+        ];
+        let before = tools::inventory(fs.path());
+        for (call, words, paths) in cases {
+            for json in [&["--json"][..], &[]] {
+                let args = words.iter().chain(["--dry-run"].iter()).chain(json).map(OsStr::new);
+                let args = args.chain(paths.iter().map(|path| path.as_os_str()));
+                let run = match call {
+                    Some(call) => tools::interrupted_at(call, 30, args),
+                    None => interrupted_while_it_writes(command(args)),
+                };
+                let run = run.expect(130).saying("interrupted (nothing was changed)");
+                assert!(!run.stderr.contains("kept") && !run.stderr.contains("again"), "{words:?}: {}", run.stderr);
+                if !json.is_empty() {
+                    assert_eq!(run.lines::<json_lines::Problem>()[0].code, "interrupted", "{words:?}");
+                }
+            }
+        }
+        assert_same_lines(&tools::inventory(fs.path()), &before);
     }
 
     [xfs] fn a_second_run_while_one_runs_is_turned_away(fs: &Filesystem) {

@@ -1,9 +1,10 @@
-//! Listing what a snapshot alone holds: from extents, and only what no other file holds.
+//! `pleach list`: the data that only one snapshot holds, and a table that fits the terminal.
 
-use crate::harness::{bytes, settle, snapshot, write};
+use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;
 use pleach::snapshot::list::{Options, list};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -45,6 +46,47 @@ on_filesystems! {
         expect_exclusive(&repo, &[SIZE, 0], "the second shares with the source");
         fs::remove_dir_all(&source).unwrap();
         expect_exclusive(&repo, &[SIZE, 0], "the snapshots hold the rest together");
+    }
+
+    [xfs] fn the_table_fits_eighty_columns_and_loses_nothing(fs: &Filesystem) {
+        let (source, other, repo) = (fs.dir("source"), fs.dir("another source of this test"), fs.join("repo"));
+        tree::plain(&source);
+        tree::plain(&other);
+        fs::set_permissions(other.join("a"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+        let long = "before-the-upgrade-of-the-database-server-to-version-17";
+        let take = |options: &[&str], sources: &[&Path], status| {
+            settle();
+            let options = options.iter().map(OsStr::new);
+            let args = [OsStr::new("snapshot")].into_iter().chain(options);
+            let args = args.chain(sources.iter().map(|source| source.as_os_str())).chain([repo.as_os_str()]);
+            finish(&mut command_bound_by_permissions(args)).expect(status);
+        };
+        take(&[], &[&source], 0);
+        take(&["--name", long, "--tag", "monday", "--tag", "by-hand"], &[&source, &other], 3);
+        take(&["--tag", &"a-long-tag-".repeat(6)], &[&other], 3);
+        let list = |options: &[&str], columns: Option<&str>| {
+            let options = options.iter().map(OsStr::new);
+            let mut list = command([OsStr::new("list")].into_iter().chain(options).chain([repo.as_os_str()]));
+            list.env_remove("COLUMNS");
+            columns.map(|columns| list.env("COLUMNS", columns));
+            finish(&mut list).expect(0).stdout
+        };
+        for options in [&[][..], &["--exclusive"], &["-v"]] {
+            let table = list(options, None);
+            // A path is never shortened, and has a line of its own then.
+            let is_long = |line: &&str| line.chars().count() > 80 && !line.contains('/');
+            assert_eq!(table.lines().filter(is_long).collect::<Vec<_>>(), [""; 0], "{table}");
+            for shown in [long, "monday, by-hand", "a-long-tag-a-long-tag", "source", "another source of this test'", "errors"] {
+                assert!(table.contains(shown), "{shown}:\n{table}");
+            }
+            let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+            assert_eq!(words(table.lines().next().unwrap())[0], "snapshot");
+        }
+        // On a wide terminal each snapshot is one line.
+        let wide = list(&[], Some("1000"));
+        assert_eq!(wide.lines().count(), 5, "{wide}");
+        let listed = pleach([OsStr::new("list"), "--json".as_ref(), repo.as_os_str()]).expect(0).lines_of_type("snapshot");
+        assert_eq!((listed.len(), &listed[1]["tags"]), (3, &serde_json::json!(["monday", "by-hand"])));
     }
 
     fn a_list_without_measuring_says_nothing_of_it(fs: &Filesystem) {

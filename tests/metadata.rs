@@ -1,5 +1,6 @@
 //! Metadata: every row of docs/metadata.md, told by programs that are not ours, in a snapshot's tree and after a restore.
 
+mod acls;
 mod flags;
 mod projects;
 mod rights;

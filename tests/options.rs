@@ -107,8 +107,8 @@ on_filesystems! {
         linking(&source, &repo);
         let alone = || {
             let run = pleach([OsStr::new("list"), "--json".as_ref(), "--exclusive".as_ref(), repo.as_ref()]).expect(0);
-            let rows = run.json().into_iter().filter(|line| line["type"] == "snapshot");
-            rows.map(|row| number(&row, "exclusive_bytes")).collect::<Vec<_>>()
+            let snapshots = run.lines::<json_lines::Snapshot>().into_iter();
+            snapshots.map(|snapshot| snapshot.exclusive_bytes.expect("it is measured")).collect::<Vec<_>>()
         };
         assert_eq!(alone(), [3 << 20]);
         write(source.join("new"), &bytes(3, 4 << 20));
@@ -120,8 +120,13 @@ on_filesystems! {
         let (elsewhere, repo) = (fs.elsewhere(), fs.join("repo"));
         let source = elsewhere.dir("source");
         tree::plain(&source);
-        let run = with(&["--require-sharing=50"], &[&source], &repo).expect(3).saying("0.0 % of the data is shared, and 50 % were required");
+        let run = with(&["--require-sharing=50"], &[&source], &repo).expect(3).saying("0.0 % of the data is shared, but 50 % is required");
         assert_eq!(number(&run.summary(), "errors"), 0);
+        let codes = |codes: &[String]| codes.join(" ");
+        let warnings: Vec<_> = run.lines::<json_lines::Warning>().into_iter().map(|line| line.code).collect();
+        assert!(codes(&warnings).contains("little-shared"), "{warnings:?}");
+        let errors: Vec<_> = run.lines::<json_lines::Problem>().into_iter().map(|line| line.code).collect();
+        assert_eq!(codes(&errors), "sharing-required");
         assert_eq!(published(&repo).len(), 1, "it is kept all the same");
         with(&["--require-sharing=0"], &[&source], &repo).expect(0);
         with(&["--require-sharing=100%", "--unchanged=hardlink"], &[&source], &repo).expect(0);

@@ -208,15 +208,12 @@ fn an_overlay_is_tried_and_not_believed() {
     assert_eq!(names(&own.join("upper")), [""; 0]);
 }
 
-/// The lines of `--json` without the summary.
+/// The items of `--json`.
 #[track_caller]
 fn probe_lines(path: &Path, status: i32) -> Vec<Value> {
     let run = pleach([OsStr::new("probe"), "--json".as_ref(), path.as_ref()]).expect(status);
     assert_eq!(run.summary()["command"], "probe");
-    let mut lines = run.json();
-    lines.pop();
-    assert!(lines.iter().all(|line| line["type"] == "probe"));
-    lines
+    run.lines_of_type("probe")
 }
 
 /// What each item's value is. Nothing may have stayed open.

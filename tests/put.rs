@@ -1,5 +1,6 @@
 //! `pleach put`: a stream becomes a file at once or not at all, and shares what did not change with its last version.
 
+mod command;
 mod content;
 mod input;
 mod kept;

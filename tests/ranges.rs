@@ -38,6 +38,8 @@ macro_rules! on_own_filesystems {
     };
 }
 
+mod plan;
+
 fn run(kind: Kind, test: &str, mebibytes: u64, body: fn(&mut Own)) {
     let Some(mut own) = Own::new(kind, test, mebibytes, &[], "") else { return };
     fs::create_dir(own.join("tree")).expect("a directory can be made");
@@ -76,6 +78,16 @@ fn used(own: &mut Own) -> u64 {
     let data = run.stdout.lines().find(|line| line.starts_with("Data")).filter(|_| run.status == 0);
     let used = data.and_then(|line| line.split("used=").nth(1)).and_then(|used| used.trim().parse().ok());
     used.unwrap_or(all)
+}
+
+/// The bytes that the files below a directory take for the lists of their extents, on a filesystem that counts them among
+/// the blocks of a file.
+fn extent_list_bytes(dir: &Path) -> u64 {
+    let bytes = |path: &PathBuf| {
+        let data: u64 = tools::extents(path).iter().map(|extent| extent.length * 512).sum();
+        fs::metadata(path).expect("the file is there").blocks() * 512 - data
+    };
+    tools::files(dir).iter().map(bytes).sum()
 }
 
 /// Asserts that what is said to be freed is what the disk gave back, within 1 % and some metadata.
@@ -119,19 +131,24 @@ on_own_filesystems! {
         let dir = own.join("tree");
         images(&dir, 24 << 20, 18 << 20);
         let before = used(own);
-        let (content, shared) = (seen(&dir), 18 << 20);
+        let (content, shared, lists) = (seen(&dir), 18 << 20, extent_list_bytes(&dir));
         let planned = dedupe(&["--dry-run"], &dir);
         assert_eq!(used(own), before, "a dry run changes nothing");
-        let cache = own.join("cache");
+        // On another filesystem, so that df here shows what the images gave back and nothing else.
+        let scratch = tempfile::tempdir().expect("a directory can be made");
+        let cache = scratch.path().join("cache");
         let cached = ["--cache", cache.to_str().expect("a plain path")];
         let done = pleach(args(&cached, &dir)).expect(0).summary();
         let after = used(own);
         assert!(assert_freed(&done, before, after) >= shared / 1000 * 999, "{done}");
         assert!(number(&done, "range_bytes") >= shared / 1000 * 999, "{done}");
         assert_eq!(number(&done, "pinned_bytes"), 0);
-        for field in ["freed_bytes", "range_bytes", "read_bytes", "rewritten_bytes"] {
+        for field in ["range_bytes", "read_bytes", "submitted_bytes", "rewritten_bytes"] {
             assert_eq!(number(&planned, field), number(&done, field), "{field}: {planned} {done}");
         }
+        // An XFS file of more extents than fit its inode keeps the list in blocks. A plan cannot know how many that will be.
+        let listed = extent_list_bytes(&dir) - lists;
+        assert_eq!(number(&planned, "freed_bytes"), number(&done, "freed_bytes") + listed, "{planned} {done}");
         assert_eq!(seen(&dir), content);
         let again = pleach(args(&cached, &dir)).expect(0).summary();
         for field in ["read_bytes", "freed_bytes", "submitted_bytes"] {

@@ -6,36 +6,36 @@ use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  pleach copy photos /mnt/disk              as /mnt/disk/photos, or merged with what is there
-  pleach copy photos/. /mnt/disk/pictures   what is in it, into that directory
+  pleach copy photos /mnt/disk              to /mnt/disk/photos, merged with an existing directory
+  pleach copy photos/. /mnt/disk/pictures   only its content
   pleach copy --verify vm.img /mnt/disk     read both back from the disk at the end, and compare
-  pleach copy --engine clone vm.img new.img clone it, or say why that cannot be
+  pleach copy --engine clone vm.img new.img clone it, or fail with the reason
 
-SOURCE and DEST mean what they mean to 'cp -a', and as much is kept: owners, modes, times, extended
-attributes, ACLs, hard links, links, devices, holes, chattr flags, project ids. Each file is made
-aside and renamed into its place, whole, and replaces what is there; symbolic links are copied, and
-none is followed in SOURCE or DEST. Run again, it goes on where it was: what has the same type,
-size and time of modification is not copied again. When it says that it is done, all of it is on
-the disk.";
+SOURCE and DEST work as with 'cp -a', and the same metadata is kept: owners, modes, times, extended
+attributes, ACLs, hard links, symbolic links, devices, holes, chattr flags, project ids. Each file is
+written under a temporary name and renamed when it is complete; it replaces an existing file.
+Symbolic links are copied as links, and none is followed in SOURCE or DEST. An interrupted copy
+continues when it is run again: entries with the same type, size and modification time are not
+copied again. When the command has finished, everything is on the disk.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Copy {
-    /// What to copy, and where to: a directory, or the name that the one source is to get
+    /// What to copy, and the destination: a directory, or a new name for a single source
     #[arg(value_name = "SOURCE... DEST", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Copy all that is named into DIR, which must be there
+    /// Copy all sources into DIR, which must exist
     #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) target_directory: Option<PathBuf>,
-    /// DEST is what SOURCE becomes, also where a directory is there
+    /// Treat DEST as the name of the copy, even if it is a directory (like cp -T)
     #[arg(short = 'T', long, conflicts_with = "target_directory")]
     pub(crate) no_target_directory: bool,
-    /// How content comes over; auto: cloned where it can be, else what is fastest for the file
+    /// How to copy content; auto: clone if possible, otherwise whatever is fastest for the file
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub(crate) engine: Engine,
-    /// Read both sides back at the end and compare their hashes; status 4 if they differ
+    /// Read sources and copies back at the end and compare their hashes; exit status 4 if they differ
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) verify: bool,
-    /// Do not enter other filesystems; make their mount points, empty
+    /// Do not enter other filesystems; create their mount points as empty directories
     #[arg(short = 'x', long)]
     pub(crate) one_file_system: bool,
     /// Only show what would be done
@@ -43,10 +43,10 @@ pub(crate) struct Copy {
     pub(crate) dry_run: bool,
 }
 
-/// How content comes over.
+/// How content is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
-    /// Cloned where it can be, else what is fastest for the file
+    /// Clone if possible, otherwise whatever is fastest for the file
     Auto,
     /// Share the extents, or fail
     Clone,
@@ -94,7 +94,9 @@ impl Copy {
             }
             (None, [_, _, third, ..]) if self.no_target_directory => {
                 let third = pleach::text::path(third);
-                Err(format!("with --no-target-directory there is one source and one destination; {third} is too much"))
+                Err(format!(
+                    "with --no-target-directory there is one source and one destination; {third} is one too many"
+                ))
             }
             _ => Ok(()),
         }
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_can_be_named_as_it_is_told() {
+    fn every_engine_can_be_given_by_its_name() {
         let named: Vec<_> = Engine::value_variants()
             .iter()
             .filter_map(|engine| Some((engine.to_possible_value()?.get_name().to_string(), engine.engine()?)))

@@ -8,7 +8,7 @@ pub(crate) struct Du {
     /// Files or directories; symbolic links are followed only if named here, mount points are crossed
     #[arg(value_name = "PATH", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Do not have the filesystems written to disk first; what is not yet there counts as nothing
+    /// Do not sync the filesystems first; data that is not on the disk yet does not count
     #[arg(long)]
     pub(crate) no_sync: bool,
 }

@@ -5,31 +5,31 @@ Exit status:
   0    done
   1    failed, nothing to rely on
   2    wrong usage
-  3    done, but something was left out (unreadable, changed while read, skipped with an error),
-       or less was shared than required
-  4    what is stored in the repository, or a copy that was read back, is damaged
+  3    done, but something was skipped (unreadable, changed while read,
+       another error), or less was shared than required
+  4    data in the repository, or a copy that was read back, is damaged
   11   the repository is locked by another run
   130  interrupted";
 
 const ENVIRONMENT: &str = "\
 Environment:
-  PLEACH_REPO  stands for REPO where it is left out
-  NO_COLOR, CLICOLOR_FORCE, CLICOLOR  colours, where --color does not say";
+  PLEACH_REPO  the repository, if REPO is not given
+  NO_COLOR, CLICOLOR_FORCE, CLICOLOR  colours, unless --color is given";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  pleach snapshot /home /etc /backup        take a snapshot; every night, from a timer
-  pleach list /backup                       show them
+  pleach snapshot /home /etc /backup        take a snapshot, for instance daily from a timer
+  pleach list /backup                       show all snapshots
   pleach restore /backup latest /home/ann/notes.txt --target /
-  pleach copy vm.img /srv/images            copy it, sharing the data where that can be
-  pg_dump db | pleach put db.sql            replace a file, sharing what did not change in it
-  pleach dedupe /srv                        share what is equal, and say what that freed
-  pleach fiemap /backup/*/etc/services      where a file lies in each snapshot, and what is shared
-  pleach probe /backup                      what the filesystem there can do
-  pleach du /backup/2026-11-*               what they share, and what deleting them would free
+  pleach copy vm.img /srv/images            copy a file, sharing its data if possible
+  pleach put db.sql -- pg_dump db           replace a file, sharing unchanged blocks
+  pleach dedupe /srv                        share equal data, and report the space freed
+  pleach fiemap /backup/*/etc/services      the extents of a file in each snapshot
+  pleach probe /backup                      the features of the filesystem there
+  pleach du /backup/2026-11-*               how much they share, and how much deleting them would free
   pleach completions bash > /etc/bash_completion.d/pleach
 
-'pleach COMMAND --help' has the examples of each command.";
+'pleach COMMAND --help' shows the options and more examples of a command.";
 
 pub(super) const FIEMAP_EXAMPLES: &str = "\
 Examples:
@@ -38,51 +38,53 @@ Examples:
   pleach fiemap --owners disk.img                every file that holds its extents
   pleach fiemap --format filefrag /srv/db        every file below, for a script that reads filefrag -v
   pleach fiemap --shared-with a.img b.img        which ranges they have in common
-  pleach fiemap --map /backup/*/srv/disk.img     draw them in the terminal, a line each
-  pleach fiemap --svg disks.svg *.img            draw them in a file, with bands between what is shared
+  pleach fiemap --map /backup/*/srv/disk.img     draw them in the terminal, one line each
+  pleach fiemap --svg disks.svg *.img            draw a picture, with bands between shared ranges
   pleach fiemap --json disk.img | jq 'select(.type == \"file\").shared_bytes'
 
-Offsets and addresses are in bytes. A physical address is one of the device; on Btrfs, of the
-filesystem's logical address space. What has no address of its own (inline, not yet on disk) shows
-\"-\". xfs_io tells units of 512 bytes, filefrag blocks of the filesystem.
+Offsets and addresses are in bytes. A physical address is an address of the device; on Btrfs, of the
+filesystem's logical address space. Data without an address of its own (inline, not yet on disk)
+shows \"-\". The xfs_io format counts in units of 512 bytes, the filefrag format in blocks of the
+filesystem. Both print names byte by byte, as those programs do; only on a terminal are control
+characters escaped.
 
-Sharing is told among the files that are named. A group is all that exactly the same files have in
-common. Of compressed extents it is an upper bound. Groups, ranges and JSON: docs/sharing.md.
+--shared-with, --map and --svg show sharing among the given files. A group is the data that exactly
+the same files have in common. For compressed extents it is an upper bound. See docs/sharing.md.
 
---owners asks the filesystem, so it also names files that were not given. On Btrfs it also names
-those that hold only another part of an extent: the extent stays as long as one of them does. On an
-XFS made without mkfs.xfs -m rmapbt=1 it looks at every file; names that the kernel does not
-remember are found by walking the tree.";
+--owners asks the filesystem, so it also shows files that were not given. On Btrfs it also shows
+files that hold only another part of an extent: the extent stays allocated as long as one of them
+exists. On an XFS made without mkfs.xfs -m rmapbt=1 it looks at every file; names that the kernel
+does not know are found by walking the tree.";
 
 pub(super) const PROBE_EXAMPLES: &str = "\
 Examples:
   pleach probe /srv
   pleach probe --json /srv | jq 'select(.item == \"reflink\").value'
-  pleach probe --bench /srv                  and how fast each way of copying is there
+  pleach probe --bench /srv                  also measure how fast each way of copying is
   pleach probe --bench --json /srv | jq 'select(.type == \"bench\")'
 
-Each answer is found by trying it with a file that has no name and is gone at once. What could not
-be tried, on a read-only mount or in a directory of others, shows \"?\" and gives exit status 3.
+Each feature is tried with an unnamed file that disappears at once. Features that cannot be tried,
+on a read-only mount or in a directory without write permission, show \"?\"; the exit status is 3.
 
 --bench copies one large file and 2,000 small ones by each engine of 'pleach copy --engine', into
-files and into memory (memfd), warm, on one thread, several times, and shows the medians. Copies
-into files are on the disk before their time ends. Its files are in a directory of their own, which
-is removed again.";
+files and into memory (memfd), cached, on one thread, several times, and shows the medians. The time
+of copies into files includes the sync. The test files are in a directory of their own, which is
+removed again.";
 
 pub(super) const DU_EXAMPLES: &str = "\
 Examples:
-  pleach du /backup/2026-11-*            each snapshot, and what deleting all of these would free
+  pleach du /backup/2026-11-*            each snapshot, and how much deleting all of them would free
   pleach du --json /srv | jq 'select(.type == \"summary\").set_freed_bytes'
 
-  apparent   what readers of the files see
-  on disk    what lies there for them, as often as files refer to it
-  exclusive  what of that nothing else refers to
-  shared     what is referred to several times, each block once
+  apparent   the sizes of the files
+  on disk    their blocks; a block counts as often as files refer to it
+  exclusive  blocks that nothing else refers to
+  shared     blocks with several references, each block once
 Files with several names count once. As root on Btrfs the figures come from its trees: compressed
-files have their real lengths, and 'on disk', 'exclusive' and 'shared' are the Total, Exclusive
-and Set shared of 'btrfs filesystem du -s'. What is freed is data there; its trees shrink too. On
-XFS it is what df gives back. Where a figure is a bound, it says so: not root, for example, hears
-from neither filesystem who else holds a block.";
+files count with their compressed size, and 'on disk', 'exclusive' and 'shared' are Total, Exclusive
+and Set shared of 'btrfs filesystem du -s'. The freed space is data there; the trees shrink as well.
+On XFS it is the space that df shows afterwards. Figures that are only bounds are marked: without
+root, for instance, neither filesystem reports who else holds a block.";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
@@ -90,18 +92,23 @@ Examples:
   pleach restore /backup latest /home/ann/notes.txt --target /tmp   as /tmp/home/ann/notes.txt
   pleach restore --dry-run --delete /backup 2026-11-20 /etc --target /
       shows what it would change: + added, - removed, M content, U metadata, T type
+  pleach restore --verify /backup latest --target /                 read all files, replace damaged ones
 
-ID is a snapshot's name, an unambiguous beginning of one, or 'latest'. PATHs are absolute paths as
-they were in the sources. What stands in DIR is never reached through a symbolic link.";
+ID is a snapshot's name, an unambiguous beginning of one, 'latest', or 'latest:/home': the newest that
+has /home among its sources or in one of them. With PATHs, 'latest' is the newest snapshot that has
+them all. PATHs are absolute paths, as in the sources. No symbolic link in DIR is followed.";
 
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
   pleach list /backup
-  pleach list --exclusive /backup            what deleting each snapshot would free at least
+  pleach list --exclusive /backup            how much deleting each snapshot would free at least
   pleach list --json /backup | jq -r 'select(.type == \"snapshot\").name'
 
-Sizes: \"size\" is what the files of a snapshot add up to, \"written\" the data that was written
-anew for it, \"alone\" what no other file shares: that much at least is freed when it goes.";
+\"size\" is the sum of the files of a snapshot; \"added data\" and \"metadata\" is the space on the disk
+that it added when it was made (metadata approximately, since other programs may write meanwhile;
+\"-\": not known); \"alone\" is data that no other file shares: deleting the snapshot frees at least
+that much. Sources are shown if they differ, or with -v. Columns that do not fit the terminal, or 80
+columns without one, are shown below their snapshot.";
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -109,7 +116,93 @@ Examples:
   pleach completions zsh > ~/.zfunc/_pleach
   pleach completions fish > ~/.config/fish/completions/pleach.fish";
 
-/// What stands at the end of a command's long help.
+/// How wide an example may be.
+const WIDTH: usize = 80;
+/// Before a comment on a line of its own.
+const COMMENT: &str = "      ";
+
+/// The end of a command's short help.
+pub(super) fn short(examples: &str) -> String {
+    flow(examples)
+}
+
+/// The end of a command's long help.
 pub(super) fn long(examples: &str) -> String {
-    format!("{examples}\n\n{EXIT_STATUSES}\n\n{ENVIRONMENT}")
+    format!("{}\n\n{EXIT_STATUSES}\n\n{ENVIRONMENT}", flow(examples))
+}
+
+/// Joins the lines of each paragraph, so that clap wraps it to the terminal, and breaks long examples: first before the
+/// comment behind a command, then in the command.
+fn flow(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut is_paragraph = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+        match lines.last_mut() {
+            Some(last) if is_prose && is_paragraph => *last = format!("{last} {line}"),
+            _ if line.starts_with("  ") => example(line, &mut lines),
+            _ => lines.push(line.to_string()),
+        }
+        is_paragraph = is_prose;
+    }
+    lines.join("\n")
+}
+
+fn example(line: &str, lines: &mut Vec<String>) {
+    if line.chars().count() <= WIDTH {
+        return lines.push(line.to_string());
+    }
+    let indent = line.len() - line.trim_start().len();
+    if indent >= COMMENT.len() {
+        // A comment on a line of its own.
+        return match line.get(..WIDTH).and_then(|start| start.rfind(' ')).filter(|at| *at > indent) {
+            Some(at) => {
+                lines.push(line[..at].to_string());
+                example(&format!("{COMMENT}{}", line[at..].trim_start()), lines);
+            }
+            None => lines.push(line.to_string()),
+        };
+    }
+    let (command, comment) = match line[indent..].split_once("  ") {
+        Some((command, comment)) => (&line[..indent + command.len()], Some(comment.trim_start())),
+        None => (line, None),
+    };
+    match command.get(..WIDTH - 2).and_then(|start| start.rfind(' ')).filter(|at| *at > indent && command.len() > WIDTH)
+    {
+        Some(at) => lines.extend([format!("{} \\", &command[..at]), format!("      {}", command[at..].trim_start())]),
+        None => lines.push(command.to_string()),
+    }
+    lines.extend(comment.map(|comment| format!("      {comment}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_flow_and_long_examples_are_broken() {
+        let text = format!(
+            "Examples:\n  a b   short\n  {} c   {}\n\nOne\ntwo.\nTable:\n  x  y\nThree.",
+            "a".repeat(60),
+            "d".repeat(30)
+        );
+        let flown = flow(&text);
+        let expected = [
+            "Examples:",
+            "  a b   short",
+            &format!("  {} c", "a".repeat(60)),
+            &format!("      {}", "d".repeat(30)),
+            "",
+            "One two.",
+            "Table:",
+            "  x  y",
+            "Three.",
+        ];
+        assert_eq!(flown.lines().collect::<Vec<_>>(), expected);
+        let comment = format!("      {}", "a bb ".repeat(20));
+        let lines: Vec<String> = flow(&comment).lines().map(String::from).collect();
+        assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 80 && !line.ends_with('\\')), "{lines:?}");
+        let command = format!("  {} {}", "a".repeat(50), "b".repeat(40));
+        assert_eq!(flow(&command), format!("  {} \\\n      {}", "a".repeat(50), "b".repeat(40)));
+    }
 }

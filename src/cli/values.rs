@@ -6,13 +6,14 @@ use std::time::Duration;
 
 /// A size in bytes.
 pub(super) fn size_or_none(text: &str) -> Result<u64, String> {
-    pleach::text::parse_size(text).ok_or_else(|| "a number, or one with K, M, G or T behind it".to_string())
+    pleach::text::parse_size(text)
+        .ok_or_else(|| "give a number, or one with a unit, as 4096, 64K, 4GB or 1.5T (powers of 1024)".to_string())
 }
 
 /// A size that is more than nothing, in bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let bytes = size_or_none(text)?;
-    if bytes == 0 { Err("more than nothing".to_string()) } else { Ok(bytes) }
+    if bytes == 0 { Err("it must be more than 0".to_string()) } else { Ok(bytes) }
 }
 
 /// A share, from 0 to 100.
@@ -23,7 +24,8 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    pleach::text::parse_duration(text).ok_or_else(|| "a number and s, m, h or d, as 90s or 6h".to_string())
+    pleach::text::parse_duration(text)
+        .ok_or_else(|| "give numbers with y, w, d, h, m or s, as 10y, 14d, 1h30m or 90s".to_string())
 }
 
 /// The name of a directory's entry, as bytes.

@@ -1,14 +1,32 @@
-//! `pleach completions SHELL`.
+//! `pleach completions SHELL`: what clap makes of the options, and around it (bash, zsh, fish) a function that asks
+//! `pleach __complete` for repositories, snapshots and paths in them.
 
 use crate::cli::{Cli, Completions};
 use crate::output::Output;
 use clap::CommandFactory as _;
+use clap_complete::Shell;
 use pleach::error::{ExitStatus, Result};
 
 pub(crate) fn run(args: &Completions, output: &Output) -> Result<ExitStatus> {
-    // By way of memory: the generator panics when a pipe is closed.
+    // In memory first: the generator panics when a pipe is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "pleach", &mut script);
-    output.text(&script);
+    output.text(&with_words(args.shell, script));
     Ok(ExitStatus::Done)
+}
+
+fn with_words(shell: Shell, script: Vec<u8>) -> Vec<u8> {
+    let wrapped = |wrapper: &str| [&script[..], wrapper.as_bytes()].concat();
+    match shell {
+        Shell::Bash => wrapped(include_str!("completions/wrapper.bash")),
+        Shell::Fish => wrapped(include_str!("completions/wrapper.fish")),
+        Shell::Zsh => {
+            // The file is itself the body of `_pleach`, which zsh loads at the first use: the last lines call it by that name.
+            let script = String::from_utf8_lossy(&script);
+            let script = script.replacen("\n_pleach() {", "\n_pleach_static() {", 1);
+            let end = script.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(script.len());
+            [&script[..end], include_str!("completions/wrapper.zsh"), &script[end..]].concat().into_bytes()
+        }
+        _ => script,
+    }
 }

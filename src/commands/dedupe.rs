@@ -4,6 +4,7 @@ use crate::cli::{self, Globals};
 use crate::output::{Output, dedupe as show, progress};
 use pleach::dedupe::{CacheChoice, Options, dedupe, ranges};
 use pleach::error::{ExitStatus, Result};
+use pleach::estimate::Scope;
 use pleach::exclude::{self, Line, Patterns};
 
 pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
@@ -31,8 +32,10 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
         },
         threads: globals.threads,
     };
-    let stats = progress::watch(output, |monitor| dedupe(&args.paths, &options, monitor))?;
+    let scope = Scope { paths: &args.paths, one_file_system: args.one_file_system, skip: None, counts: false };
+    let scope = Some(scope).filter(|_| args.excludes.is_empty());
+    let stats = progress::watch_estimated(output, scope, |monitor| dedupe(&args.paths, &options, monitor))?;
     show::show(output, &stats, &options);
     let status = if output.is_interrupted() { ExitStatus::Interrupted } else { super::status(stats.errors) };
-    Ok(super::told(output, status))
+    Ok(super::reported(output, status))
 }

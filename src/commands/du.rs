@@ -3,11 +3,13 @@
 use crate::cli::{self, Globals};
 use crate::output::{Output, du, progress};
 use pleach::error::{ExitStatus, Result};
+use pleach::estimate::Scope;
 use pleach::usage::{Options, measure};
 
 pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync, threads: globals.threads };
-    let stats = progress::watch(output, |monitor| measure(&args.paths, &options, monitor))?;
+    let scope = Scope { paths: &args.paths, one_file_system: false, skip: None, counts: false };
+    let stats = progress::watch_estimated(output, Some(scope), |monitor| measure(&args.paths, &options, monitor))?;
     du::show(output, &stats);
     Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { super::status(stats.errors) })
 }

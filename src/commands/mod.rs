@@ -13,10 +13,11 @@ mod put;
 mod restore;
 mod snapshot;
 mod views;
+pub(crate) mod words;
 
 use crate::cli::{self, Cli, Command, Globals};
 use crate::output::{Output, Settings, When};
-use pleach::error::{ErrorKind, ExitStatus, Result};
+use pleach::error::{Error, ErrorKind, ExitStatus, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -35,32 +36,55 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Du(args) => du::run(args, &cli.globals, &output),
         Command::Completions(args) => completions::run(args, &output),
     };
-    conclude(result, &output)
+    conclude(result.map_err(|error| after_interruption(error, &cli.command)), &output)
+}
+
+/// Adds to an interruption what is left, if the command left nothing half done.
+fn after_interruption(error: Error, command: &Command) -> Error {
+    let state = match command {
+        _ if error.kind() != ErrorKind::Interrupted => return error,
+        Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
+        // Their engines report what they had done, if they had begun.
+        Command::Copy(_) | Command::Restore(_) => "nothing was changed",
+        Command::Snapshot(args) if args.dry_run => "nothing was changed",
+        Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
+        Command::Dedupe(args) if args.dry_run => "nothing was changed",
+        Command::Dedupe(_) => "no content was changed; the next run continues",
+        _ => return error,
+    };
+    error.or_hint(state)
 }
 
 fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
-    let written = output.finish();
     let result = match result {
-        // An engine also stops when nobody takes its lines any more: that is no interruption by the user.
-        Err(error) if error.kind() == ErrorKind::Interrupted && !output.is_interrupted() => Ok(ExitStatus::Done),
+        Err(error) if is_unread(&error, output) => Ok(ExitStatus::Done),
         other => other,
     };
-    match result.and_then(|status| written.map(|()| status)) {
-        Ok(status) => status,
-        Err(error) => {
+    if let Err(error) = &result {
+        output.error(error);
+    }
+    match (result, output.finish()) {
+        (Ok(status), Ok(())) => status,
+        (Err(error), _) => error.exit_status(),
+        (Ok(_), Err(error)) => {
             output.error(&error);
             error.exit_status()
         }
     }
 }
 
-/// The status of work of which `errors` parts were left out.
+/// Whether an engine stopped because nobody reads its output any more: that is no interruption by the user.
+fn is_unread(error: &Error, output: &Output) -> bool {
+    error.kind() == ErrorKind::Interrupted && !output.is_interrupted()
+}
+
+/// The status of work of which `errors` parts were skipped.
 fn status(errors: u64) -> ExitStatus {
     if errors == 0 { ExitStatus::Done } else { ExitStatus::Incomplete }
 }
 
-/// The status of work that is done, whatever becomes of the words about it.
-fn told(output: &Output, status: ExitStatus) -> ExitStatus {
+/// The status of work that is done, whether its report could be written or not.
+fn reported(output: &Output, status: ExitStatus) -> ExitStatus {
     match output.finish() {
         Ok(()) => status,
         Err(error) => {

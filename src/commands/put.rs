@@ -1,9 +1,9 @@
-//! `pleach put DEST < data`.
+//! `pleach put DEST < data`, `pleach put DEST -- COMMAND [ARG]...`.
 
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, put as show};
 use pleach::error::{ExitStatus, Result};
-use pleach::put::{Options, put};
+use pleach::put::{Options, Source, put};
 use std::os::fd::AsFd as _;
 
 pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result<ExitStatus> {
@@ -11,11 +11,13 @@ pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result
         base: args.base.clone(),
         expect_size: args.expect_size,
         expect_blake3: args.expect_blake3,
+        allow_empty: args.allow_empty,
         index_memory: args.index_memory,
         threads: globals.threads,
     };
-    let input = std::io::stdin();
-    let stats = progress::watch(output, |monitor| put(input.as_fd(), &args.destination, &options, monitor))?;
+    let stdin = std::io::stdin();
+    let source = if args.command.is_empty() { Source::Stream(stdin.as_fd()) } else { Source::Command(&args.command) };
+    let stats = progress::watch(output, |monitor| put(source, &args.destination, &options, monitor))?;
     show::show(output, &stats, args);
-    Ok(super::told(output, super::status(stats.errors)))
+    Ok(super::reported(output, super::status(stats.errors)))
 }

@@ -3,6 +3,7 @@
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, snapshot};
 use pleach::error::{ExitStatus, Result};
+use pleach::estimate::Scope;
 use pleach::snapshot::create::{self, Hash, Options, Unchanged};
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
@@ -22,14 +23,19 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         threads: globals.threads,
         freeze: args.freeze,
         subvolumes: create::Subvolumes::Auto,
+        allow_empty: args.allow_empty,
         dry_run: args.dry_run,
     };
     let (sources, repo) = args.sources_and_repo();
-    let stats = progress::watch(output, |monitor| create::create(sources, repo, &options, monitor))?;
-    snapshot::show(output, &stats, repo, &options);
-    let falls_short = args.require_sharing.and_then(|required| snapshot::shortfall(&stats, required));
-    if let Some(sentence) = &falls_short {
-        output.error(sentence);
-    }
-    Ok(super::told(output, super::status(stats.errors + u64::from(falls_short.is_some()))))
+    let excludes = &args.excludes;
+    let is_filtered = excludes.caches
+        || excludes.larger_than.is_some()
+        || excludes.older_than.is_some()
+        || !(excludes.patterns.is_empty() && excludes.files.is_empty() && excludes.if_present.is_empty());
+    // How much patterns exclude is not known before.
+    let scope = Scope { paths: sources, one_file_system: excludes.one_file_system, skip: Some(repo), counts: true };
+    let scope = Some(scope).filter(|_| !is_filtered);
+    let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, &options, monitor))?;
+    let falls_short = snapshot::show(output, &stats, repo, &options, args.require_sharing);
+    Ok(super::reported(output, super::status(stats.errors + u64::from(falls_short))))
 }

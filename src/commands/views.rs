@@ -6,10 +6,10 @@ use crate::output::fiemap::{Listing, Total};
 use crate::output::map::{self, Columns, Look};
 use crate::output::sharing::{self as tables, Told};
 use crate::output::{Output, svg, terminal};
+use pleach::address_space::AddressSpace;
 use pleach::error::{Error, Result};
 use pleach::extent;
 use pleach::fiemap::{File, Stats};
-use pleach::filesystem::Filesystem;
 use pleach::monitor::Monitor;
 use pleach::picture::{self, Layout, Sketch};
 use pleach::sharing::{self, FileId, Holdings, Sharing};
@@ -122,7 +122,7 @@ impl<'a> Views<'a> {
         }
         svg::save(path, &picture)?;
         let files = counted(layout.rows.len() as u64, "file");
-        self.output.notice(&format!("{files} drawn in {}", text::path(path)));
+        self.output.info(&format!("{files} drawn in {}", text::path(path)));
         Ok(())
     }
 }
@@ -179,13 +179,13 @@ impl Collected {
     fn begin(&mut self, file: &File) -> Result<()> {
         self.file = None;
         let failed = |errno| Error::io("look at the filesystem of", file.path(), errno);
-        let filesystem = Filesystem::identify(file).map_err(failed)?;
+        let addresses = AddressSpace::of(file).map_err(failed)?;
         let status = file.status();
         if !self.inodes.insert((status.dev, status.ino)) {
             self.other_names += 1;
             return Ok(());
         }
-        self.file = Some(self.holdings.begin(filesystem));
+        self.file = Some(self.holdings.begin(addresses));
         self.sketch.begin(file.path(), file.size());
         self.paths.push(file.path().to_path_buf());
         self.sizes.push(file.size());

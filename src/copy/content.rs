@@ -9,7 +9,6 @@ use crate::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
 use crate::status::Status;
 use crate::sys::fiemap;
-use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
@@ -34,7 +33,7 @@ pub struct Copied {
     pub holes: u64,
     /// Data read for it, by this process or by the kernel on its behalf.
     pub read: u64,
-    /// BLAKE3 of the whole content, if it was asked for.
+    /// BLAKE3 of the whole content, if it was asked for and the holes are not out of proportion to the data.
     pub hash: Option<[u8; 32]>,
     /// What did most of the work.
     pub engine: Engine,
@@ -81,6 +80,31 @@ pub fn content(
     request: &Request,
     monitor: &dyn Monitor,
 ) -> Result<Copied, CopyError> {
+    descend(source, status, destination, ladder, (request, request), monitor)
+}
+
+/// [`content`] by the table of `auto`. The hash is computed only of data that has to be copied: that passes through this
+/// process anyway. A clone is not read.
+pub fn content_hashing_copies(
+    source: BorrowedFd<'_>,
+    status: &Status,
+    destination: BorrowedFd<'_>,
+    ladder: &Ladder,
+    monitor: &dyn Monitor,
+) -> Result<Copied, CopyError> {
+    let (cloned, copied) = (Request::default(), Request { hashed: true, ..Request::default() });
+    descend(source, status, destination, ladder, (&cloned, &copied), monitor)
+}
+
+/// Clones by the first request, or else copies by the second.
+fn descend(
+    source: BorrowedFd<'_>,
+    status: &Status,
+    destination: BorrowedFd<'_>,
+    ladder: &Ladder,
+    (request, copied): (&Request, &Request),
+    monitor: &dyn Monitor,
+) -> Result<Copied, CopyError> {
     let mut reason = None;
     if status.size > 0 && matches!(request.engine, None | Some(Engine::Clone)) {
         match clone(source, status, destination, ladder, request, monitor)? {
@@ -89,7 +113,7 @@ pub fn content(
             Err(refused) => reason = Some(refused),
         }
     }
-    let copied = data::data(source, status, destination, ladder, request, monitor)?;
+    let copied = data::data(source, status, destination, ladder, copied, monitor)?;
     Ok(Copied { reason, ..copied })
 }
 
@@ -115,7 +139,7 @@ fn clone(
         }
     }
     let size = status.size;
-    let holes = holes(source, size).map_err(CopyError::Source)?;
+    let holes = segments::holes(source, size).map_err(CopyError::Source)?;
     let mut copied = Copied { holes, ..Copied::by(Engine::Clone) };
     match is_inline(destination, size, ladder) {
         true => copied.data = size - holes,
@@ -127,22 +151,11 @@ fn clone(
     }
     if request.hashed {
         let hashed = hash_of(destination, size, monitor)?;
-        copied.hash = Some(hashed.hash);
+        copied.hash = hashed.hash;
         copied.read = hashed.read;
     }
     monitor.advance(Amount { files: 0, bytes: size });
     Ok(Ok(copied))
-}
-
-/// Bytes in holes; one call tells it of a file that has none.
-fn holes(source: BorrowedFd<'_>, size: u64) -> rustix::io::Result<u64> {
-    match rustix::fs::seek(source, SeekFrom::Hole(0)) {
-        Ok(end) if end >= size => Ok(0),
-        // It shrank to nothing, or knows no holes.
-        Err(Errno::NXIO | Errno::INVAL) => Ok(0),
-        Ok(_) => segments::holes(source, size),
-        Err(errno) => Err(errno),
-    }
 }
 
 /// Whether Btrfs keeps a cloned file beside its metadata, where nothing is shared. No other filesystem that clones does.

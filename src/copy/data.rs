@@ -29,6 +29,8 @@ pub fn data(
     if status.size == 0 {
         return engines::endless::copy(source, status, destination, request, monitor);
     }
+    let hashed = request.hashed && hash::is_hashed(source, status).map_err(CopyError::Source)?;
+    let request = &Request { hashed, ..*request };
     let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination, request));
     let mut job = Job {
         source,
@@ -49,7 +51,7 @@ pub fn data(
             None => {
                 let hashed = hash_of(destination, size, monitor)?;
                 copied.read += hashed.read;
-                Some(hashed.hash)
+                hashed.hash
             }
         };
     }

@@ -17,7 +17,7 @@ mod reserved;
 pub mod segments;
 
 pub use choose::{goes_by_ring, ring_pays};
-pub use content::{Copied, CopyError, Request, content};
+pub use content::{Copied, CopyError, Request, content, content_hashing_copies};
 pub use data::data;
 pub use engine::Engine;
 pub use held::Held;
@@ -26,7 +26,11 @@ pub use refusals::Refusal;
 
 use rustix::io::Errno;
 
-/// Whether an error of a destination is one that every further file would meet: full, over quota, read-only.
+/// Whether an error of a destination ends the run, because every further entry would meet it: the filesystem is full, over
+/// quota, read-only or gone, or this process may open no more files. Any other error is one entry's: a name or a link
+/// target that the filesystem does not take, too many links, a file larger than it allows.
 pub fn is_fatal(errno: Errno) -> bool {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+    let is_full_or_gone =
+        matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::SHUTDOWN | Errno::NODEV | Errno::NOTCONN);
+    is_full_or_gone || matches!(errno, Errno::MFILE | Errno::NFILE)
 }

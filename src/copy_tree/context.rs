@@ -1,23 +1,30 @@
 //! What every step of a copy knows.
 
 use super::directory::Place;
+use super::file::GROUP;
 use super::links::Links;
 use super::not_kept::NotKept;
+use super::outcome;
+use super::pending::Pending;
 use super::plan::Plan;
 use super::{Options, Stats};
 use crate::copy::Request;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::filesystem::Kind;
+use crate::flush::Flusher;
 use crate::metadata::{Creator, FileAttrs};
 use crate::monitor::Monitor;
 use crate::mutex::{self, lock};
-use crate::staging::{Ahead, Devices};
+use crate::reopener::Reopener;
+use crate::staging::{Devices, Room, Writeback};
 use crate::status::Time;
+use crate::timestamp::Clocks;
 use crate::turns::{Turns, cores};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// A run.
 pub(super) struct Context<'a> {
@@ -28,24 +35,36 @@ pub(super) struct Context<'a> {
     pub(super) begun: Time,
     pub(super) creator: Creator,
     pub(super) devices: Devices,
-    /// Has what was made written out meanwhile.
-    pub(super) ahead: Ahead,
+    /// What waits until data is on the disk.
+    pub(super) writeback: Writeback<Pending>,
+    /// Flushes sources before they are read.
+    pub(super) flusher: Flusher,
+    /// The clocks that stamp sources.
+    pub(super) clocks: Clocks,
     /// Flags and projects of the sources.
     pub(super) fileattrs: FileAttrs,
     pub(super) links: Links,
     pub(super) not_kept: NotKept,
     /// How content comes over.
     pub(super) request: Request,
+    /// How many small files a thread has open together.
+    pub(super) group: usize,
     /// Threads that create and fill small files at once.
     pub(super) writers: Turns,
     /// Threads that copy a large file at once: each keeps the device busy.
     pub(super) large: Turns,
     stats: Mutex<Stats>,
+    reopener: OnceLock<Reopener>,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(plan: &'a Plan, options: &'a Options, monitor: &'a dyn Monitor) -> Self {
-        let kind = Kind::of(&plan.top).unwrap_or(Kind::Other(0));
+    pub(super) fn new(plan: &'a Plan, options: &'a Options, threads: usize, monitor: &'a dyn Monitor) -> Self {
+        // Of each a source and a copy are open. Half of the descriptors are for directories and for what waits for a sync.
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
+        let group = usize::try_from(descriptors).unwrap_or(usize::MAX) / threads.max(1) / 2;
+        let kind = Kind::of(&plan.top).unwrap_or(Kind::UNKNOWN);
+        // In a dry run nothing is written to the destination.
+        let spill = (!options.dry_run).then(|| rustix::io::fcntl_dupfd_cloexec(&plan.top, 0).ok()).flatten();
         Context {
             plan,
             options,
@@ -53,15 +72,63 @@ impl<'a> Context<'a> {
             begun: Time::now(),
             creator: Creator::current(),
             devices: Devices::default(),
-            ahead: Ahead::default(),
+            writeback: Writeback::new(),
+            flusher: Flusher::default(),
+            clocks: Clocks::default(),
             fileattrs: FileAttrs::default(),
-            links: Links::default(),
+            links: Links::new(spill),
             not_kept: NotKept::default(),
             request: Request { engine: options.engine, hashed: false },
+            group: group.clamp(1, GROUP),
             writers: Turns::of_writers(kind),
             large: Turns::new(cores().min(options.threads.unwrap_or(usize::MAX))),
             stats: Mutex::default(),
+            reopener: OnceLock::new(),
         }
+    }
+
+    /// Opens directories of the destination again.
+    pub(super) fn reopener(&self) -> rustix::io::Result<&Reopener> {
+        match self.reopener.get() {
+            Some(reopener) => Ok(reopener),
+            None => {
+                let new = Reopener::new(&self.plan.top)?;
+                Ok(self.reopener.get_or_init(|| new))
+            }
+        }
+    }
+
+    /// Has a job done after the next sync. That a sync has failed is known to [`Context::check`].
+    pub(super) fn after_sync(&self, job: Pending) {
+        if self.writeback.add(job) == Room::Full {
+            let sync = || self.devices.sync(&self.plan.shown);
+            let _ = self.writeback.round_if_full(sync, |job, synced| job.finish(self, synced));
+        }
+    }
+
+    /// Syncs, and does the jobs that waited for it. How many these were.
+    ///
+    /// # Errors
+    /// That of the sync: then no job is done any more in this run.
+    pub(super) fn round(&self) -> Result<usize> {
+        self.writeback.round(|| self.devices.sync(&self.plan.shown), |job, synced| job.finish(self, synced))
+    }
+
+    /// Syncs, does all jobs, and syncs what these changed.
+    ///
+    /// # Errors
+    /// See [`Context::round`].
+    pub(super) fn settle(&self) -> Result<()> {
+        while self.round()? > 0 {}
+        Ok(())
+    }
+
+    /// Whether the run goes on.
+    ///
+    /// # Errors
+    /// It was interrupted, or a sync has failed.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.monitor.is_cancelled() { Err(Error::interrupted()) } else { self.devices.check(&self.plan.shown) }
     }
 
     /// Where a path below the top lies, for messages.
@@ -83,6 +150,14 @@ impl<'a> Context<'a> {
     pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
         part.errors += 1;
         self.monitor.problem(error);
+    }
+
+    /// Reports that an entry of the destination has more names of extended attributes than the kernel lists: those that its
+    /// source does not have are still there.
+    pub(super) fn report_unlisted(&self, path: &[u8]) {
+        let mut part = Stats::default();
+        self.problem(&outcome::unlisted_xattrs(&self.shown(path)), &mut part);
+        self.count(&part);
     }
 
     /// Counts what a part of the run did.

@@ -1,4 +1,4 @@
-//! What is to be done with one entry, from what stands in its place. Changes nothing.
+//! Decides what happens to one entry, from the entry at its place in the destination. Changes nothing.
 
 use super::context::Context;
 use super::entries::Pair;
@@ -7,22 +7,23 @@ use crate::metadata::{self, FileAttr};
 use crate::monitor::Change;
 use crate::staging;
 use crate::status::Status;
+use crate::timestamp::{Clock, may_have_changed_since};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What is to be done with an entry.
+/// What happens to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing is there: make it.
+    /// There is none yet: make it.
     Make,
-    /// Make it in the place of what is there and is no directory.
+    /// Replace the existing entry, which is not a directory.
     Replace(Change),
-    /// The content is right, the metadata is not.
+    /// The content is right, the metadata differs.
     Metadata,
-    /// All is right.
+    /// Everything is right.
     Leave,
-    /// A directory stands there.
+    /// A directory is in its place.
     Blocked,
 }
 
@@ -40,9 +41,10 @@ impl Decision {
 
 /// Decides on an entry with this name in the destination.
 ///
-/// Unchanged is what has the same type, size and time of modification to the nanosecond: a file gets that time last, before
-/// it gets its name, so a killed run leaves none that looks finished and is not. Times can be set, and many files have one
-/// of the same tick: so if the source's inode has changed since the copy's did, or if that was in this very run, both are read.
+/// A file is unchanged if its type, size and modification time are the same, to the nanosecond: a copy gets that time last,
+/// when its data is on the disk, so no killed run and no power cut leaves a file that looks finished and is not. Programs can
+/// set times, and files of the same tick have equal ones. So both files are read and compared, the copy from its disk, unless
+/// the source's inode surely changed before the copy's did, and the copy's before this run began.
 pub(super) fn decide(
     pair: &Pair<'_>,
     (name, status): (&[u8], &Status),
@@ -60,7 +62,7 @@ pub(super) fn decide(
     }
     let is_same = match status.file_type() {
         FileType::RegularFile if (there.size, there.mtime) != (status.size, status.mtime) => false,
-        FileType::RegularFile if status.ctime < there.ctime && there.ctime < pair.context.begun => true,
+        FileType::RegularFile if is_surely_later(pair, there, status) => true,
         FileType::RegularFile => {
             let source = beneath::open_file(pair.directory.fd.as_fd(), name)?;
             let Ok(copy) = beneath::open_file(target.as_fd(), target_name) else {
@@ -85,6 +87,16 @@ pub(super) fn decide(
     Ok(if there.nlink <= status.nlink { Decision::Metadata } else { Decision::Replace(Change::Metadata) })
 }
 
+/// Whether an existing copy surely changed later than its source did, and before this run began. Times are compared as coarsely
+/// as they are stored, and those that servers stamp allow for their clocks.
+fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
+    let clocks = &pair.context.clocks;
+    let clock = pair.target().map_or(Clock::Remote, |target| clocks.of(copy.dev, target));
+    let both = if clock == Clock::Local { clocks.of(source.dev, &pair.directory.fd) } else { clock };
+    !may_have_changed_since(source.ctime, copy.ctime, both)
+        && !may_have_changed_since(copy.ctime, pair.context.begun, clock)
+}
+
 fn has_same_metadata(
     pair: &Pair<'_>,
     (name, status): (&[u8], &Status),
@@ -94,12 +106,13 @@ fn has_same_metadata(
     if !has_same_status(pair.context, status, there) {
         return Ok(false);
     }
-    let wanted = metadata::xattrs_at(&pair.directory.fd, name)?;
-    if !has_same_xattrs(pair.context, wanted, metadata::xattrs_at(target, target_name)?) {
+    let (wanted, unread) = metadata::readable_xattrs_at(&pair.directory.fd, name);
+    let (present, unknown) = metadata::readable_xattrs_at(target, target_name);
+    if unread.or(unknown).is_some() || !has_same_xattrs(pair.context, wanted, present) {
         return Ok(false);
     }
     // Flags are asked for by opening the file, so only where its inode changed after the copy's did.
-    if status.file_type() != FileType::RegularFile || status.ctime < there.ctime {
+    if status.file_type() != FileType::RegularFile || is_surely_later(pair, there, status) {
         return Ok(true);
     }
     let flags = |dir: &OwnedFd, name| beneath::open_file(dir.as_fd(), name).map(FileAttr::of);
@@ -127,8 +140,7 @@ pub(super) fn has_same_xattrs(
 ) -> bool {
     let is_root = context.creator.is_root();
     let counts = |(name, _): &metadata::Xattr| match is_root {
-        // XFS shows its ACLs a second time, under these names.
-        true => !name.starts_with(b"trusted.SGI_ACL_"),
+        true => true,
         false => name.starts_with(b"user.") || name.starts_with(b"system."),
     };
     wanted.retain(counts);

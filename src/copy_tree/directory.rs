@@ -1,14 +1,16 @@
 //! One directory: found or made in the destination on the way in, given its metadata on the way out.
 
-use super::TEMPORARY;
 use super::context::Context;
 use super::decide;
 use super::outcome::{self, Attempt, Failure};
+use super::pending::Pending;
 use super::plan::{Step, Target};
+use super::{Stats, TEMPORARY};
 use crate::beneath;
 use crate::error::Error;
-use crate::metadata::{self, Attributes, FileAttr};
+use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::monitor::Change;
+use crate::reopener::Inode;
 use crate::snapshot::remove::allow_all;
 use crate::staging::{self, Device, Ground};
 use crate::status::Status;
@@ -17,14 +19,15 @@ use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A directory of the destination.
 pub(super) struct Place {
     /// Its path below the top.
     pub(super) path: Vec<u8>,
     /// It itself, open; none in a dry run where there is nothing yet.
-    pub(super) target: Option<OwnedFd>,
+    pub(super) target: Option<Arc<OwnedFd>>,
     /// Its filesystem.
     pub(super) device: Arc<Device>,
     /// What it hands down.
@@ -32,17 +35,76 @@ pub(super) struct Place {
     /// It was made a moment ago, for its maker alone: nothing is in it but what this run makes, and it hands nothing down
     /// but a project.
     pub(super) fresh: bool,
+    /// Names in it are replaced only after the next sync: it gets its metadata after that.
+    pub(super) is_pending: AtomicBool,
+    /// Its source, open, for as long as something waits.
+    pub(super) source: OnceLock<Arc<OwnedFd>>,
     /// What the one entry that is wanted of it is to be called.
     pub(super) rename: Option<Vec<u8>>,
+    /// It was closed to be opened again.
+    pub(super) closed: Option<Closed>,
+}
+
+/// What is known of a directory of the destination that was closed.
+pub(super) struct Closed {
+    inode: Option<Inode>,
+    /// How its path begins, and how many bytes at the end are those of its source's.
+    head: Vec<u8>,
+    common: usize,
+}
+
+impl Closed {
+    /// What the paths of a directory and of its copy make.
+    pub(super) fn new(inode: Option<Inode>, source: &[u8], path: &[u8]) -> Closed {
+        let common = source.iter().rev().zip(path.iter().rev()).take_while(|(a, b)| a == b).count();
+        Closed { inode, head: path[..path.len() - common].to_vec(), common }
+    }
+
+    /// The path of the copy, and the inode that it had.
+    pub(super) fn reopen(self, source: &[u8]) -> (Vec<u8>, Option<Inode>) {
+        let Closed { inode, head, common } = self;
+        ([&head, &source[source.len() - common.min(source.len())..]].concat(), inode)
+    }
 }
 
 impl Place {
+    /// Closes what is open, until [`Place::reopen`].
+    pub(super) fn close(&mut self, source: &[u8]) {
+        let inode = match &self.target {
+            Some(target) => match Status::of(target) {
+                Ok(status) => Some((status.dev, status.ino)),
+                // It stays open.
+                Err(_) => return,
+            },
+            None => None,
+        };
+        self.target = None;
+        self.source.take();
+        self.closed = Some(Closed::new(inode, source, &self.path));
+        self.path = Vec::new();
+    }
+
+    /// Opens what was open again.
+    pub(super) fn reopen(&mut self, context: &Context<'_>, source: &[u8]) -> rustix::io::Result<()> {
+        if let Some(closed) = self.closed.take() {
+            let (path, inode) = closed.reopen(source);
+            self.path = path;
+            self.target = inode.map(|inode| context.reopener()?.open(&self.path, inode).map(Arc::new)).transpose()?;
+        }
+        Ok(())
+    }
+
     /// The top itself.
     pub(super) fn top(context: &Context<'_>) -> rustix::io::Result<Place> {
         let target = rustix::io::fcntl_dupfd_cloexec(&context.plan.top, 0)?;
         let device = context.devices.of(Some(&target))?;
         let ground = Ground::of(&target);
-        Ok(Place { path: Vec::new(), target: Some(target), device, ground, fresh: false, rename: None })
+        Ok(Place::new(Vec::new(), Some(target), device, ground, false))
+    }
+
+    fn new(path: Vec<u8>, target: Option<OwnedFd>, device: Arc<Device>, ground: Ground, fresh: bool) -> Place {
+        let (target, is_pending, source) = (target.map(Arc::new), AtomicBool::new(false), OnceLock::new());
+        Place { path, target, device, ground, fresh, is_pending, source, rename: None, closed: None }
     }
 
     /// The path of an entry below the top.
@@ -67,7 +129,7 @@ pub(super) fn enter(
     // Only below a mount of the destination on itself: the copy would be copied.
     if parent.is_some() && (directory.status.dev, directory.status.ino) == context.plan.top_inode {
         let error = Error::failed("copy the destination into itself, from").at(absolute(&directory.path));
-        return Err(Failure::Entry(error.hint("it is mounted there; it was left out")));
+        return Err(Failure::Entry(error.hint("it is mounted there; it was skipped")));
     }
     match (parent, step.targets.get(directory.top)) {
         (Some(parent), _) => below(context, &parent.place, parent.place.name(directory.name()), directory),
@@ -93,7 +155,7 @@ fn below(
     let fail = |action: &str, errno| outcome::target(context, &path, action, errno);
     let made = |target: Option<OwnedFd>, ground, fresh| {
         let device = context.devices.of(target.as_ref()).map_err(|errno| fail("look at", errno))?;
-        Ok(Place { path: path.clone(), target, device, ground, fresh, rename: None })
+        Ok(Place::new(path.clone(), target, device, ground, fresh))
     };
     let Some(dir) = &above.target else {
         return Ok((made(None, Ground::default(), true)?, Some(Change::Added)));
@@ -114,7 +176,7 @@ fn below(
         Some(status) if status.file_type() == FileType::Directory => {
             if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
                 let error = Error::failed("copy into the source itself, at").at(context.shown(&path));
-                return Err(Failure::Entry(error.hint("a source is never changed; it was left out")));
+                return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
             }
             let open = || beneath::open_subdir(dir, name);
             let target = match open() {
@@ -138,8 +200,8 @@ fn below(
         }
         Some(status) => {
             let hint = match status.file_type() {
-                FileType::Symlink => "a symbolic link stands where a directory must be, and none is followed",
-                _ => "something else stands where a directory must be; remove it, or copy to another place",
+                FileType::Symlink => "a symbolic link is in its place, and pleach follows none",
+                _ => "something else is in its place; remove it, or copy to another place",
             };
             let error = Error::io("make the directory", context.shown(&path), Errno::NOTDIR);
             Err(Failure::Entry(error.hint(hint)))
@@ -152,7 +214,7 @@ fn make(context: &Context<'_>, above: &Place, dir: &OwnedFd, name: &[u8]) -> rus
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     let made = beneath::open_subdir(dir, name)?;
     if above.ground.inherits {
-        metadata::remove_other_xattrs(&made, &[])?;
+        metadata::remove_other_xattrs(&made, &[])?.removed()?;
         context.creator.make_private(&made)?;
     } else if !context.creator.is_private(&Status::of(&made)?) {
         context.creator.make_private(&made)?;
@@ -209,27 +271,59 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Atte
     let Some(target) = place.target.as_ref().filter(|_| !directory.scaffold && !context.options.dry_run) else {
         return Ok(());
     };
-    if !place.fresh && !differs(context, directory, place) {
+    let is_pending = place.is_pending.load(Ordering::Relaxed);
+    if !place.fresh && !is_pending && !differs(context, directory, place) {
         return Ok(());
     }
-    let xattrs = metadata::xattrs(&directory.fd)
-        .map_err(|errno| outcome::source(&directory.path, "read the extended attributes of", errno))?;
+    let (xattrs, unread) = metadata::readable_xattrs(&directory.fd);
+    if let Some(errno) = unread {
+        let mut part = Stats::default();
+        context.problem(&outcome::unread_xattrs(&directory.path, errno), &mut part);
+        context.count(&part);
+    }
     let wanted = context.fileattrs.of(&directory.fd, directory.status.dev);
-    let give = || {
-        if !place.fresh {
-            metadata::remove_other_xattrs(target, &xattrs)?;
-        }
-        // The project comes with the seals.
-        let attributes = Attributes::of(&directory.status, &xattrs).with(FileAttr { project: None, ..wanted });
-        let (attributes, is_foreign) = context.creator.within_rights(attributes);
-        let mut refused = context.creator.apply(target, &attributes)?;
-        refused.fileattr.add(wanted.seal(target));
-        Ok((refused, is_foreign))
-    };
-    let (refused, is_foreign) =
-        give().map_err(|errno| outcome::target(context, &place.path, "set the metadata of", errno))?;
-    context.not_kept.refused(&refused, is_foreign, || context.shown(&place.path));
-    Ok(())
+    let (target, status, path) = (Arc::clone(target), directory.status, place.path.clone());
+    // Of attributes that could not be read none is removed.
+    let keeps_others = place.fresh || unread.is_some();
+    let leaving = Leaving { target, status, xattrs, wanted, keeps_others, path };
+    if is_pending {
+        context.after_sync(Pending::Directory(leaving));
+        return Ok(());
+    }
+    leaving.give(context)
+}
+
+/// A directory in which all is made, and the metadata that it gets.
+pub(super) struct Leaving {
+    target: Arc<OwnedFd>,
+    status: Status,
+    xattrs: Vec<Xattr>,
+    wanted: FileAttr,
+    /// Whether it keeps the attributes that are not among these.
+    keeps_others: bool,
+    path: Vec<u8>,
+}
+
+impl Leaving {
+    /// Gives it that.
+    pub(super) fn give(&self, context: &Context<'_>) -> Attempt<()> {
+        let Leaving { target, status, xattrs, wanted, keeps_others, path } = self;
+        let give = || {
+            if !keeps_others && metadata::remove_other_xattrs(target, xattrs)? == Others::Unlisted {
+                context.report_unlisted(path);
+            }
+            // The project comes with the seals.
+            let attributes = Attributes::of(status, xattrs).with(FileAttr { project: None, ..*wanted });
+            let (attributes, is_foreign) = context.creator.within_rights(attributes);
+            let mut refused = context.creator.apply(target, &attributes)?;
+            refused.fileattr.add(wanted.seal(target));
+            Ok((refused, is_foreign))
+        };
+        let (refused, is_foreign) =
+            give().map_err(|errno| outcome::target(context, path, "set the metadata of", errno))?;
+        context.not_kept.refused(&refused, is_foreign, || context.shown(path));
+        Ok(())
+    }
 }
 
 /// Whether a directory that is there has other metadata than its source.

@@ -13,11 +13,13 @@ use crate::crew;
 use crate::error::{Error, Result};
 use crate::metadata::FileAttr;
 use crate::monitor::{Amount, Change};
+use crate::shutdown;
 use crate::staging;
 use crate::status::Status;
-use crate::walk::{Directory, Name, absolute};
+use crate::walk::{self, Directory, Name, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A directory of the source, and where its entries are brought to.
@@ -41,14 +43,27 @@ impl Seen<'_> {
         self.status.file_type() == FileType::RegularFile
     }
 
-    pub(super) fn inode(&self) -> (u64, u64) {
-        (self.status.dev, self.status.ino)
-    }
-
     /// Whether what is there may be replaced.
     pub(super) fn replaces(&self) -> bool {
         matches!(self.decision, Decision::Replace(_))
     }
+}
+
+/// What is left to do for an entry that has been brought over, if it has other names.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// What the inode gets when it has all its names.
+    pub(super) seal: Option<FileAttr>,
+    /// Its data may not be on the disk yet.
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// An inode whose data may not be on the disk yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    pub(super) inode: (u64, u64),
+    /// The name that it has until then, if it replaces something.
+    pub(super) temporary: Option<Vec<u8>>,
 }
 
 /// A line of the plan: an entry's name in the destination.
@@ -60,7 +75,7 @@ impl<'a> Pair<'a> {
     }
 
     pub(super) fn target(&self) -> Option<&'a OwnedFd> {
-        self.place().target.as_ref()
+        self.place().target.as_deref()
     }
 
     /// The destination's directory, for what is made in it.
@@ -78,7 +93,12 @@ impl<'a> Pair<'a> {
 
     /// A call on an entry of the source failed.
     pub(super) fn unreadable(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
-        outcome::source(&self.directory.join(name), action, errno)
+        match outcome::source(&self.directory.join(name), action, errno) {
+            Failure::Entry(error) if shutdown::is_suspected(errno) && shutdown::is_unreadable(&self.directory.fd) => {
+                Failure::Fatal(error.hint("the filesystem of the source has failed: see dmesg(1)"))
+            }
+            failure => failure,
+        }
     }
 
     /// A call on an entry of the destination failed.
@@ -119,13 +139,20 @@ impl<'a> Pair<'a> {
         };
         let (files, rest): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_new);
         let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(|seen| seen.status.size >= file::LARGE);
-        for group in small.chunks(file::GROUP) {
+        for group in small.chunks(walk::group(self.context.group)) {
             self.stop_if_asked()?;
             self.files(group, part)?;
         }
-        for result in crew::each(self.context.side_by_side(), large, |seen| self.large(&seen)) {
-            part.add(&result?);
+        let results = crew::each(self.context.side_by_side(), large, |seen| self.large(&seen));
+        // All of them are counted, whether one ended the run or not.
+        let mut ended = Ok(());
+        for result in results {
+            match result {
+                Ok(copied) => part.add(&copied),
+                Err(error) => ended = ended.and(Err(error)),
+            }
         }
+        ended?;
         for seen in &rest {
             self.stop_if_asked()?;
             self.single(seen, part)?;
@@ -134,7 +161,7 @@ impl<'a> Pair<'a> {
     }
 
     fn stop_if_asked(&self) -> Result<()> {
-        if self.context.monitor.is_cancelled() { Err(super::interrupted()) } else { Ok(()) }
+        self.context.check()
     }
 
     /// `None`: it is gone since its directory was listed.
@@ -157,7 +184,7 @@ impl<'a> Pair<'a> {
         match decide::decide(self, (name, &status), (target_name, existing.as_ref())) {
             Ok(decision) => Ok(Some(Seen { name, status, existing, decision })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::CANCELED) => Err(Failure::Fatal(super::interrupted())),
+            Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),
             Err(errno) => Err(self.wrong(name, "compare its source with", errno)),
         }
     }
@@ -169,22 +196,24 @@ impl<'a> Pair<'a> {
         if let Err(failure) = self.context.large.with(|| self.file(seen, None, &mut part)) {
             self.tell(failure, &mut part)?;
         }
-        self.context.ahead.made(part.files, part.copied_bytes);
+        self.context.writeback.made(part.files, part.copied_bytes);
         Ok(part)
     }
 
     /// Whatever does not go in groups.
     fn single(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<()> {
+        let before = (part.files, part.copied_bytes);
         let brought = match seen.decision {
             Decision::Blocked => Err(self.blocked(seen)),
             _ if seen.status.nlink > 1 && seen.status.file_type() != FileType::Directory => self.linked(seen, part),
             _ => self.alone(seen, part).map(|_| ()),
         };
+        self.context.writeback.made(part.files - before.0, part.copied_bytes - before.1);
         brought.or_else(|failure| self.tell(failure, part))
     }
 
-    /// An entry as if it had no other names. What it still has to be sealed with, where it has some.
-    pub(super) fn alone(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Option<FileAttr>> {
+    /// An entry as if it had no other names.
+    pub(super) fn alone(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
         if seen.decision == Decision::Blocked {
             return Err(self.blocked(seen));
         }
@@ -196,19 +225,19 @@ impl<'a> Pair<'a> {
         if self.context.options.dry_run || seen.decision == Decision::Leave {
             let is_there = matches!(seen.decision, Decision::Leave | Decision::Metadata);
             self.done(seen, is_there, part);
-            return Ok(None);
+            return Ok(Placed::default());
         }
         match (seen.decision, seen.is_file()) {
             (Decision::Metadata, _) => {
                 let seal = self.set_metadata(seen)?;
                 self.done(seen, true, part);
-                Ok(seal)
+                Ok(Placed { seal, waiting: None })
             }
             (_, true) => self.file(seen, None, part),
             (_, false) => {
                 self.node(seen)?;
                 self.done(seen, false, part);
-                Ok(None)
+                Ok(Placed::default())
             }
         }
     }
@@ -218,12 +247,13 @@ impl<'a> Pair<'a> {
         match seen.status.file_type() {
             FileType::RegularFile => {
                 part.files += 1;
-                part.bytes += seen.status.size;
+                part.bytes = part.bytes.saturating_add(seen.status.size);
                 part.unchanged_files += u64::from(is_there);
             }
             FileType::Symlink => part.symlinks += 1,
             _ => part.others += 1,
         }
+        part.copied_entries += u64::from(!is_there);
         let bytes = if is_there { seen.status.size } else { 0 };
         self.context.monitor.advance(Amount { files: 1, bytes });
     }
@@ -231,7 +261,7 @@ impl<'a> Pair<'a> {
     fn blocked(&self, seen: &Seen<'_>) -> Failure {
         let shown = self.context.shown(&self.place().join(self.target_name(seen.name)));
         let error = Error::io("copy over", shown, Errno::ISDIR);
-        Failure::Entry(error.hint("a directory stands in its place; remove it, or copy to another place"))
+        Failure::Entry(error.hint("a directory is in its place; remove it, or copy to another place"))
     }
 
     /// Whether a file gets something only when it is in its place.

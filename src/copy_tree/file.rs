@@ -6,19 +6,23 @@
 
 use super::Stats;
 use super::TEMPORARY;
-use super::entries::{Pair, Seen};
-use super::outcome::{Attempt, Failure};
+use super::entries::{Pair, Placed, Seen, Waiting};
+use super::outcome::{self, Attempt, Failure};
+use super::pending::{self, Pending};
 use crate::beneath;
 use crate::copy::{self, Copied, CopyError, Engine, Reason};
 use crate::error::{Error, Result};
-use crate::metadata::{self, Attributes, FileAttr, Xattr};
+use crate::filesystem::Kind;
+use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::positioned;
-use crate::staging::Aside;
-use crate::status::Status;
+use crate::staging::{self, Aside, Unsynced};
+use crate::status::{Status, Time};
 use crate::walk::absolute;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How many files go through the steps together: this many sources are open a thread.
 pub(super) const GROUP: usize = 64;
@@ -43,6 +47,8 @@ pub(super) struct Kept {
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
     pub(super) fileattr: FileAttr,
+    /// Why not all of its extended attributes could be read.
+    pub(super) unread: Option<Errno>,
 }
 
 impl Kept {
@@ -81,7 +87,7 @@ impl<'a> Pair<'a> {
                 self.file(seen, Some(source), part).map(|_| ()).or_else(|failure| self.tell(failure, part))
             })
         })?;
-        self.context.ahead.made(part.files - before.0, part.copied_bytes - before.1);
+        self.context.writeback.made(part.files - before.0, part.copied_bytes - before.1);
         Ok(())
     }
 
@@ -107,15 +113,15 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Brings a file over, again if it changes meanwhile. What it is still to be sealed with, if it has other names.
-    pub(super) fn file(&self, seen: &Seen<'_>, first: Option<Source>, part: &mut Stats) -> Attempt<Option<FileAttr>> {
+    /// Brings a file over, again if it changes meanwhile.
+    pub(super) fn file(&self, seen: &Seen<'_>, first: Option<Source>, part: &mut Stats) -> Attempt<Placed> {
         let mut first = first;
         for attempt in 1.. {
             let source = match first.take() {
                 Some(source) => source,
                 None => match self.open(seen.name)? {
                     Some(source) => source,
-                    None => return Ok(None),
+                    None => return Ok(Placed::default()),
                 },
             };
             let (aside, copied) = self.fill(seen, &source)?;
@@ -124,7 +130,7 @@ impl<'a> Pair<'a> {
                 part.read_bytes += copied.read;
                 continue;
             }
-            let seal = self.put(seen, &source.kept, aside)?;
+            let placed = self.put(seen, &source.kept, aside, &copied)?;
             count(&copied, part);
             let status = Status { size: copied.size(), ..source.kept.status };
             self.done(&Seen { status, ..*seen }, false, part);
@@ -133,9 +139,9 @@ impl<'a> Pair<'a> {
                 let hint = "it changed each time it was read, and the last try was kept; run again when it is quiet";
                 self.context.problem(&error.hint(hint), part);
             }
-            return Ok(seal);
+            return Ok(placed);
         }
-        Ok(None)
+        Ok(Placed::default())
     }
 
     /// Opens a source and reads what is kept of it besides its content. `None`: it is gone.
@@ -150,9 +156,17 @@ impl<'a> Pair<'a> {
         if status.file_type() != FileType::RegularFile {
             return Err(self.became_something_else(name));
         }
-        let xattrs = metadata::xattrs(&fd).map_err(|errno| fail("read the extended attributes of", errno))?;
-        let fileattr = self.context.fileattrs.of(&fd, status.dev);
-        Ok(Some(Source { fd, kept: Kept { status, xattrs, fileattr } }))
+        let kept = self.kept(fd.as_fd(), status);
+        Ok(Some(Source { fd, kept }))
+    }
+
+    /// Reads what is kept of an open source besides its content, and flushes it: a later store through a mapping will change
+    /// its times.
+    pub(super) fn kept(&self, fd: BorrowedFd<'_>, status: Status) -> Kept {
+        // A disk that does not take the data may give it all the same.
+        let _ = self.context.flusher.flush(fd, status.dev);
+        let (xattrs, unread) = metadata::readable_xattrs(fd);
+        Kept { status, xattrs, fileattr: self.context.fileattrs.of(fd, status.dev), unread }
     }
 
     pub(super) fn became_something_else(&self, name: &[u8]) -> Failure {
@@ -164,11 +178,7 @@ impl<'a> Pair<'a> {
     pub(super) fn make(&self, seen: &Seen<'_>, kept: &Kept) -> Attempt<Aside<'a>> {
         let aside = Aside::make(self.above()?, TEMPORARY, seen.replaces())
             .map_err(|errno| self.wrong(seen.name, "make", errno))?;
-        let attributes = kept.attributes();
-        let prepared = match self.place().ground.inherits {
-            true => self.context.creator.prepare_inheriting(&aside, &attributes),
-            false => self.context.creator.prepare(&aside, &attributes),
-        };
+        let prepared = self.place().ground.prepare(&self.context.creator, &aside, &kept.attributes());
         prepared.map_err(|errno| self.wrong(seen.name, "set the metadata of", errno))?;
         Ok(aside)
     }
@@ -204,26 +214,107 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Gives a finished file its metadata and its name.
-    pub(super) fn put(&self, seen: &Seen<'_>, kept: &Kept, aside: Aside<'_>) -> Attempt<Option<FileAttr>> {
-        let context = self.context;
+    /// Gives a file that has its content its metadata and its name. If data was written, the times come after the next sync,
+    /// and so does the name if it is another file's until then.
+    pub(super) fn put(&self, seen: &Seen<'_>, kept: &Kept, aside: Aside<'_>, copied: &Copied) -> Attempt<Placed> {
+        let (context, place) = (self.context, self.place());
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
-        let shown = || context.shown(&self.place().join(self.target_name(seen.name)));
+        let is_written = self.is_written(copied);
         let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
-        let given = match self.place().fresh {
-            true => context.creator.finish(&aside, 0o600, &attributes),
-            // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to what is made in it.
-            false => context.creator.apply(&aside, &attributes),
+        // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to what is made in it.
+        let given = match (place.fresh, is_written) {
+            (true, false) => context.creator.finish(&aside, 0o600, &attributes),
+            (true, true) => context.creator.finish_but_times(&aside, 0o600, &attributes),
+            (false, false) => context.creator.apply(&aside, &attributes),
+            (false, true) => context.creator.apply_but_times(&aside, &attributes),
         };
         let mut refused = given.map_err(|errno| wrong("set the metadata of", errno))?;
-        let file = aside.put(self.target_name(seen.name)).map_err(|errno| wrong("put in place", errno))?;
-        let is_sealed = self.is_sealed(kept.fileattr);
-        let later = is_sealed && seen.status.nlink > 1;
-        if is_sealed && !later {
-            refused.fileattr.add(kept.fileattr.seal(file));
+        let seal = self.is_sealed(kept.fileattr).then_some(kept.fileattr);
+        let (later, seal) = if seen.status.nlink > 1 { (seal, None) } else { (None, seal) };
+        let mut placed = Placed { seal: later, waiting: None };
+        if is_written {
+            placed.waiting = self.put_after_sync(seen, kept, aside, (attributes.atime, attributes.mtime), seal)?;
+        } else {
+            let file = aside.put(self.target_name(seen.name)).map_err(|errno| wrong("put in place", errno))?;
+            if let Some(seal) = seal {
+                refused.fileattr.add(seal.seal(file));
+            }
         }
-        context.not_kept.refused(&refused, is_foreign, shown);
-        Ok(later.then_some(kept.fileattr))
+        context.not_kept.refused(&refused, is_foreign, || context.shown(&place.join(self.target_name(seen.name))));
+        self.report_unread(seen.name, kept.unread);
+        Ok(placed)
+    }
+
+    /// Whether content was written that may still be in memory only. A clone on XFS and Btrfs has its source written first
+    /// and then is a change of metadata like the times and the name, which the journal keeps in their order.
+    fn is_written(&self, copied: &Copied) -> bool {
+        let is_journaled = matches!(self.place().device.kind, Some(Kind::Xfs | Kind::Btrfs));
+        copied.data > 0 && !(copied.engine == Engine::Clone && is_journaled)
+    }
+
+    /// Gives a file its name, unless that is another's, and has the rest done after the next sync.
+    fn put_after_sync(
+        &self,
+        seen: &Seen<'_>,
+        kept: &Kept,
+        aside: Aside<'_>,
+        times: (Time, Time),
+        seal: Option<FileAttr>,
+    ) -> Attempt<Option<Waiting>> {
+        let (context, place) = (self.context, self.place());
+        let wrong = |action, errno| self.wrong(seen.name, action, errno);
+        let name = self.target_name(seen.name);
+        staging::set_provisional_time(&aside, times.1).map_err(|errno| wrong("set the times of", errno))?;
+        // What says that it is empty may be a file of procfs, which has no status to speak of.
+        let source = match kept.status.size {
+            0 => None,
+            _ => Some(self.source(seen.name, kept.status)?),
+        };
+        let target = place.target.as_ref().ok_or_else(|| wrong("put in place", Errno::BADF))?;
+        let (file, temporary) = match aside.postpone(|| Arc::clone(target)) {
+            Ok((file, temporary)) => (file, Some(temporary)),
+            Err(aside) => (aside.put(name).map_err(|errno| wrong("put in place", errno))?, None),
+        };
+        let waiting = match seen.status.nlink {
+            0 | 1 => None,
+            _ => {
+                let status = Status::of(&file).map_err(|errno| wrong("look at", errno))?;
+                let temporary = temporary.as_ref().map(|temporary| temporary.name().to_vec());
+                Some(Waiting { inode: (status.dev, status.ino), temporary })
+            }
+        };
+        let mut file = Unsynced::named(file, &place.device, times);
+        if let Some(temporary) = temporary {
+            place.is_pending.store(true, Ordering::Relaxed);
+            file = file.replacing(temporary, name);
+        }
+        context.after_sync(Pending::File { file, source, seal, path: place.join(name) });
+        Ok(waiting)
+    }
+
+    fn source(&self, name: &[u8], status: Status) -> Attempt<pending::Source> {
+        let known = &self.place().source;
+        let dir = match known.get() {
+            Some(dir) => Arc::clone(dir),
+            None => {
+                let dir = rustix::io::fcntl_dupfd_cloexec(&self.directory.fd, 0)
+                    .map_err(|errno| outcome::source(&self.directory.path, "keep open", errno))?;
+                Arc::clone(known.get_or_init(|| Arc::new(dir)))
+            }
+        };
+        let clock = self.context.clocks.of(status.dev, &self.directory.fd);
+        Ok(pending::Source { dir, name: name.to_vec(), path: self.directory.join(name), status, clock })
+    }
+
+    /// Reports the extended attributes of a source that could not be read, and counts that.
+    pub(super) fn report_unread(&self, name: &[u8], unread: Option<Errno>) {
+        // What is gone meanwhile is reported by nobody.
+        if let Some(errno) = unread.filter(|errno| *errno != Errno::NOENT) {
+            let mut part = Stats::default();
+            let error = outcome::unread_xattrs(&self.directory.join(name), errno);
+            self.context.problem(&error, &mut part);
+            self.context.count(&part);
+        }
     }
 
     /// Gives what is there already the metadata of its source.
@@ -246,7 +337,12 @@ impl<'a> Pair<'a> {
         }
         let kept = &source.kept;
         let (attributes, is_foreign) = self.context.creator.within_rights(kept.attributes());
-        metadata::remove_other_xattrs(&file, &kept.xattrs).map_err(wrong)?;
+        if kept.unread.is_none()
+            && metadata::remove_other_xattrs(&file, &kept.xattrs).map_err(wrong)? == Others::Unlisted
+        {
+            self.context.report_unlisted(&self.place().join(target_name));
+        }
+        self.report_unread(seen.name, kept.unread);
         let mut refused = self.context.creator.apply(&file, &attributes).map_err(wrong)?;
         let later = seen.status.nlink > 1;
         if !later {
@@ -261,7 +357,7 @@ impl<'a> Pair<'a> {
 /// Counts how a file's content came over.
 pub(super) fn count(copied: &Copied, part: &mut Stats) {
     part.cloned_bytes += copied.cloned;
-    part.hole_bytes += copied.holes;
+    part.hole_bytes = part.hole_bytes.saturating_add(copied.holes);
     part.read_bytes += copied.read;
     if copied.engine == Engine::Clone {
         part.inline_bytes += copied.data;

@@ -2,16 +2,19 @@
 //! stand in.
 //!
 //! The thread that meets an inode first brings it over; others that meet it meanwhile wait, and then link to it. Whoever
-//! waits brings nothing over itself at that time, so nobody waits for a thread that waits. Memory: a path for each inode with
-//! several names, until its last name has come.
+//! waits brings nothing over itself at that time, so nobody waits for a thread that waits. A path for each inode with several
+//! names is kept until its last name has come; `inode_map` bounds the memory.
 
 use super::Stats;
 use super::TEMPORARY;
 use super::context::Context;
 use super::decide::Decision;
-use super::entries::{Pair, Seen};
+use super::entries::{Pair, Placed, Seen, Waiting};
 use super::outcome::{self, Attempt, Failure};
+use super::pending::Pending;
 use crate::beneath;
+use crate::error::Error;
+use crate::inode_map::{Identity, InodeMap, Spill};
 use crate::metadata::{FileAttr, Refused};
 use crate::monitor::Amount;
 use crate::mutex::lock;
@@ -19,96 +22,113 @@ use crate::staging::Temporary;
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::os::fd::AsFd;
-use std::sync::{Condvar, Mutex, PoisonError};
-
-/// An inode of a source.
-type Inode = (u64, u64);
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The inodes with several names that have been met.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Links {
-    known: Mutex<HashMap<Inode, Link>>,
+    known: Mutex<Known>,
     settled: Condvar,
 }
 
 #[derive(Debug)]
-enum Link {
-    /// Some thread is bringing it over.
-    Begun,
-    Made(First),
+struct Known {
+    /// Those that some thread is bringing over.
+    begun: HashSet<Identity>,
+    made: InodeMap<First>,
+}
+
+/// Flags and project id.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Seal {
+    flags: Option<u32>,
+    project: Option<u32>,
 }
 
 /// The name of an inode that was brought over first.
-#[derive(Clone, Debug)]
-struct First {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct First {
     directory: Vec<u8>,
     name: Vec<u8>,
     /// Its inode in the destination; in a dry run only if it is there already.
-    inode: Option<Inode>,
+    inode: Option<(u64, u64)>,
     missing: u64,
+    /// Its data may not be on the disk yet.
+    waiting: Option<Waiting>,
     /// What it gets when it has all its names.
-    seal: Option<FileAttr>,
+    seal: Option<Seal>,
 }
 
 impl Links {
-    /// The name that was brought over first; `None`: the caller is to bring it over, and then to [`Links::settle`].
-    fn claim(&self, inode: Inode) -> Option<First> {
+    /// None yet. What does not fit into memory goes into a file without a name in this directory.
+    pub(super) fn new(dir: Option<OwnedFd>) -> Links {
+        let known = Known { begun: HashSet::new(), made: InodeMap::new(Spill::into(dir)) };
+        Links { known: Mutex::new(known), settled: Condvar::new() }
+    }
+
+    /// The name that was brought over first; `None`: the caller must bring it over, and then [`Links::settle`].
+    fn claim(&self, inode: &Identity) -> rustix::io::Result<Option<First>> {
         let mut known = lock(&self.known);
-        loop {
-            match known.get(&inode) {
-                None => {
-                    known.insert(inode, Link::Begun);
-                    return None;
-                }
-                Some(Link::Made(first)) => return Some(first.clone()),
-                Some(Link::Begun) => {
-                    known = self.settled.wait(known).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
+        while known.begun.contains(inode) {
+            known = self.settled.wait(known).unwrap_or_else(PoisonError::into_inner);
         }
+        let first = known.made.get(inode)?;
+        if first.is_none() {
+            known.begun.insert(*inode);
+        }
+        Ok(first)
     }
 
     /// What became of it; `None`: nothing, and who comes next is the first.
-    fn settle(&self, inode: Inode, first: Option<First>) {
+    fn settle(&self, inode: &Identity, first: Option<&First>) -> rustix::io::Result<()> {
         let mut known = lock(&self.known);
-        match first {
-            Some(first) => known.insert(inode, Link::Made(first)),
-            None => known.remove(&inode),
-        };
+        known.begun.remove(inode);
+        let kept = first.map_or(Ok(()), |first| known.made.insert(inode, first));
         drop(known);
         self.settled.notify_all();
+        kept
     }
 
     /// One more name has come. The inode, if that was its last.
-    fn came(&self, inode: Inode) -> Option<First> {
+    fn came(&self, inode: &Identity) -> rustix::io::Result<Option<First>> {
         let mut known = lock(&self.known);
-        let Some(Link::Made(first)) = known.get_mut(&inode) else { return None };
+        let Some(mut first) = known.made.get(inode)? else { return Ok(None) };
         first.missing = first.missing.saturating_sub(1);
         if first.missing > 0 {
-            return None;
+            return known.made.insert(inode, &first).map(|()| None);
         }
-        match known.remove(&inode) {
-            Some(Link::Made(first)) => Some(first),
-            _ => None,
-        }
+        known.made.remove(inode)
     }
 
     /// Seals the inodes of which not all names were among the sources.
     pub(super) fn seal_all(&self, context: &Context<'_>) {
-        for (_, link) in lock(&self.known).drain() {
-            if let Link::Made(first) = link {
-                first.seal(context);
-            }
+        let drained = lock(&self.known).made.drain(|first| first.seal_after_sync(context));
+        if let Err(errno) = drained {
+            let mut part = Stats::default();
+            let error = Error::failed("give inodes with several names their flags").because(errno);
+            context.problem(&error, &mut part);
+            context.count(&part);
         }
     }
 }
 
 impl First {
+    /// Gives the inode what comes when it has all its names, after everything else that waits.
+    fn seal_after_sync(self, context: &Context<'_>) {
+        match self.waiting {
+            Some(_) if self.seal.is_some() => context.after_sync(Pending::Seal(self)),
+            _ => self.seal(context),
+        }
+    }
+
     /// Gives the inode what comes when it has all its names.
-    fn seal(&self, context: &Context<'_>) {
-        let Some(wanted) = self.seal else { return };
+    pub(super) fn seal(&self, context: &Context<'_>) {
+        let Some(Seal { flags, project }) = self.seal else { return };
+        let wanted = FileAttr { flags, project };
         let path = if self.directory.is_empty() {
             self.name.clone()
         } else {
@@ -140,7 +160,9 @@ impl Pair<'_> {
     /// Brings a name over of an inode that has several.
     pub(super) fn linked(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<()> {
         let links = &self.context.links;
-        let Some(first) = links.claim(seen.inode()) else { return self.first(seen, part) };
+        let inode = Identity::of(&seen.status);
+        let lost = |errno| self.wrong(seen.name, "remember the names of", errno);
+        let Some(first) = links.claim(&inode).map_err(lost)? else { return self.first(&inode, seen, part) };
         let joined = self.join(seen, &first);
         let result = match joined {
             Ok(true) => {
@@ -154,6 +176,7 @@ impl Pair<'_> {
                     FileType::Symlink => part.symlinks += 1,
                     _ => part.others += 1,
                 }
+                part.copied_entries += u64::from(!is_there);
                 self.context.monitor.advance(Amount { files: 1, bytes: 0 });
                 Ok(())
             }
@@ -161,34 +184,37 @@ impl Pair<'_> {
             Ok(false) => self.apart(seen, part),
             Err(failure) => Err(failure),
         };
-        if let Some(first) = links.came(seen.inode()) {
-            first.seal(self.context);
+        if let Some(first) = links.came(&inode).map_err(lost)? {
+            first.seal_after_sync(self.context);
         }
         result
     }
 
     /// The first name of an inode.
-    fn first(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<()> {
+    fn first(&self, inode: &Identity, seen: &Seen<'_>, part: &mut Stats) -> Attempt<()> {
         let links = &self.context.links;
+        let lost = |errno| self.wrong(seen.name, "remember the names of", errno);
         let brought = self.alone(seen, part);
-        let seal = match brought {
-            Ok(seal) => seal,
+        let Placed { seal, waiting } = match brought {
+            Ok(placed) => placed,
             Err(failure) => {
-                links.settle(seen.inode(), None);
+                links.settle(inode, None).map_err(lost)?;
                 return Err(failure);
             }
         };
         let name = self.target_name(seen.name);
         let is_made = !self.context.options.dry_run;
-        let inode = match (seen.decision, self.target()) {
+        let seal = seal.map(|FileAttr { flags, project }| Seal { flags, project });
+        let made = match (seen.decision, self.target()) {
+            _ if waiting.is_some() => waiting.as_ref().map(|waiting| waiting.inode),
             (Decision::Leave | Decision::Metadata, _) => seen.existing.map(|there| (there.dev, there.ino)),
             (_, Some(target)) if is_made => Status::at(target, name).ok().map(|status| (status.dev, status.ino)),
             _ => None,
         };
         let missing = seen.status.nlink.saturating_sub(1);
-        let first = First { directory: self.place().path.clone(), name: name.to_vec(), inode, missing, seal };
-        links.settle(seen.inode(), Some(first));
-        Ok(())
+        let directory = self.place().path.clone();
+        let first = First { directory, name: name.to_vec(), inode: made, missing, waiting, seal };
+        links.settle(inode, Some(&first)).map_err(lost)
     }
 
     /// A name that cannot join the others.
@@ -209,11 +235,16 @@ impl Pair<'_> {
             return Ok(true);
         }
         let above = self.above()?;
-        let linked = beneath::open_dir(self.context.plan.top.as_fd(), &first.directory).and_then(|from| {
-            Temporary::make(above, TEMPORARY, |name| {
-                rustix::fs::linkat(&from, first.name.as_slice(), above, name, AtFlags::empty())
-            })
-        });
+        let from = beneath::open_dir(self.context.plan.top.as_fd(), &first.directory);
+        let link = |from: &OwnedFd, first: &[u8]| {
+            Temporary::make(above, TEMPORARY, |name| rustix::fs::linkat(from, first, above, name, AtFlags::empty()))
+        };
+        let linked =
+            from.and_then(|from| match first.waiting.as_ref().and_then(|waiting| waiting.temporary.as_ref()) {
+                // It has one name or the other.
+                Some(temporary) => link(&from, temporary).or_else(|_| link(&from, &first.name)),
+                None => link(&from, &first.name),
+            });
         let temporary = match linked {
             Ok((temporary, ())) => temporary,
             // As many names as the filesystem allows; another filesystem; none that has links; gone meanwhile.
@@ -226,7 +257,15 @@ impl Pair<'_> {
             return Ok(false);
         }
         // What is there is another inode, whether it looks the same or not.
-        temporary.put(self.target_name(seen.name), seen.existing.is_some()).map_err(wrong)?;
+        let (place, name) = (self.place(), self.target_name(seen.name));
+        match &place.target {
+            Some(target) if first.waiting.is_some() && seen.existing.is_some() => {
+                place.is_pending.store(true, Ordering::Relaxed);
+                let (temporary, name, path) = (temporary.within(Arc::clone(target)), name.to_vec(), place.join(name));
+                self.context.after_sync(Pending::Name { temporary, name, path });
+            }
+            _ => temporary.put(name, seen.existing.is_some()).map_err(wrong)?,
+        }
         Ok(true)
     }
 }

@@ -19,6 +19,7 @@ mod links;
 mod node;
 mod not_kept;
 mod outcome;
+mod pending;
 mod plan;
 mod ring;
 mod stats;
@@ -27,9 +28,13 @@ mod verify;
 
 pub use stats::Stats;
 
+/// A copy that ended before it was done: why, and what it had copied by then.
+pub type Stopped = crate::stopped::Stopped<Stats>;
+
 use crate::copy::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::monitor::Monitor;
+use crate::procfs;
 use crate::turns::cores;
 use context::Context;
 use plan::Plan;
@@ -44,7 +49,8 @@ pub enum Into {
     AsItStands,
     /// A directory that gets the sources (`--target-directory`).
     Directory,
-    /// What the one source becomes, even where a directory is there: that is merged with (`--no-target-directory`).
+    /// The name of the one source's copy, even if it is an existing directory: then the two are merged
+    /// (`--no-target-directory`).
     Name,
 }
 
@@ -59,7 +65,7 @@ pub struct Options {
     pub verify: bool,
     /// Do not enter other filesystems; their mount points are made, empty.
     pub one_file_system: bool,
-    /// Only tell the monitor what would be done.
+    /// Only report to the monitor what would be done.
     pub dry_run: bool,
     /// How many threads; by default what suits the device.
     pub threads: Option<usize>,
@@ -71,38 +77,62 @@ const TEMPORARY: &str = ".pleach-copy.";
 /// Copies `sources` to `destination`, as `cp -a` does.
 ///
 /// # Errors
-/// If the request contradicts itself, a source is not there, the destination cannot be used, is full, or the run is
-/// cancelled. A single entry that fails is told to the monitor and counted.
-pub fn copy(sources: &[PathBuf], destination: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// If the request contradicts itself, a source does not exist, the destination cannot be used, is full, or the run is
+/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and counted.
+pub fn copy(
+    sources: &[PathBuf],
+    destination: &Path,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
+    procfs::require()?;
     let plan = Plan::new(sources, destination, options.into)?;
     let threads = threads(&plan, options);
     monitor.phase(if options.dry_run { "comparing" } else { "copying" }, None);
-    let context = Context::new(&plan, options, monitor);
+    let context = Context::new(&plan, options, threads, monitor);
+    let result = run(&context, threads);
+    let sync_failed = context.devices.check(&plan.shown).is_err();
+    let mut stats = context.into_stats();
+    stats.sync_failed = sync_failed;
+    stats.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(stats),
+        Err(error) => Err(Stopped::after(error, stats)),
+    }
+}
+
+/// Copies all steps of the plan, and verifies the copies if that is asked for.
+fn run(context: &Context<'_>, threads: usize) -> Result<()> {
+    let (plan, options, monitor) = (context.plan, context.options, context.monitor);
     let walk = || {
-        plan.steps.iter().try_for_each(|step| tree::walk(&context, step, threads))?;
-        context.links.seal_all(&context);
+        for (number, step) in plan.steps.iter().enumerate() {
+            if number > 0 && !options.dry_run {
+                // What a step finds must be what the one before it has made.
+                context.settle()?;
+            }
+            tree::walk(context, step, threads)?;
+        }
+        context.links.seal_all(context);
         Ok(())
     };
     if options.dry_run {
         walk()?;
     } else {
-        // What is told as done is to outlast a power cut; cp leaves that to its user.
-        let sync = || context.devices.sync(&plan.shown);
-        context.ahead.during(sync, walk)?;
+        let walked = context.writeback.during(|| context.round(), walk);
+        // What the summary counts must outlast a power cut; cp leaves that to its user. An interrupted run settles too.
         monitor.phase("syncing", None);
-        sync()?;
+        context.settle()?;
+        walked?;
     }
-    context.not_kept.tell(&context);
+    context.not_kept.tell(context);
     if options.verify && !options.dry_run {
         monitor.phase("verifying", None);
         for step in &plan.steps {
-            verify::walk(&context, step, threads)?;
+            verify::walk(context, step, threads)?;
         }
     }
-    let mut stats = context.into_stats();
-    stats.seconds = begun.elapsed().as_secs_f64();
-    Ok(stats)
+    Ok(())
 }
 
 /// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue decides
@@ -112,10 +142,4 @@ fn threads(plan: &Plan, options: &Options) -> usize {
     let clones = plan.may_clone && options.engine.is_none_or(|engine| engine == Engine::Clone);
     let best = if clones && !options.verify { (cores() * 2).clamp(4, 32) } else { (cores() * 4).clamp(8, 32) };
     options.threads.unwrap_or(best)
-}
-
-/// The end of a run that was asked to stop.
-fn interrupted() -> Error {
-    Error::new(crate::error::ErrorKind::Interrupted, "interrupted")
-        .hint("every file that has its name is whole; run again to go on")
 }

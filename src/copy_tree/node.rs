@@ -3,7 +3,7 @@
 use super::TEMPORARY;
 use super::entries::{Pair, Seen};
 use super::outcome::Attempt;
-use crate::metadata::{self, Attributes};
+use crate::metadata::{self, Attributes, Others};
 use crate::staging::{Node, Temporary, pin};
 use crate::status::Status;
 use rustix::fs::FileType;
@@ -49,10 +49,11 @@ impl Pair<'_> {
 
     fn give_to_node(&self, seen: &Seen<'_>, node: &OwnedFd, has_others: bool) -> Attempt<()> {
         let wrong = |errno| self.wrong(seen.name, "set the metadata of", errno);
-        let xattrs = metadata::xattrs_at(&self.directory.fd, seen.name)
-            .map_err(|errno| self.unreadable(seen.name, "read the extended attributes of", errno))?;
-        if has_others {
-            metadata::remove_other_xattrs_of_node(node, &xattrs).map_err(wrong)?;
+        let (xattrs, unread) = metadata::readable_xattrs_at(&self.directory.fd, seen.name);
+        self.report_unread(seen.name, unread);
+        let removes = has_others && unread.is_none();
+        if removes && metadata::remove_other_xattrs_of_node(node, &xattrs).map_err(wrong)? == Others::Unlisted {
+            self.context.report_unlisted(&self.place().join(self.target_name(seen.name)));
         }
         let (attributes, is_foreign) = self.context.creator.within_rights(Attributes::of(&seen.status, &xattrs));
         let refused = self.context.creator.apply_node(node.as_fd(), &attributes).map_err(wrong)?;

@@ -5,12 +5,13 @@ use crate::copy;
 use crate::error::Error;
 use crate::walk::absolute;
 use rustix::io::Errno;
+use std::path::Path;
 
 /// Why an entry was not copied.
 pub(super) enum Failure {
     /// The run ends.
     Fatal(Error),
-    /// The entry is left out.
+    /// The entry is skipped.
     Entry(Error),
 }
 
@@ -20,25 +21,39 @@ pub(super) type Attempt<T> = Result<T, Failure>;
 /// A call on the source failed.
 pub(super) fn source(path: &[u8], action: &str, errno: Errno) -> Failure {
     match errno {
-        Errno::CANCELED => Failure::Fatal(super::interrupted()),
+        Errno::CANCELED => Failure::Fatal(Error::interrupted()),
         _ => Failure::Entry(Error::io(action, absolute(path), errno)),
     }
+}
+
+/// Extended attributes that the kernel does not hand out: the entry is copied without them.
+pub(super) fn unread_xattrs(path: &[u8], errno: Errno) -> Error {
+    let error = Error::io("read all extended attributes of", absolute(path), errno);
+    match errno {
+        Errno::TOOBIG => error.hint("their names exceed 64 KiB; the rest of the entry is copied"),
+        _ => error.hint("the rest of the entry is copied"),
+    }
+}
+
+/// The destination has extended attributes that the kernel does not list: those that its source does not have were kept.
+pub(super) fn unlisted_xattrs(shown: &Path) -> Error {
+    let error = Error::io("compare all extended attributes of", shown, Errno::TOOBIG);
+    error.hint("their names exceed 64 KiB; those that the source does not have were kept")
 }
 
 /// A call on the destination failed: the run ends if every other entry would meet the same.
 pub(super) fn target(context: &Context<'_>, path: &[u8], action: &str, errno: Errno) -> Failure {
     let error = Error::io(action, context.shown(path), errno);
     let error = match errno {
-        Errno::CANCELED => return Failure::Fatal(super::interrupted()),
-        Errno::NOSPC | Errno::DQUOT => {
-            error.hint("every file that has its name is whole; free some space and run again to go on")
-        }
+        Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
+        Errno::NOSPC | Errno::DQUOT => error.hint("free some space"),
         Errno::STALE => error.hint("something else was put in its place meanwhile; run again"),
-        Errno::EXIST => error.hint("it came there meanwhile and was left as it is; run again"),
+        Errno::EXIST => error.hint("it was created by somebody else meanwhile and was not touched; run again"),
         Errno::PERM if context.creator.is_root() => {
-            error.hint("what is there, or its directory, may be immutable or append-only: see lsattr(1)")
+            error.hint("the existing file or its directory may be immutable or append-only: see lsattr(1)")
         }
         _ => error,
     };
-    if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
+    let is_fatal = copy::is_fatal(errno) || context.devices.are_lost(errno);
+    if is_fatal { Failure::Fatal(error) } else { Failure::Entry(error) }
 }

@@ -70,9 +70,8 @@ impl<'a> Source<'a> {
     fn find(named: &'a Path) -> Result<Source<'a>> {
         let bytes = named.as_os_str().as_bytes();
         // A slash behind a name has a link in its place followed.
-        let status = Status::at(CWD, bytes).map_err(|errno| {
-            Error::io("find the source", named, errno).hint("nothing was done; name something that is there")
-        })?;
+        let status = Status::at(CWD, bytes)
+            .map_err(|errno| Error::io("find the source", named, errno).hint("nothing was copied"))?;
         Ok(Source { named, status, name: split(bytes).1 })
     }
 
@@ -169,14 +168,14 @@ impl Destination {
         match (directory, sources) {
             (Some(top), _) if into != Into::Name => Ok(Destination { top, shown: destination.into(), name: None }),
             (_, _) if into == Into::Directory => {
-                Err(Error::usage("copy into").at(destination).hint("it is no directory that is there"))
+                Err(Error::usage("copy into").at(destination).hint("not an existing directory"))
             }
             (Some(top), [source]) if source.is_directory() => {
                 Ok(Destination { top, shown: destination.into(), name: Some(None) })
             }
             (_, [source]) => Destination::to_be(destination, source),
             (None, _) if into == Into::AsItStands => {
-                let hint = "for several sources it must be a directory that is there";
+                let hint = "several sources need an existing directory as destination";
                 Err(Error::usage(format!("copy {} sources to", sources.len())).at(destination).hint(hint))
             }
             _ => Err(Error::usage(format!("copy {} sources to be", sources.len())).at(destination).hint("name one")),
@@ -189,14 +188,17 @@ impl Destination {
         let (above, name) = split(path);
         let Some(name) = name else {
             // A directory, of which nothing but a directory can take the place.
-            return Err(Error::usage("copy to").at(destination).hint("it is a directory, and the source is none"));
+            return Err(Error::usage("copy to").at(destination).hint("it is a directory, and the source is not"));
         };
         if path.ends_with(b"/") && !source.is_directory() {
-            let error = Error::usage("copy into").at(destination).hint("it is no directory that is there");
+            let error = Error::usage("copy into").at(destination).hint("not an existing directory");
             return Err(error);
         }
         let above = as_path(above);
-        let top = open_directory(above).map_err(|errno| Error::io("open the destination's directory", above, errno))?;
+        let top = open_directory(above).map_err(|errno| {
+            let error = Error::io("open the destination's directory", above, errno);
+            if errno == Errno::NOENT { error.hint("create it first") } else { error }
+        })?;
         Ok(Destination { top, shown: above.into(), name: Some(Some(name.to_vec())) })
     }
 }

@@ -1,14 +1,13 @@
 //! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its metadata
 //! and its name when its content is there. What does not fit takes the plain way afterwards, alone.
 
+use super::Stats;
 use super::entries::{Pair, Seen};
 use super::file::{Kept, count};
 use super::outcome::{Attempt, Failure};
-use super::{Stats, interrupted};
 use crate::copy::engines::uring::{self, FileError, Files, Opened, Wanted};
 use crate::copy::{Copied, CopyError};
 use crate::error::{Error, Result};
-use crate::metadata;
 use crate::staging::Aside;
 use crate::status::Status;
 use rustix::io::Errno;
@@ -63,7 +62,7 @@ impl Pair<'_> {
             return Err(error);
         }
         if context.monitor.is_cancelled() {
-            return Err(interrupted());
+            return Err(Error::interrupted());
         }
         let is_begun = result.is_ok() || files.iter().any(|file| *file != State::Untold);
         if is_begun {
@@ -85,12 +84,7 @@ impl<'a> Group<'a, '_, '_> {
     /// A source is open: what it has besides its content is read, and the file made that gets its content.
     fn make(&self, number: usize, source: Opened<'_>) -> Attempt<Filling<'a>> {
         let seen = self.seen[number];
-        let kept = Kept {
-            status: *source.status,
-            xattrs: metadata::xattrs(source.fd)
-                .map_err(|errno| self.pair.unreadable(seen.name, "read the extended attributes of", errno))?,
-            fileattr: self.pair.context.fileattrs.of(source.fd, source.status.dev),
-        };
+        let kept = self.pair.kept(source.fd, *source.status);
         Ok(Filling { aside: self.pair.make(seen, &kept)?, kept })
     }
 
@@ -102,7 +96,7 @@ impl<'a> Group<'a, '_, '_> {
         }
         let seen = self.seen[number];
         let Filling { aside, kept } = copy;
-        self.pair.put(seen, &kept, aside)?;
+        self.pair.put(seen, &kept, aside, copied)?;
         count(copied, self.part);
         let status = Status { size: copied.size(), ..kept.status };
         self.pair.done(&Seen { status, ..*seen }, false, self.part);

@@ -16,6 +16,8 @@ pub struct Stats {
     pub others: u64,
     /// Apparent size of the files, hard links once.
     pub bytes: u64,
+    /// Entries made or replaced by this run, directories among them.
+    pub copied_entries: u64,
     /// Files that were there already: same type, size and time of modification.
     pub unchanged_files: u64,
     /// Bytes that share extents with their source.
@@ -38,8 +40,10 @@ pub struct Stats {
     pub verified_files: u64,
     /// Files whose sides differ.
     pub damaged: u64,
-    /// Entries left out or not quite as their source; each was told to the monitor.
+    /// Entries skipped or not quite like their source; each was reported to the monitor.
     pub errors: u64,
+    /// A sync failed: what was copied may not be on the disk.
+    pub sync_failed: bool,
     /// Wall-clock seconds.
     pub seconds: f64,
 }
@@ -51,13 +55,14 @@ impl Stats {
         self.dirs += part.dirs;
         self.symlinks += part.symlinks;
         self.others += part.others;
-        self.bytes += part.bytes;
+        self.bytes = self.bytes.saturating_add(part.bytes);
+        self.copied_entries += part.copied_entries;
         self.unchanged_files += part.unchanged_files;
         self.cloned_bytes += part.cloned_bytes;
         self.copied_bytes += part.copied_bytes;
         self.read_bytes += part.read_bytes;
         self.inline_bytes += part.inline_bytes;
-        self.hole_bytes += part.hole_bytes;
+        self.hole_bytes = self.hole_bytes.saturating_add(part.hole_bytes);
         self.verified_files += part.verified_files;
         self.damaged += part.damaged;
         self.errors += part.errors;
@@ -72,7 +77,7 @@ impl Stats {
         }
     }
 
-    /// All entries that were brought over or were there.
+    /// All entries that were copied or were there already.
     pub fn entries(&self) -> u64 {
         self.files + self.dirs + self.symlinks + self.others
     }

@@ -57,8 +57,9 @@ impl Tree<'_> {
         if self.context.options.dry_run { lines.into_iter().collect() } else { Vec::new() }
     }
 
-    fn count_directory(&self) {
-        self.context.count(&Stats { dirs: 1, ..Stats::default() });
+    fn count_directory(&self, change: Option<Change>) {
+        let copied_entries = u64::from(change == Some(Change::Added));
+        self.context.count(&Stats { dirs: 1, copied_entries, ..Stats::default() });
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
     }
 }
@@ -68,13 +69,11 @@ impl Visitor for Tree<'_> {
     type Output = Output;
 
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
-        if self.context.monitor.is_cancelled() {
-            return Err(super::interrupted());
-        }
+        self.context.check()?;
         match directory::enter(self.context, self.step, directory, parent) {
             Ok((place, change)) => {
                 if !directory.scaffold {
-                    self.count_directory();
+                    self.count_directory(change);
                 }
                 let lines = self.lines(change.map(|change| (change, place.path.clone())));
                 Ok(Some((place, lines)))
@@ -93,7 +92,7 @@ impl Visitor for Tree<'_> {
         }
         match directory::mount_point(self.context, parent, name) {
             Ok(change) => {
-                self.count_directory();
+                self.count_directory(change);
                 let path = parent.place.join(parent.place.name(name));
                 Ok(ControlFlow::Break(Some(self.lines(change.map(|change| (change, path))))))
             }
@@ -106,6 +105,14 @@ impl Visitor for Tree<'_> {
         let result = Pair { context: self.context, directory }.batch(names, &mut part);
         self.context.count(&part);
         Ok(self.lines(result?.into_iter().map(|(change, name)| (change, directory.place.join(&name)))))
+    }
+
+    fn close(&self, path: &[u8], place: &mut Place) {
+        place.close(path);
+    }
+
+    fn reopen(&self, path: &[u8], place: &mut Place) -> rustix::io::Result<()> {
+        place.reopen(self.context, path)
     }
 
     fn leave(&self, directory: &Directory<Place>) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use super::Stats;
 use super::context::Context;
+use super::directory::Closed;
 use super::file::LARGE;
 use super::plan::{Step, Target};
 use crate::beneath;
@@ -12,11 +13,12 @@ use crate::crew;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash;
 use crate::monitor::Amount;
+use crate::same_content;
 use crate::status::Status;
 use crate::walk::{self, Directory, Name, Visitor, absolute};
 use rustix::fs::{Advice, FileType, fadvise};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Reads the sources of a step and their copies.
 pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
@@ -30,14 +32,19 @@ struct Verify<'a> {
 
 /// A directory of the copy.
 struct Place {
-    fd: OwnedFd,
+    fd: Option<OwnedFd>,
     /// Its path below the top.
     path: Vec<u8>,
     /// What the one entry that is wanted of it is called.
     rename: Option<Vec<u8>>,
+    closed: Option<Closed>,
 }
 
 impl Place {
+    fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+
     fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
         self.rename.as_deref().unwrap_or(source)
     }
@@ -55,6 +62,8 @@ enum Found {
     Differs(&'static str),
     /// The source was written to since, or is gone.
     Changed,
+    /// Something else is in the copy's place: it could not be copied, or was replaced since.
+    Missing(&'static str),
 }
 
 impl Verify<'_> {
@@ -64,13 +73,13 @@ impl Verify<'_> {
         let (fd, path, rename) = match (parent, self.step.targets.get(directory.top)) {
             (Some(parent), _) => {
                 let name = parent.place.name(directory.name());
-                (beneath::open_subdir(&parent.place.fd, name)?, parent.place.join(name), None)
+                (beneath::open_subdir(parent.place.fd()?, name)?, parent.place.join(name), None)
             }
             (None, Some(Target::Named(name))) => named(name)?,
             (None, Some(Target::Entries(rename))) => (top()?, Vec::new(), rename.clone()),
             (None, _) => (top()?, Vec::new(), None),
         };
-        Ok(Place { fd, path, rename })
+        Ok(Place { fd: Some(fd), path, rename, closed: None })
     }
 
     /// Compares an entry with its copy.
@@ -78,13 +87,13 @@ impl Verify<'_> {
         let place = &directory.place;
         let target_name = place.name(name);
         let before = Status::at(&directory.fd, name)?;
-        let copy = match Status::at(&place.fd, target_name) {
+        let copy = match Status::at(place.fd()?, target_name) {
             Ok(copy) => copy,
-            Err(Errno::NOENT) => return Ok(Found::Differs("it is not there")),
+            Err(Errno::NOENT) => return Ok(Found::Missing("its copy is missing; run again")),
             Err(errno) => return Err(errno),
         };
         if copy.file_type() != before.file_type() {
-            return Ok(Found::Differs("it is of another type"));
+            return Ok(Found::Missing("something of another type is in its place; remove it and run again"));
         }
         if before.file_type() != FileType::RegularFile || copy.is_same_inode(&before) {
             return Ok(Found::Equal);
@@ -93,26 +102,38 @@ impl Verify<'_> {
             return Ok(Found::Changed);
         }
         let source = beneath::open_file(directory.fd.as_fd(), name)?;
-        let copy = beneath::open_file(place.fd.as_fd(), target_name)?;
+        let copy = beneath::open_file(place.fd()?, target_name)?;
         // Advice: what is still in memory would say little of the disk.
         let _ = fadvise(&copy, 0, None, Advice::DontNeed);
-        let hash = |fd: &OwnedFd| hash::file(fd, before.size, self.context.monitor);
-        let (wanted, found) = (hash(&source)?, hash(&copy)?);
-        part.read_bytes += wanted.read + found.read;
+        let (is_equal, read) = self.is_equal(&source, &copy, &before)?;
+        part.read_bytes += read;
         part.verified_files += 1;
         self.context.monitor.advance(Amount { files: 1, bytes: before.size });
         match Status::of(&source)?.is_untouched_since(&before) {
             false => Ok(Found::Changed),
-            true if wanted.hash == found.hash => Ok(Found::Equal),
+            true if is_equal => Ok(Found::Equal),
             true => Ok(Found::Differs("its content is not that of its source")),
         }
+    }
+
+    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where the
+    /// holes are too large to be hashed.
+    fn is_equal(&self, source: &OwnedFd, copy: &OwnedFd, status: &Status) -> rustix::io::Result<(bool, u64)> {
+        let monitor = self.context.monitor;
+        if !hash::is_hashed(source, status)? {
+            let found = same_content::compare(source.as_fd(), copy.as_fd(), status.size, monitor)?;
+            return Ok((found.is_equal, found.read));
+        }
+        let ((wanted, a), (found, b)) =
+            (hash::any_file(source, status.size, monitor)?, hash::any_file(copy, status.size, monitor)?);
+        Ok((wanted == found, a + b))
     }
 
     /// Compares an entry and tells of what is wrong with it.
     fn compare(&self, directory: &Directory<Place>, name: &[u8]) -> Result<Stats> {
         let mut part = Stats::default();
         if self.context.monitor.is_cancelled() {
-            return Err(super::interrupted());
+            return Err(Error::interrupted());
         }
         let source = || absolute(&directory.join(name));
         let copy = || self.context.shown(&directory.place.join(directory.place.name(name)));
@@ -123,12 +144,15 @@ impl Verify<'_> {
                 let error = Error::new(ErrorKind::Damage, "trust the copy").at(copy());
                 self.context.monitor.problem(&error.hint(format!("{why}; remove it and copy again")));
             }
+            Ok(Found::Missing(why)) => {
+                self.context.problem(&Error::failed("verify the copy of").at(source()).hint(why), &mut part);
+            }
             Ok(Found::Changed) => {
                 let error = Error::failed("verify the copy of").at(source());
                 let hint = "it changed since it was copied; run again when it is quiet";
                 self.context.problem(&error.hint(hint), &mut part);
             }
-            Err(Errno::CANCELED) => return Err(super::interrupted()),
+            Err(Errno::CANCELED) => return Err(Error::interrupted()),
             // What cannot be read now could not be copied, which was told; the copy's side is another matter.
             Err(errno) => self.context.problem(&Error::io("read back", copy(), errno), &mut part),
         }
@@ -160,6 +184,23 @@ impl Visitor for Verify<'_> {
             add(found)?;
         }
         self.context.count(&part);
+        Ok(())
+    }
+
+    fn close(&self, path: &[u8], place: &mut Place) {
+        let inode = place.fd.as_ref().and_then(|fd| Status::of(fd).ok()).map(|status| (status.dev, status.ino));
+        if inode.is_some() {
+            place.closed = Some(Closed::new(inode, path, &place.path));
+            (place.fd, place.path) = (None, Vec::new());
+        }
+    }
+
+    fn reopen(&self, path: &[u8], place: &mut Place) -> rustix::io::Result<()> {
+        if let Some(closed) = place.closed.take() {
+            let (path, inode) = closed.reopen(path);
+            place.fd = inode.map(|inode| self.context.reopener()?.open(&path, inode)).transpose()?;
+            place.path = path;
+        }
         Ok(())
     }
 

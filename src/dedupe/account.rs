@@ -1,24 +1,29 @@
-//! What was really freed: counted from the extents that files held before and hold after, never from what the kernel
-//! says it "deduped".
+//! The bytes that a run freed on one filesystem: counted from the extents that files held before and hold after, never from
+//! what the kernel reports as deduplicated.
 //!
-//! A file that lets go of an extent frees it only if nobody else holds it. FIEMAP tells that by its flag at that moment,
-//! so each file is looked at directly before and after it is handed to the kernel, and of several files that share an
-//! extent the last one frees it. Files that share are therefore handed over one after the other ([`Account::watch`]
-//! sees to it across threads); what is only its own needs no such care. What is let go of while still shared
-//! is pinned: something that was not part of the run holds it.
+//! A file that drops an extent frees it only if nobody else holds it. FIEMAP's shared flag shows that at that moment, so each
+//! file is mapped directly before and after it is submitted to the kernel, and of several files that share an extent the
+//! last one frees it. Files that share are therefore submitted one after the other, across threads too
+//! ([`Account::watch`]); extents that are not shared need no such care. An extent that is dropped while it is still shared
+//! is pinned: a file outside the run holds it.
 //!
 //! On XFS a block is free when nobody holds it. On Btrfs an extent is free when nobody holds any part of it.
+//!
+//! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
 
+use super::intervals::Intervals;
 use super::map::{Map, Piece};
+use super::whole_extents;
 use crate::filesystem::Kind;
 use crate::mutex::lock;
+use crate::status::Status;
+use crate::usage::Bound;
 use rustix::io::Result;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard};
 
-/// What a filesystem gives back when a part of an extent is let go of.
+/// The unit in which a filesystem frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Each block by itself (XFS).
@@ -34,71 +39,129 @@ impl Unit {
     }
 }
 
-/// The bytes freed so far, and those that something else holds.
-#[derive(Debug, Default)]
+/// The bytes that were freed on one filesystem so far, and those that something else holds.
+#[derive(Debug)]
 pub struct Account {
+    unit: Unit,
     totals: Mutex<Totals>,
-    /// Held while files that share extents are handed over.
+    /// Held while files that share extents are submitted.
     one_at_a_time: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Totals {
     freed: u64,
+    spent: u64,
     pinned: Intervals,
+    /// In a dry run: the ranges that were counted as freed. Since nothing changes, the run may reach a range twice.
+    planned: Option<Intervals>,
     estimated: bool,
+    bound: Bound,
+}
+
+impl Totals {
+    fn free(&mut self, range: Range<u64>) {
+        self.pinned.remove(range.clone());
+        self.freed += match &mut self.planned {
+            None => range.end - range.start,
+            Some(planned) => {
+                let new = planned.gaps(range.clone()).iter().map(|gap| gap.end - gap.start).sum();
+                planned.insert(range);
+                new
+            }
+        };
+    }
 }
 
 impl Account {
-    /// Bytes freed.
-    pub fn freed(&self) -> u64 {
-        self.totals().freed
+    /// An empty account.
+    pub fn new(unit: Unit, dry_run: bool) -> Account {
+        let totals = Totals { planned: dry_run.then(Intervals::default), ..Totals::default() };
+        Account { unit, totals: Mutex::new(totals), one_at_a_time: Mutex::default() }
     }
 
-    /// Bytes that were let go of, and that something else still holds.
+    /// The unit in which this filesystem frees space.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Bytes freed, without those that were written for that.
+    pub fn freed(&self) -> u64 {
+        let totals = self.totals();
+        totals.freed.saturating_sub(totals.spent)
+    }
+
+    /// How near that figure is to the truth.
+    pub fn freed_is(&self) -> Bound {
+        let totals = self.totals();
+        if totals.estimated { totals.bound.and(Bound::AtMost) } else { totals.bound }
+    }
+
+    /// Bytes that were dropped, and that something else still holds.
     pub fn pinned(&self) -> u64 {
         self.totals().pinned.bytes()
     }
 
-    /// Whether some of these bytes are of compressed extents whose length on the disk this user is not told.
+    /// Whether some of these bytes belong to compressed extents whose length on the disk only root can read.
     pub fn is_estimated(&self) -> bool {
         self.totals().estimated
     }
 
-    /// Runs `submit`, which may make these files let go of extents, and books what they let go of. Gives what `submit`
-    /// returned, and the maps of the files as they are now.
+    /// Runs `submit`, which may make these files drop extents, and books what they dropped. Returns the result of `submit`,
+    /// and the maps of the files as they are now. `many`: the files may have many extents afterwards.
     ///
-    /// No two of the files may hold the same extents: of those that do, each takes a call of its own.
+    /// No two of the files may hold the same extents: such files take a call each.
     ///
     /// # Errors
     /// If a file cannot be mapped: before, and nothing was submitted.
     pub fn watch<T>(
         &self,
         files: &[BorrowedFd<'_>],
-        unit: Unit,
+        many: bool,
         submit: impl FnOnce(&[Map]) -> T,
     ) -> Result<(T, Vec<Option<Map>>)> {
         let maps = || files.iter().map(|file| Map::of(file, false)).collect::<Result<Vec<_>>>();
         let mut before = maps()?;
         let alone = before.iter().any(Map::is_shared).then(|| lock(&self.one_at_a_time));
         if alone.is_some() {
-            // Another thread may just have let go of the same extents.
+            // Another thread may just have dropped the same extents.
             before = maps()?;
         }
+        let list = |file: &BorrowedFd<'_>, map: &Map| self.list_bytes(*file, map, many);
+        let lists: Vec<_> = files.iter().zip(&before).map(|(file, map)| list(file, map)).collect();
+        let held: Vec<_> = files.iter().zip(&before).map(|(file, map)| self.held(*file, map)).collect();
         let result = submit(&before);
         let after: Vec<_> = files.iter().map(|file| Map::of(file, false).ok()).collect();
-        for (before, after) in before.iter().zip(&after) {
-            if let Some(after) = after {
-                self.book(before, after, unit);
+        for (number, after) in after.iter().enumerate() {
+            let Some(after) = after else { continue };
+            self.book(held[number].as_ref().unwrap_or(&before[number]), after);
+            if let Some(list) = lists[number]
+                && let Some(now) = list_bytes(files[number], after)
+            {
+                self.resize_list(list, now);
             }
         }
         drop(alone);
         Ok((result, after))
     }
 
-    /// Books what one file let go of: it held `before`, it holds `after`.
-    pub fn book(&self, before: &Map, after: &Map, unit: Unit) {
-        let dropped = dropped(before, after, unit);
+    /// The extents that a map shows parts of, if the filesystem frees them as wholes and they can be read.
+    pub fn held(&self, file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
+        match self.unit {
+            Unit::Blocks => None,
+            Unit::Extents => whole_extents::of(file, map),
+        }
+    }
+
+    /// The bytes that a file takes for the list of its extents, with others that do not change; `None` if it takes none.
+    pub fn list_bytes(&self, file: BorrowedFd<'_>, map: &Map, many: bool) -> Option<u64> {
+        let may_be_long = self.unit == Unit::Blocks && (many || map.has_many_extents());
+        if may_be_long { list_bytes(file, map) } else { None }
+    }
+
+    /// Books the extents that one file dropped: it held `before`, it holds `after`.
+    pub fn book(&self, before: &Map, after: &Map) {
+        let dropped = dropped(before, after, self.unit);
         let mut totals = self.totals();
         for piece in dropped {
             totals.estimated |= piece.estimated;
@@ -106,16 +169,26 @@ impl Account {
             if piece.shared {
                 totals.pinned.insert(range);
             } else {
-                totals.freed += piece.weight;
-                totals.pinned.remove(range);
+                totals.free(range);
             }
         }
     }
 
-    /// Books extents that came free, and what had to be written for that.
-    pub fn add(&self, freed: u64, written: u64) {
+    /// Books a range on the disk that was freed.
+    pub fn free(&self, range: Range<u64>) {
+        self.totals().free(range);
+    }
+
+    /// Books bytes that were written to free others.
+    pub fn spend(&self, bytes: u64) {
+        self.totals().spent += bytes;
+    }
+
+    /// Books that the list of a file's extents took `before` bytes and takes `after`.
+    pub fn resize_list(&self, before: u64, after: u64) {
         let mut totals = self.totals();
-        totals.freed = (totals.freed + freed).saturating_sub(written);
+        totals.freed += before.saturating_sub(after);
+        totals.spent += after.saturating_sub(before);
     }
 
     /// Books a range on the disk that something else still holds.
@@ -123,9 +196,20 @@ impl Account {
         self.totals().pinned.insert(range);
     }
 
+    /// The bytes freed are not known exactly.
+    pub fn limit(&self, bound: Bound) {
+        let mut totals = self.totals();
+        totals.bound = totals.bound.and(bound);
+    }
+
     fn totals(&self) -> MutexGuard<'_, Totals> {
         lock(&self.totals)
     }
+}
+
+/// The bytes of a file's blocks that hold none of its data: those of the list of its extents, and of its attributes.
+fn list_bytes(file: BorrowedFd<'_>, map: &Map) -> Option<u64> {
+    Some(Status::of(file).ok()?.allocated.saturating_sub(map.bytes()))
 }
 
 /// A range on the disk that a file no longer holds.
@@ -168,75 +252,9 @@ pub(super) fn dropped(before: &Map, after: &Map, unit: Unit) -> Vec<Dropped> {
     dropped
 }
 
-/// A set of bytes as ranges that neither touch nor overlap.
-#[derive(Debug, Default)]
-pub(super) struct Intervals {
-    ranges: BTreeMap<u64, u64>,
-}
-
-impl Intervals {
-    /// How many bytes are in it.
-    pub(super) fn bytes(&self) -> u64 {
-        self.ranges.iter().map(|(start, end)| end - start).sum()
-    }
-
-    pub(super) fn insert(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        let (mut start, mut end) = (range.start, range.end);
-        while let Some((&found, &its_end)) = self.ranges.range(..=end).next_back() {
-            if its_end < start {
-                break;
-            }
-            self.ranges.remove(&found);
-            (start, end) = (start.min(found), end.max(its_end));
-        }
-        self.ranges.insert(start, end);
-    }
-
-    pub(super) fn remove(&mut self, range: Range<u64>) {
-        while let Some((&found, &its_end)) = self.ranges.range(..range.end).next_back() {
-            if its_end <= range.start {
-                break;
-            }
-            self.ranges.remove(&found);
-            if its_end > range.end {
-                self.ranges.insert(range.end, its_end);
-            }
-            if found < range.start {
-                self.ranges.insert(found, range.start);
-            }
-        }
-    }
-
-    /// Whether any byte of the range is in it.
-    pub(super) fn touches(&self, range: &Range<u64>) -> bool {
-        self.ranges.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
-    }
-
-    /// The parts of the range that are not in it.
-    pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut gaps = Vec::new();
-        let mut at = range.start;
-        let first = self.ranges.range(..=at).next_back().map_or(at, |(start, _)| *start);
-        for (&start, &end) in self.ranges.range(first..range.end) {
-            if start > at {
-                gaps.push(at..start);
-            }
-            at = at.max(end);
-        }
-        if at < range.end {
-            gaps.push(at..range.end);
-        }
-        gaps
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn piece(logical: u64, physical: u64, length: u64, shared: bool) -> Piece {
         let (encoded, unwritten, estimated) = (false, false, false);
@@ -245,14 +263,14 @@ mod tests {
 
     #[test]
     fn what_nobody_else_held_is_freed_and_the_rest_is_pinned() {
-        let account = Account::default();
+        let account = Account::new(Unit::Blocks, false);
         let before = Map::from_pieces(vec![piece(0, 0, 10, false), piece(10, 50, 10, true)]);
         let after = Map::from_pieces(vec![piece(0, 100, 20, true)]);
-        account.book(&before, &after, Unit::Blocks);
+        account.book(&before, &after);
         assert_eq!((account.freed(), account.pinned()), (10, 10));
         // The last one that held the shared extent lets go of it.
         let before = Map::from_pieces(vec![piece(10, 50, 10, false)]);
-        account.book(&before, &after, Unit::Blocks);
+        account.book(&before, &after);
         assert_eq!((account.freed(), account.pinned()), (20, 0));
     }
 
@@ -272,22 +290,15 @@ mod tests {
         assert_eq!(dropped(&before, &after, Unit::Blocks).len(), 1);
     }
 
-    proptest! {
-        #[test]
-        fn intervals_are_a_set_of_bytes(steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..40)) {
-            let mut intervals = Intervals::default();
-            let mut bytes = [false; 100];
-            for (insert, start, length) in steps {
-                let range = start..start + length;
-                bytes[start as usize..(start + length) as usize].fill(insert);
-                if insert { intervals.insert(range) } else { intervals.remove(range) }
-            }
-            prop_assert_eq!(intervals.bytes(), bytes.iter().filter(|byte| **byte).count() as u64);
-            let gaps: u64 = intervals.gaps(10..90).iter().map(|gap| gap.end - gap.start).sum();
-            prop_assert_eq!(gaps, bytes[10..90].iter().filter(|byte| !**byte).count() as u64);
-            for (number, byte) in bytes.iter().enumerate() {
-                prop_assert_eq!(intervals.touches(&(number as u64..number as u64 + 1)), *byte);
-            }
-        }
+    #[test]
+    fn a_dry_run_counts_each_byte_once() {
+        let account = Account::new(Unit::Extents, true);
+        account.pin(0..10);
+        account.free(0..10);
+        account.free(5..15);
+        account.spend(4);
+        assert_eq!((account.freed(), account.pinned()), (11, 0));
+        account.limit(Bound::AtMost);
+        assert_eq!(account.freed_is(), Bound::AtMost);
     }
 }

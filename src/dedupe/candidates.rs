@@ -109,7 +109,8 @@ mod tests {
         add(0, 4, 0);
         let (c, d) = (add(0, 5, 100), add(0, 6, 100));
         let subvolume = |dev, volume| Subvolume { dev, volume, number: dev, read_only: false };
-        let volume = |dev| Volume { id: Id::Device(dev), kind: Kind::Xfs, block_size: 4096, uuid: [0; 16] };
+        let volume =
+            |dev| Volume { id: Id::Device(dev), kind: Kind::Xfs, block_size: 4096, uuid: [0; 16], session: None };
         catalogue.set_places(vec![subvolume(0, 0), subvolume(1, 0), subvolume(2, 1)], vec![volume(0), volume(2)]);
         let candidates = Candidates::of(&catalogue);
         let classes: Vec<_> = candidates.classes().iter().map(|class| candidates.files(class).to_vec()).collect();

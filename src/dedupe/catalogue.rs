@@ -21,6 +21,8 @@ pub struct Volume {
     pub block_size: u64,
     /// Its UUID, by which the cache knows it: the same after the next boot.
     pub uuid: [u8; 16],
+    /// From when to when it is mounted, as a hash; `None` if that cannot be known.
+    pub session: Option<u64>,
 }
 
 /// A part of a filesystem with inode numbers of its own: a Btrfs subvolume, or all of another filesystem.

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 pub(super) const LENGTH: usize = 64;
 
 /// The identity of a file and of its present version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(pub(super) [u8; 16]);
 
 impl Key {
@@ -22,6 +22,11 @@ impl Key {
         }
         hasher.update(&mtime.nanos.to_le_bytes());
         hasher.update(&ctime.nanos.to_le_bytes());
+        Key::finish(&hasher)
+    }
+
+    /// The key that a hasher has come to.
+    pub(super) fn finish(hasher: &blake3::Hasher) -> Key {
         let mut key = [0; 16];
         hasher.finalize_xof().fill(&mut key);
         Key(key)
@@ -50,6 +55,7 @@ const NOCOW: u8 = 4;
 const WAS_EQUAL: u8 = 8;
 const FIXED: u8 = 16;
 const INLINE: u8 = 32;
+const MOVED: u8 = 64;
 
 impl Entry {
     pub(super) fn to_bytes(self) -> [u8; LENGTH] {
@@ -69,6 +75,7 @@ impl Entry {
             (facts.was_equal, WAS_EQUAL),
             (facts.fixed, FIXED),
             (facts.inline, INLINE),
+            (facts.moved, MOVED),
         ];
         bytes[60] = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         bytes[61] = age;
@@ -93,6 +100,7 @@ impl Entry {
             was_equal: has(WAS_EQUAL),
             fixed: has(FIXED),
             inline: has(INLINE),
+            moved: has(MOVED),
             ..Facts::default()
         };
         Entry { key: Key(key), facts, age: bytes[61] }
@@ -108,12 +116,13 @@ mod tests {
         #[test]
         fn entries_survive_their_bytes(
             key in any::<[u8; 16]>(), layout in any::<u64>(), first in any::<u64>(), sample in any::<u64>(),
-            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 6]>(), age in any::<u8>(),
+            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 7]>(), age in any::<u8>(),
         ) {
             let option = NonZeroU64::new;
             let facts = Facts {
                 layout, first, sample: option(sample), full: option(full), compared: option(compared), extents,
-                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4], inline: flags[5], ..Facts::default()
+                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4], inline: flags[5],
+                moved: flags[6], ..Facts::default()
             };
             let entry = Entry { key: Key(key), facts, age };
             prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), entry);

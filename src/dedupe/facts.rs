@@ -33,6 +33,8 @@ pub(super) struct Facts {
     pub(super) inline: bool,
     /// It cannot be a destination: immutable, or not this user's.
     pub(super) fixed: bool,
+    /// The last run that moved anything gave it other extents.
+    pub(super) moved: bool,
     /// Its samples were read in this run: what they cover is in memory.
     pub(super) fresh: bool,
     /// It changed while it was looked at: nothing of this is to be kept.
@@ -50,10 +52,15 @@ impl Facts {
         (self.compared, self.was_equal) = (Some(with), equal);
     }
 
-    /// What the map says.
-    pub(super) fn set_map(&mut self, file: FileId, map: &Map) {
+    /// Sets where the file lies.
+    pub(super) fn set_place(&mut self, file: FileId, map: &Map) {
         self.layout = map.key().unwrap_or_else(|| no_layout(file));
         self.first = map.first_physical();
+    }
+
+    /// Sets where the file lies, and how.
+    pub(super) fn set_map(&mut self, file: FileId, map: &Map) {
+        self.set_place(file, map);
         self.extents = u32::try_from(map.pieces().len()).unwrap_or(u32::MAX);
         self.shared = map.is_wholly_shared();
         self.encoded = map.is_encoded();

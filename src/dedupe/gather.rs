@@ -1,30 +1,40 @@
 //! The walk: every regular file below the paths, into the catalogue. No file is opened.
 //!
-//! Filesystems are told apart by their own identity, not by `st_dev`, which differs between the subvolumes of one Btrfs.
+//! Filesystems are distinguished by their own identity, not by `st_dev`, which differs between the subvolumes of one Btrfs.
+//! On a filesystem that cannot share extents only the directories are entered that lead to a mount of one that can.
 
 use super::Options;
 use super::catalogue::{Catalogue, NO_PARENT};
+use super::durable::Disks;
 use super::places::Places;
+use super::skip::Skip;
 use crate::error::{Error, Result};
 use crate::exclude::Filter;
 use crate::filesystem::Kind;
+use crate::hash;
 use crate::monitor::{Amount, Monitor};
+use crate::mounts;
 use crate::mutex::{self, lock};
 use crate::status::Status;
 use crate::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// What the walk found.
 pub(super) struct Gathered {
     pub(super) catalogue: Catalogue,
-    /// What could not be looked at, each told already.
+    /// The filesystems that they lie on.
+    pub(super) disks: Disks,
+    /// Files and directories that could not be examined; each was reported.
     pub(super) errors: u64,
+    /// Files that are not in the catalogue, by reason. A directory that cannot be deduplicated counts as one.
+    pub(super) skipped: BTreeMap<Skip, u64>,
 }
 
 /// Threads that list directories and ask for the status of files: cold inodes want requests under way, not cores.
@@ -47,6 +57,9 @@ pub(super) fn gather(
         own,
         monitor,
         errors,
+        hollow: AtomicU64::new(0),
+        unsupported: AtomicU64::new(0),
+        beyond: if options.excludes.one_file_system { Vec::new() } else { mounts_that_can_share() },
         places: Places::default(),
         directories: Mutex::new(Catalogue::default()),
     };
@@ -58,11 +71,13 @@ pub(super) fn gather(
     })?;
     gather.put(&mut entries)?;
     gather.filter.tell_unmatched(monitor);
+    let skipped = [(Skip::Sparse, gather.hollow.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
+    let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
     let mut catalogue = mutex::into_inner(gather.directories);
-    let (subvolumes, volumes) = gather.places.into_parts();
+    let (subvolumes, volumes, disks) = gather.places.into_parts();
     catalogue.set_places(subvolumes, volumes);
-    Ok(Gathered { catalogue, errors })
+    Ok(Gathered { catalogue, disks, errors, skipped })
 }
 
 /// The paths that are there; each other one is told. None at all is a failure.
@@ -92,14 +107,24 @@ struct Gather<'a> {
     own: Option<(u64, u64)>,
     monitor: &'a dyn Monitor,
     errors: AtomicU64,
+    /// Files with nearly nothing but holes, which are skipped.
+    hollow: AtomicU64,
+    /// Paths that were named and lie on a filesystem that cannot share extents.
+    unsupported: AtomicU64,
+    /// Where filesystems are mounted that can.
+    beyond: Vec<PathBuf>,
     places: Places,
     directories: Mutex<Catalogue>,
 }
 
-/// A directory: its number, and the subvolume that its files lie in, where they can share.
+/// A directory, as far as its files matter.
 pub(super) struct Place {
+    /// Its number.
     number: u32,
+    /// The subvolume of its files, if they can share extents.
     subvolume: Option<u16>,
+    /// They cannot, and it is only entered because a filesystem whose files can is mounted further down.
+    is_passage: bool,
 }
 
 /// Files of one directory.
@@ -131,35 +156,46 @@ impl Gather<'_> {
         Ok(())
     }
 
-    /// Whether a directory is to be entered, and the subvolume that its files lie in.
+    /// The subvolume of a directory's files, and whether the directory is a passage. `None`: it is not entered.
     fn place(
         &self,
         directory: &Directory<()>,
         parent: Option<&Directory<Place>>,
-    ) -> rustix::io::Result<Option<Option<u16>>> {
+    ) -> rustix::io::Result<Option<(Option<u16>, bool)>> {
         let above = parent.and_then(|parent| parent.place.subvolume);
         if let (Some(subvolume), Some(parent)) = (above, parent)
             && parent.status.dev == directory.status.dev
         {
-            return Ok(Some(Some(subvolume)));
+            return Ok(Some((Some(subvolume), false)));
         }
         let (kind, subvolume) = self.places.find(&directory.fd, &directory.status)?;
-        if directory.scaffold {
-            return Ok(Some(subvolume));
+        if directory.scaffold || subvolume.is_some() {
+            return Ok(Some((subvolume, false)));
         }
         let named = parent.is_none_or(|parent| parent.scaffold);
         let path = absolute(&directory.path);
-        if subvolume.is_none() {
-            if named {
-                self.problem(&unsupported(kind).at(path));
-            } else if self.places.is_first_of(directory.status.dev) {
-                let path = crate::text::path(&path);
-                self.monitor.notice(&format!("{path} is left out: {kind} cannot share extents"));
-            }
-            return Ok(None);
+        let is_first = self.places.is_first_of(directory.status.dev);
+        if named {
+            self.unsupported.fetch_add(1, Ordering::Relaxed);
+            self.problem(&unsupported(kind).at(&path));
+        } else if is_first {
+            let path = crate::text::path(&path);
+            self.monitor.notice(&format!("skipped {path}: {kind} cannot share extents"));
         }
-        Ok(Some(subvolume))
+        Ok(self.leads_on(&path).then_some((None, true)))
     }
+
+    /// Whether a filesystem that can share extents is mounted below a directory.
+    fn leads_on(&self, path: &Path) -> bool {
+        self.beyond.iter().any(|point| point != path && point.starts_with(path))
+    }
+}
+
+/// Where filesystems are mounted that can share extents. Without `/proc` none are known.
+fn mounts_that_can_share() -> Vec<PathBuf> {
+    // By the kernel's names of them: statfs(2) may wait for a server that is gone.
+    let can = |mount: &mounts::Mount| matches!(mount.kind.as_str(), "xfs" | "btrfs" | "bcachefs");
+    mounts::all().unwrap_or_default().into_iter().filter(can).map(|mount| mount.point).collect()
 }
 
 fn unsupported(kind: Kind) -> Error {
@@ -176,8 +212,8 @@ impl Visitor for Gather<'_> {
         directory: &Directory<()>,
         parent: Option<&Directory<Place>>,
     ) -> Result<Option<(Place, Option<Batch>)>> {
-        let subvolume = match self.place(directory, parent) {
-            Ok(Some(subvolume)) => subvolume,
+        let (subvolume, is_passage) = match self.place(directory, parent) {
+            Ok(Some(place)) => place,
             Ok(None) => return Ok(None),
             Err(errno) => {
                 self.problem(&Error::io("look at the filesystem of", absolute(&directory.path), errno));
@@ -187,7 +223,7 @@ impl Visitor for Gather<'_> {
         let above = parent.map_or(NO_PARENT, |parent| parent.place.number);
         let number = self.directories().add_directory(above, directory.name());
         let number = number.ok_or_else(|| Error::failed("keep so many names (4 GiB)"))?;
-        Ok(Some((Place { number, subvolume }, None)))
+        Ok(Some((Place { number, subvolume, is_passage }, None)))
     }
 
     fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
@@ -195,12 +231,19 @@ impl Visitor for Gather<'_> {
     }
 
     fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Option<Batch>>>> {
-        Ok(if self.filter.stops_at(parent, path) { ControlFlow::Break(None) } else { ControlFlow::Continue(()) })
+        let path_of = || absolute(path);
+        let is_dead_end =
+            || parent.place.is_passage && !(self.leads_on(&path_of()) || self.beyond.contains(&path_of()));
+        let stops = is_dead_end() || self.filter.stops_at(parent, path);
+        Ok(if stops { ControlFlow::Break(None) } else { ControlFlow::Continue(()) })
     }
 
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Option<Batch>> {
         if self.monitor.is_cancelled() {
             return Err(Error::interrupted());
+        }
+        if directory.place.is_passage {
+            return Ok(None);
         }
         let mut files = Vec::new();
         let path = |name: &Name<'_>| absolute(&directory.join(name.bytes));
@@ -208,6 +251,9 @@ impl Visitor for Gather<'_> {
             match Status::at(&directory.fd, name.bytes) {
                 Ok(status) if status.file_type() != FileType::RegularFile => {}
                 Ok(status) if self.own == Some((status.dev, status.ino)) => {}
+                Ok(status) if hash::is_hollow(&status) => {
+                    self.hollow.fetch_add(1, Ordering::Relaxed);
+                }
                 Ok(status) => files.push((name.bytes.to_vec(), status)),
                 // Removed since it was listed.
                 Err(Errno::NOENT) => {}
@@ -218,11 +264,15 @@ impl Visitor for Gather<'_> {
         self.monitor.advance(Amount { files: files.len() as u64, bytes });
         let Some(subvolume) = directory.place.subvolume else {
             for (name, _) in files {
-                let kind = self.places.find(&directory.fd, &directory.status).map_or(Kind::Other(0), |(kind, _)| kind);
+                let kind = self.places.find(&directory.fd, &directory.status).map_or(Kind::UNKNOWN, |(kind, _)| kind);
+                self.unsupported.fetch_add(1, Ordering::Relaxed);
                 self.problem(&unsupported(kind).at(absolute(&directory.join(&name))));
             }
             return Ok(None);
         };
+        if !files.is_empty() {
+            self.places.use_directory(&directory.fd, subvolume);
+        }
         Ok(Some(Batch { directory: directory.place.number, subvolume, files }))
     }
 

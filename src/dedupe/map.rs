@@ -3,7 +3,8 @@
 
 use crate::extent::{Extent, ExtentFlags};
 use crate::hash::prefix;
-use crate::sys::{btrfs, fiemap};
+use crate::layout;
+use crate::sys::fiemap;
 use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +26,7 @@ pub struct Piece {
     pub encoded: bool,
     /// Reserved, never written: reads as zeros.
     pub unwritten: bool,
-    /// `weight` is the length in the file, because what a compressed extent takes is told to root only.
+    /// `weight` is the length in the file, because only root can read the length of a compressed extent on the disk.
     pub estimated: bool,
 }
 
@@ -69,13 +70,28 @@ impl Map {
         let mut map = Map::default();
         // Most files have few, and the memory for many costs more than the call.
         if let Some(few) = fiemap::few_extents(fd, sync)? {
-            few.iter().for_each(|extent| map.add(fd, extent));
-            return Ok(map);
+            few.iter().for_each(|extent| map.add(extent));
+        } else {
+            for extent in fiemap::extents(fd, false) {
+                map.add(&extent?);
+            }
         }
-        for extent in fiemap::extents(fd, false) {
-            map.add(fd, &extent?);
+        if map.is_encoded() {
+            map.weigh(fd);
         }
         Ok(map)
+    }
+
+    /// Sets the lengths on the disk of compressed extents. Only the items of the file have them at once: the tree of extents
+    /// has them after the next commit.
+    fn weigh(&mut self, fd: BorrowedFd<'_>) {
+        let extents = layout::whole_extents(fd).unwrap_or_default();
+        for piece in self.pieces.iter_mut().filter(|piece| piece.encoded) {
+            match piece.physical.and_then(|physical| extents.get(&physical)) {
+                Some(extent) => piece.weight = extent.disk,
+                None => piece.estimated = true,
+            }
+        }
     }
 
     /// A map of these pieces.
@@ -84,23 +100,18 @@ impl Map {
         Map { pieces, inline: false, placeless }
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, extent: &Extent) {
-        let encoded = extent.flags.contains(ExtentFlags::ENCODED);
-        let weight = match extent.physical {
-            Some(physical) if encoded => btrfs::extent_length(fd, physical).ok().flatten(),
-            _ => Some(extent.length),
-        };
+    fn add(&mut self, extent: &Extent) {
         self.inline |= extent.flags.contains(ExtentFlags::DATA_INLINE);
         self.placeless |= extent.physical.is_none();
         let piece = Piece {
             logical: extent.logical,
             physical: extent.physical,
             length: extent.length,
-            weight: weight.unwrap_or(extent.length),
+            weight: extent.length,
             shared: extent.is_shared(),
-            encoded,
+            encoded: extent.flags.contains(ExtentFlags::ENCODED),
             unwritten: extent.flags.contains(ExtentFlags::UNWRITTEN),
-            estimated: weight.is_none(),
+            estimated: false,
         };
         self.pieces.push(piece);
     }
@@ -112,18 +123,33 @@ impl Map {
         self
     }
 
-    /// What the map is once the first `length` bytes lie where those of `source` do.
+    /// The map once these ranges, which do not overlap and are in order, have the extents of `source`.
     #[must_use]
-    pub fn with_beginning_of(&self, source: &Map, length: u64) -> Map {
-        let beginning = source.pieces.iter().filter_map(|piece| piece.cut(0, length));
-        let rest = self.pieces.iter().filter_map(|piece| piece.cut(length, u64::MAX));
-        let pieces = beginning.map(|piece| Piece { shared: true, ..piece }).chain(rest).collect();
+    pub fn with_ranges_of(&self, source: &Map, ranges: &[Range<u64>]) -> Map {
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        for range in ranges {
+            pieces.extend(self.cut(at, range.start));
+            pieces.extend(source.cut(range.start, range.end).map(|piece| Piece { shared: true, ..piece }));
+            at = range.end;
+        }
+        pieces.extend(self.cut(at, u64::MAX));
         Map { pieces, inline: self.inline, placeless: self.placeless || source.placeless }
+    }
+
+    fn cut(&self, start: u64, end: u64) -> impl Iterator<Item = Piece> {
+        let first = self.pieces.partition_point(|piece| piece.end() <= start);
+        let rest = &self.pieces[first..];
+        rest.iter().take_while(move |piece| piece.logical < end).filter_map(move |piece| piece.cut(start, end))
     }
 
     /// The extents.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Whether there are so many that XFS may need blocks for the list of them: the smallest inode has room for two.
+    pub fn has_many_extents(&self) -> bool {
+        self.pieces.len() > 2
     }
 
     /// Whether the data lies beside the metadata.

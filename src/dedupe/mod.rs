@@ -6,15 +6,19 @@
 
 pub mod account;
 mod cache;
+mod cache_file;
 mod candidates;
 pub mod catalogue;
+mod durable;
 mod entry;
 mod facts;
 pub mod file;
 mod gather;
 mod group;
+mod intervals;
 pub mod map;
 mod places;
+mod planned;
 mod predict;
 pub mod ranges;
 pub mod run;
@@ -25,15 +29,20 @@ mod stage;
 pub mod stats;
 pub mod submit;
 mod survey;
+mod whole_extents;
+mod witness;
 
-pub use stats::Stats;
+pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
 use crate::exclude;
 use crate::monitor::Monitor;
+use crate::usage::Bound;
+use account::Account;
 use cache::Cache;
 use candidates::Candidates;
 use run::Run;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -76,74 +85,101 @@ pub enum CacheChoice {
 pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let deadline = options.max_time.and_then(|time| begun.checked_add(time));
-    let cache = cache(&options.cache, monitor);
+    let mut cache = cache(&options.cache, monitor)?;
     monitor.phase("finding files", None);
     let gathered = gather::gather(paths, cache.inode(), options, monitor)?;
     let catalogue = gathered.catalogue;
+    cache.outlast(&catalogue);
     let candidates = Candidates::of(&catalogue);
     let several = several_filesystems(&catalogue);
     several.iter().for_each(|error| monitor.problem(error));
-    let mut run = Run::new(&catalogue, monitor)?;
-    (run.deadline, run.dry_run, run.threads) = (deadline, options.dry_run, options.threads);
+    let mut run = Run::new(&catalogue, options.dry_run, monitor)?;
+    (run.deadline, run.threads) = (deadline, options.threads);
+    if witness::check(&run, &candidates, &mut cache) {
+        monitor.notice(
+            "the cache describes another state of a filesystem, which may have been set back: this run looks at everything",
+        );
+    }
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
     stage::whole_files(&run, &candidates, &cache);
-    share_ranges(&run, &cache, &options.ranges);
-    if run.account.is_estimated() {
-        monitor.notice("compressed extents are counted by the length of their data: only root is told what they take");
+    let ranges = share_ranges(&run, &cache, &options.ranges);
+    if run.accounts().iter().any(Account::is_estimated) {
+        monitor.notice(
+            "compressed extents are counted by the length of their data: only root can read their length on disk",
+        );
     }
     let mut stats = stats(&run, &candidates);
+    stats.ranges = ranges;
+    gathered.skipped.iter().for_each(|(reason, files)| *stats.skipped.entry(*reason).or_default() += files);
     stats.errors += gathered.errors + u64::from(several.is_some());
     drop(candidates);
-    if !options.dry_run
-        && let Err(error) = cache.save()
-    {
-        monitor.notice(&error.to_string());
+    if !options.dry_run {
+        gathered.disks.sync()?;
+        cache.keep_sessions(catalogue.volumes());
+        if let Err(error) = cache.save() {
+            monitor.notice(&error.to_string());
+        }
     }
     stats.interrupted = monitor.is_cancelled();
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
 }
 
-/// The second stage, unless a run that the cache remembers went through these very files, as they are now. Nor, unless it
-/// was asked for, when each of them shares all it has with others already: snapshots of a tree are not read again.
-fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) {
+/// The second stage. It is skipped if the cache remembers a run over the same files, as they are now. By default it is also
+/// skipped if each of them shares all its data with others already: snapshots of a tree are not read again.
+fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Ranges {
+    if options.mode == ranges::Mode::Never {
+        return Ranges::Off;
+    }
     let files = run.left(ranges::smallest(options));
     if files.is_empty() || run.is_over() || cache.knows_ranges(run, options) {
-        return;
+        return Ranges::Compared;
     }
     if options.mode == ranges::Mode::Auto && files.iter().all(|file| run.is_standing(*file)) {
-        return run.monitor.detail(
-            "Nothing was looked at block by block: all large files share all they have with others already. \
-             `--ranges always` looks at them nevertheless.",
-        );
+        return Ranges::AllShared;
     }
-    if ranges::share(run, &files, options) && !run.dry_run {
-        cache.keep_ranges(run, options);
+    let is_done = ranges::share(run, &files, options);
+    if !run.dry_run {
+        cache.keep_moved(run);
+        if is_done {
+            cache.keep_ranges(run, options);
+        }
     }
+    Ranges::Compared
 }
 
-fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Cache {
-    let path = match choice {
-        CacheChoice::None => return Cache::none(),
-        CacheChoice::File(path) => Some(path.clone()),
-        CacheChoice::Usual => cache::default_path(),
+/// The cache that was chosen. A file that the user has named must be a cache, or absent; without the usual one the run is
+/// only slower.
+fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
+    let opened = match choice {
+        CacheChoice::None => return Ok(Cache::none()),
+        CacheChoice::File(path) => Cache::open(path.clone())?,
+        CacheChoice::Usual => match cache::default_path().map(Cache::open) {
+            Some(Ok(opened)) => opened,
+            Some(Err(error)) => {
+                monitor.notice(&error.to_string());
+                return Ok(Cache::none());
+            }
+            None => {
+                monitor.notice("nothing is kept for the next run: neither XDG_CACHE_HOME nor HOME is set");
+                return Ok(Cache::none());
+            }
+        },
     };
-    let Some(path) = path else {
-        monitor.notice("nothing is kept for the next run: neither XDG_CACHE_HOME nor HOME is set");
-        return Cache::none();
-    };
-    let (cache, word) = Cache::open(path);
+    let (cache, word) = opened;
     if let Some(word) = word {
         monitor.notice(&word);
     }
-    cache
+    Ok(cache)
 }
 
-/// Files of two filesystems cannot share: told as something left out, lest someone waits for it.
+/// Files of two filesystems cannot share: reported as an error, so that nobody waits for it. The directories above a path may
+/// be on others still.
 fn several_filesystems(catalogue: &catalogue::Catalogue) -> Option<Error> {
-    let several = catalogue.volumes().len();
-    let error = Error::failed(format!("share between {several} filesystems"));
-    (several > 1).then(|| error.hint("what is equal on one of them is shared there; name the paths of one at a time"))
+    let volumes: HashSet<_> = catalogue.ids().map(|file| catalogue.volume_number(file)).collect();
+    let error = Error::failed(format!("share between {} filesystems", volumes.len()));
+    let hint = "what is equal on one of them is shared there; name the paths of one at a time";
+    (volumes.len() > 1).then(|| error.hint(hint))
 }
 
 fn stats(run: &Run<'_>, candidates: &Candidates) -> Stats {
@@ -158,8 +194,10 @@ fn stats(run: &Run<'_>, candidates: &Candidates) -> Stats {
         range_bytes: get(&counters.ranges),
         already_shared_bytes: get(&counters.already_shared),
         submitted_bytes: get(&counters.submitted),
-        freed_bytes: run.account.freed(),
-        pinned_bytes: run.account.pinned(),
+        freed_bytes: run.accounts().iter().map(Account::freed).sum(),
+        freed_is: run.accounts().iter().fold(Bound::Exact, |bound, account| bound.and(account.freed_is())),
+        pinned_bytes: run.accounts().iter().map(Account::pinned).sum(),
+        ranges: Ranges::default(),
         rewritten_bytes: get(&counters.rewritten),
         skipped: run.skips.counts(),
         errors: run.skips.errors(),

@@ -1,8 +1,10 @@
-//! Which filesystems and subvolumes the walk has come to, each found once: by what it is, not by `st_dev` alone.
+//! The filesystems and subvolumes that the walk has reached, each found once: by its own identity, not by `st_dev` alone.
 
 use super::catalogue::{Subvolume, Volume};
+use super::durable::Disks;
 use crate::filesystem::{Filesystem, Id, Kind};
 use crate::mutex::{self, lock};
+use crate::session::Session;
 use crate::status::Status;
 use crate::sys::btrfs::logical;
 use crate::sys::uuid;
@@ -22,6 +24,7 @@ struct Found {
     by_dev: HashMap<u64, (Kind, Option<u16>)>,
     subvolumes: Vec<Subvolume>,
     volumes: Vec<Volume>,
+    disks: Disks,
     told: HashSet<u64>,
 }
 
@@ -47,8 +50,17 @@ impl Places {
         let unknown = if kind == Kind::Btrfs { status.dev } else { 0 };
         let number = subvolume.as_ref().map_or(unknown, |subvolume| subvolume.id);
         let read_only = subvolume.is_some_and(|subvolume| subvolume.read_only);
-        let volume = Volume { id, kind, block_size: statfs.f_bsize as u64, uuid };
+        let session = Session::of(&fd).map(|session| session.hash());
+        let volume = Volume { id, kind, block_size: statfs.f_bsize as u64, uuid, session };
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
+    }
+
+    /// Files of this open directory, which lies in this subvolume, are in scope.
+    pub(super) fn use_directory(&self, fd: impl AsFd, subvolume: u16) {
+        let mut found = self.found();
+        if let Some(volume) = found.subvolumes.get(usize::from(subvolume)).map(|subvolume| subvolume.volume) {
+            found.disks.add(volume, fd);
+        }
     }
 
     /// Whether this device has not been told of before.
@@ -56,9 +68,9 @@ impl Places {
         self.found().told.insert(dev)
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Subvolume>, Vec<Volume>) {
+    pub(super) fn into_parts(self) -> (Vec<Subvolume>, Vec<Volume>, Disks) {
         let found = mutex::into_inner(self.found);
-        (found.subvolumes, found.volumes)
+        (found.subvolumes, found.volumes, found.disks)
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {

@@ -1,26 +1,27 @@
-//! The dry run's answer to the same question that `share` puts to the kernel: which files are equal, and what would be freed.
+//! The dry run of `share`: finds out which files are equal, and how much would be freed.
 //!
-//! Equality is found by reading both files, window by window as the kernel would; where the samples are all of the data,
-//! they tell. What one user's rights and the files' flags forbid is found out by asking.
+//! It compares both files window by window, as the kernel would. If the samples are all of the data, they decide. Rights and
+//! flags that forbid sharing are asked for.
 
-use super::account::Unit;
 use super::facts::Member;
 use super::file::Opened;
 use super::map::Map;
+use super::planned::Twin;
 use super::run::{Run, add};
 use super::sample::WHOLE;
-use super::share::{ranges, windows};
+use super::share::{at_once, ranges, rounds, windows};
 use super::skip::Skip;
 use super::submit;
 use super::survey;
 use crate::monitor::Amount;
 use crate::positioned::{prefetch, read_exact};
+use crate::usage::Bound;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// Tells of all of `others` that are equal to the source, and gives those that are not.
+/// Plans to share the source with all of `others` that are equal to it, and returns those that are not.
 pub(super) fn share<'m>(
     run: &Run<'_>,
     source: &Member,
@@ -33,21 +34,29 @@ pub(super) fn share<'m>(
         *holders.entry(member.facts.layout).or_default() += 1;
     }
     let several: HashSet<u64> = holders.iter().filter(|(_, files)| **files > 1).map(|(layout, _)| *layout).collect();
-    let mut prediction = Prediction { run, source, opened, map, buffers: Buffers::default(), is_cached: false };
+    let (buffers, reached) = (Buffers::default(), HashMap::new());
+    let mut prediction = Prediction { run, source, opened, map, buffers, is_cached: false, reached };
     let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
-    for member in others {
-        if run.is_over() {
-            break;
-        }
-        let layout = member.facts.layout;
-        let left = holders.entry(layout).or_default();
-        *left -= 1;
-        // Of several that share, the last one frees: as it will be when they are handed over one after the other.
-        let is_last = *left == 0 && several.contains(&layout);
-        let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
-        if differs {
-            layouts.insert(layout);
-            differing.push(member);
+    let at_once = at_once(run.catalogue.size(source.file));
+    // In the order of the run, which submits so many at once.
+    for round in rounds(others) {
+        for (number, member) in round.into_iter().enumerate() {
+            if run.is_over() {
+                return differing;
+            }
+            if number % at_once == 0 {
+                prediction.reached.clear();
+            }
+            let layout = member.facts.layout;
+            let left = holders.entry(layout).or_default();
+            *left -= 1;
+            // Of several that share, the last one frees: the run submits them one after the other.
+            let is_last = *left == 0 && several.contains(&layout);
+            let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
+            if differs {
+                layouts.insert(layout);
+                differing.push(member);
+            }
         }
     }
     differing
@@ -60,6 +69,8 @@ struct Prediction<'a, 'r> {
     map: &'a Map,
     buffers: Buffers,
     is_cached: bool,
+    /// Up to where the source was read for the destinations that are submitted together, which need the same ranges.
+    reached: HashMap<Vec<Range<u64>>, u64>,
 }
 
 impl Prediction<'_, '_> {
@@ -73,7 +84,7 @@ impl Prediction<'_, '_> {
             survey::leave_out(run, member, reason);
             return false;
         }
-        let before = match Map::of(&opened, false) {
+        let before = match run.planned.map(member.file).map_or_else(|| Map::of(&opened, false), Ok) {
             Ok(before) => before,
             Err(errno) => {
                 survey::fail(run, member, "read the extents of", errno);
@@ -84,7 +95,9 @@ impl Prediction<'_, '_> {
         // Samples of all the data are as good as a comparison.
         let is_known = size <= WHOLE && self.source.facts.sample == member.facts.sample;
         let mut shared = Shared { until: size, bytes: ranges.iter().map(|range| range.end - range.start).sum() };
-        if !is_known {
+        if is_known {
+            add(&run.counters.submitted, shared.bytes);
+        } else {
             match self.compare(opened.as_fd(), &ranges, size) {
                 Ok(found) => shared = found,
                 Err(Errno::CANCELED) => return false,
@@ -99,21 +112,48 @@ impl Prediction<'_, '_> {
             }
         }
         self.tell(member, &shared, size);
-        let until = if shared.until == size { size.next_multiple_of(volume.block_size.max(1)) } else { shared.until };
-        let after = before.with_beginning_of(self.map, until);
-        let before = if is_last && shared.until == size { before.unshared() } else { before };
-        run.account.book(&before, &after, Unit::of(volume.kind));
+        let block = volume.block_size.max(1);
+        let done = ranges.iter().take_while(|range| range.start < shared.until);
+        // The last block of a file is shared as a whole, though the file ends within it.
+        let end = |range: &Range<u64>| range.end.min(shared.until).next_multiple_of(block);
+        let after = before.with_ranges_of(self.map, &done.map(|range| range.start..end(range)).collect::<Vec<_>>());
+        let account = run.account(member.file);
+        let mut held = account.held(opened.as_fd(), &before).unwrap_or_else(|| before.clone());
+        if is_last && shared.until == size && held.is_shared() {
+            // Something outside may share them as well; the kernel does not say how many do.
+            account.limit(Bound::AtMost);
+            held = held.unshared();
+        }
+        account.book(&held, &after);
         if shared.until < size {
             member.facts.set_map(member.file, &after);
+            if shared.until > 0 {
+                let twin = Twin { source: self.source.file, end: shared.until };
+                run.planned.share_beginning(member.file, twin, after);
+            }
         } else {
+            self.resize_list(opened.as_fd(), &before);
             run.settle(member.file);
+            run.planned.share_all(member.file, self.source.file);
         }
         shared.until < size
     }
 
+    /// Books the list of the file's extents: afterwards it is as long as the source's.
+    fn resize_list(&self, file: BorrowedFd<'_>, before: &Map) {
+        let many = before.has_many_extents() || self.map.has_many_extents();
+        let account = self.run.account(self.source.file);
+        let lists = account.list_bytes(file, before, many).zip(account.list_bytes(self.opened.as_fd(), self.map, many));
+        if let Some((list, source)) = lists
+            && list != source
+        {
+            account.resize_list(list, source);
+            account.limit(Bound::About);
+        }
+    }
+
     fn tell(&self, member: &Member, shared: &Shared, size: u64) {
         let counters = &self.run.counters;
-        add(&counters.submitted, shared.bytes);
         if shared.until < size {
             add(&counters.ranges, shared.bytes);
         } else if shared.bytes > 0 {
@@ -130,6 +170,7 @@ impl Prediction<'_, '_> {
     fn compare(&mut self, other: BorrowedFd<'_>, ranges: &[Range<u64>], size: u64) -> Result<Shared> {
         let mut bytes = 0;
         let windows = windows(ranges);
+        let mut reached = self.reached.get(ranges).copied().unwrap_or(0);
         for window in &windows {
             if self.run.is_over() {
                 return Err(Errno::CANCELED);
@@ -137,7 +178,11 @@ impl Prediction<'_, '_> {
             let length = window.end - window.start;
             prefetch(self.opened.as_fd(), window.clone());
             prefetch(other, window.clone());
-            add(&self.run.counters.read, length * if self.is_cached { 1 } else { 2 });
+            let counters = &self.run.counters;
+            add(&counters.submitted, length);
+            add(&counters.read, length * if self.is_cached || window.end <= reached { 1 } else { 2 });
+            reached = reached.max(window.end);
+            self.reached.insert(ranges.to_vec(), reached);
             if !self.buffers.are_equal(self.opened.as_fd(), other, window.clone())? {
                 return Ok(Shared { until: window.start, bytes });
             }

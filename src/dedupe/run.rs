@@ -1,8 +1,9 @@
 //! What the stages of one run have in common: the files, what is counted, and when to stop.
 
-use super::account::Account;
+use super::account::{Account, Unit};
 use super::catalogue::Catalogue;
 use super::file::{FileId, Opened, Opener};
+use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -21,8 +22,10 @@ pub struct Run<'a> {
     pub opener: Opener<'a>,
     /// What was left out, and why.
     pub skips: Skips,
-    /// What was freed.
-    pub account: Account,
+    /// The bytes freed, by filesystem.
+    accounts: Vec<Account>,
+    /// The plan of a dry run.
+    pub(super) planned: Planned,
     /// What was read, handed over, found.
     pub counters: Counters,
     /// Whom the stages tell.
@@ -40,6 +43,8 @@ pub struct Run<'a> {
     standing: Vec<AtomicU64>,
     /// Files whose data lies beside the metadata.
     inline: Vec<AtomicU64>,
+    /// Files whose ranges were given other extents.
+    moved: Vec<AtomicU64>,
     /// Filesystems that turned out not to share extents.
     unsupported: Mutex<HashSet<u16>>,
 }
@@ -88,24 +93,36 @@ fn has_bit(bits: &[AtomicU64], file: FileId) -> bool {
 
 impl<'a> Run<'a> {
     /// A run over these files.
-    pub fn new(catalogue: &'a Catalogue, monitor: &'a dyn Monitor) -> Result<Self> {
+    pub fn new(catalogue: &'a Catalogue, dry_run: bool, monitor: &'a dyn Monitor) -> Result<Self> {
         let opener = Opener::new(catalogue).map_err(|errno| Error::io("open the directory", "/", errno))?;
         Ok(Run {
             catalogue,
             opener,
             skips: Skips::default(),
-            account: Account::default(),
+            accounts: catalogue.volumes().iter().map(|volume| Account::new(Unit::of(volume.kind), dry_run)).collect(),
+            planned: Planned::default(),
             counters: Counters::default(),
             monitor,
             deadline: None,
-            dry_run: false,
+            dry_run,
             threads: None,
             out_of_time: AtomicBool::new(false),
             settled: bits(catalogue.len()),
             standing: bits(catalogue.len()),
             inline: bits(catalogue.len()),
+            moved: bits(catalogue.len()),
             unsupported: Mutex::default(),
         })
+    }
+
+    /// The account of the filesystem of this file.
+    pub fn account(&self, file: FileId) -> &Account {
+        &self.accounts[usize::from(self.catalogue.volume_number(file))]
+    }
+
+    /// The accounts of all filesystems.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
     }
 
     /// Whether to stop: the user asked to, or the time is over. Asked between windows.
@@ -149,6 +166,16 @@ impl<'a> Run<'a> {
     /// Whether the first stage found the file's data beside the metadata.
     pub fn is_inline(&self, file: FileId) -> bool {
         has_bit(&self.inline, file)
+    }
+
+    /// Ranges of this file were given other extents.
+    pub fn set_moved(&self, file: FileId) {
+        set_bit(&self.moved, file);
+    }
+
+    /// The files whose ranges were given other extents.
+    pub fn moved(&self) -> impl Iterator<Item = FileId> {
+        self.catalogue.ids().filter(|file| has_bit(&self.moved, *file))
     }
 
     /// The files that no other one stands for, of at least this size: what is left for sharing ranges.

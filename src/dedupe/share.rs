@@ -1,7 +1,6 @@
 //! Hands the files of a group to the kernel, a source against many destinations, window by window; while the kernel
 //! compares one window the next is being read. Only what does not lie in the same place already is handed over.
 
-use super::account::Unit;
 use super::facts::Member;
 use super::file::Opened;
 use super::map::Map;
@@ -43,7 +42,7 @@ pub(super) fn share<'m>(
     opened: &Opened,
     others: Vec<&'m mut Member>,
 ) -> Vec<&'m mut Member> {
-    let map = match Map::of(opened, false) {
+    let map = match run.planned.map(source.file).map_or_else(|| Map::of(opened, false), Ok) {
         Ok(map) => map,
         Err(errno) => {
             survey::fail(run, source, "read the extents of", errno);
@@ -60,10 +59,9 @@ pub(super) fn share<'m>(
         map,
         size: run.catalogue.size(source.file),
         block: volume.block_size.max(1),
-        unit: Unit::of(volume.kind),
         is_cached: Cell::new(source.facts.fresh && run.catalogue.size(source.file) <= WHOLE),
     };
-    let at_once = (BUDGET / transfer.size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize;
+    let at_once = at_once(transfer.size);
     let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
     for mut round in rounds(others) {
         while !round.is_empty() && !run.is_over() && !run.is_unsupported(source.file) {
@@ -94,9 +92,14 @@ pub(super) fn share<'m>(
     differing
 }
 
+/// How many destinations of this size one call has.
+pub(super) fn at_once(size: u64) -> usize {
+    (BUDGET / size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize
+}
+
 /// The members so that in no round two of them lie in the same place: what is freed is counted right only where the last
 /// that holds it comes alone.
-fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
+pub(super) fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
     let mut rounds: Vec<Vec<&mut Member>> = Vec::new();
     let mut seen: HashMap<u64, usize> = HashMap::new();
     for member in members {
@@ -116,7 +119,6 @@ struct Transfer<'a, 'r> {
     map: Map,
     size: u64,
     block: u64,
-    unit: Unit,
     /// The source has been read, and counted as read.
     is_cached: Cell<bool>,
 }
@@ -135,7 +137,9 @@ impl Transfer<'_, '_> {
         }
         let fds: Vec<_> = open.iter().map(|(_, opened)| opened.as_fd()).collect();
         let fresh: Vec<_> = open.iter().map(|(member, _)| member.facts.fresh && self.size <= WHOLE).collect();
-        let watched = self.run.account.watch(&fds, self.unit, |maps| self.submit(&fds, &fresh, maps));
+        let Some((first, _)) = open.first() else { return Vec::new() };
+        let (account, many) = (self.run.account(first.file), self.map.has_many_extents());
+        let watched = account.watch(&fds, many, |maps| self.submit(&fds, &fresh, maps));
         let (answers, after) = match watched {
             Ok(watched) => watched,
             Err(errno) => {
@@ -171,6 +175,7 @@ impl Transfer<'_, '_> {
             && (moved > 0 || answer == Answer::Same)
         {
             member.facts.set_map(member.file, map);
+            member.facts.moved |= moved > 0;
         }
     }
 
@@ -186,6 +191,9 @@ impl Transfer<'_, '_> {
             let windows = windows(&ranges);
             self.prefetch(windows.first(), fds, &numbers, fresh);
             for (number, window) in windows.iter().enumerate() {
+                if numbers.is_empty() {
+                    break;
+                }
                 if self.run.is_over() {
                     numbers.iter().for_each(|&number| outcomes[number].0 = Answer::Unfinished);
                     break;

@@ -37,6 +37,8 @@ pub enum Skip {
     OtherFilesystem,
     /// The filesystem cannot share extents.
     Unsupported,
+    /// Its holes are out of proportion to its data.
+    Sparse,
     /// The kernel refused for another reason.
     Refused,
 }
@@ -58,6 +60,7 @@ impl Skip {
             Skip::Sending => "sending",
             Skip::OtherFilesystem => "other_filesystem",
             Skip::Unsupported => "unsupported",
+            Skip::Sparse => "sparse",
             Skip::Refused => "refused",
         }
     }
@@ -78,6 +81,7 @@ impl Skip {
             Skip::Sending => "being sent by btrfs send",
             Skip::OtherFilesystem => "on another filesystem",
             Skip::Unsupported => "on a filesystem that cannot share extents",
+            Skip::Sparse => "nearly nothing but holes",
             Skip::Refused => "refused by the kernel",
         }
     }
@@ -98,6 +102,7 @@ impl Skip {
             Skip::Sending => "its subvolume is being sent by btrfs send",
             Skip::OtherFilesystem => "it is on another filesystem",
             Skip::Unsupported => "its filesystem cannot share extents",
+            Skip::Sparse => "it has nearly nothing but holes",
             Skip::Refused => "the kernel refused",
         })
     }
@@ -106,7 +111,7 @@ impl Skip {
     /// as swap, written in place or gone is no failure.
     pub fn is_error(self) -> bool {
         match self {
-            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow => false,
+            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,
             Skip::Changed
             | Skip::Unreadable
             | Skip::Immutable

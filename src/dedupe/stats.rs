@@ -1,6 +1,7 @@
 //! What a run did, in numbers.
 
 use super::skip::Skip;
+use crate::usage::Bound;
 use std::collections::BTreeMap;
 
 /// What was found and done. All sizes are bytes.
@@ -24,11 +25,15 @@ pub struct Stats {
     pub submitted_bytes: u64,
     /// Bytes on the disk that nobody holds any more, counted from extents before and after.
     pub freed_bytes: u64,
-    /// Bytes on the disk that these files let go of, and that something else still holds.
+    /// How near that figure is to the truth.
+    pub freed_is: Bound,
+    /// Bytes on the disk that these files dropped, and that something else still holds.
     pub pinned_bytes: u64,
     /// Bytes written to free more than that.
     pub rewritten_bytes: u64,
-    /// Files that were left as they are, by reason.
+    /// Whether ranges of files that are not equal were compared.
+    pub ranges: Ranges,
+    /// Files that were not changed, by reason.
     pub skipped: BTreeMap<Skip, u64>,
     /// What was left out: the exit status tells.
     pub errors: u64,
@@ -42,4 +47,16 @@ pub struct Stats {
     pub interrupted: bool,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// Whether ranges of files that are not equal were compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ranges {
+    /// They were, in this run or in an earlier one over the same files. Or no file is large enough.
+    #[default]
+    Compared,
+    /// The options say not to.
+    Off,
+    /// By default they are not if all large files share all their data with others already.
+    AllShared,
 }

@@ -80,7 +80,10 @@ pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
         Ok(hashed) => {
             add(&run.counters.read, hashed.read);
             member.facts.changing |= !opened.is_untouched();
-            member.facts.full = Some(short(&hashed.hash));
+            match &hashed.hash {
+                Some(hash) => member.facts.full = Some(short(hash)),
+                None => leave_out(run, member, Skip::Sparse),
+            }
         }
         Err(Errno::CANCELED) => {}
         Err(errno) => fail(run, member, "read", errno),

@@ -15,7 +15,7 @@ mod windows;
 
 pub(crate) use finely::Finely;
 pub use list::{List, NewList};
-pub use share::{Shared, lie_alike, share};
+pub use share::{Shared, share};
 pub use update::{Updated, update};
 pub(crate) use windows::is_zero;
 pub use windows::{Base, Options};

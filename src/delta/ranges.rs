@@ -5,15 +5,24 @@ use std::ops::Range;
 /// A range of a file in bytes.
 pub type Bytes = Range<u64>;
 
-/// Adds a range that begins at or behind the beginning of the last one; touching ones become one.
+/// Adds a range to a set; ranges that overlap or touch become one. In ascending order this only looks at the last one.
 pub fn push(set: &mut Vec<Bytes>, range: Bytes) {
     if range.is_empty() {
         return;
     }
     match set.last_mut() {
+        Some(last) if last.start > range.start => insert(set, range),
         Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
         _ => set.push(range),
     }
+}
+
+/// Adds a range anywhere in a set.
+fn insert(set: &mut Vec<Bytes>, range: Bytes) {
+    let first = set.partition_point(|part| part.end < range.start);
+    let behind = set.partition_point(|part| part.start <= range.end);
+    let joined = set[first..behind].iter().fold(range, |all, part| all.start.min(part.start)..all.end.max(part.end));
+    set.splice(first..behind, [joined]);
 }
 
 /// What of `set` lies in `range`.
@@ -68,6 +77,10 @@ mod tests {
             let both: Vec<_> = a.iter().zip(&b).map(|(a, b)| *a && !b).collect();
             prop_assert_eq!(subtract(&set, &other), set_of(&both));
             let range = start..start + length_;
+            let mut any_order = other.clone();
+            set.iter().rev().for_each(|part| push(&mut any_order, part.clone()));
+            let either: Vec<_> = a.iter().zip(&b).map(|(a, b)| *a || *b).collect();
+            prop_assert_eq!(any_order, set_of(&either));
             let inside: Vec<_> = a.iter().enumerate().map(|(at, a)| *a && range.contains(&(at as u64))).collect();
             prop_assert_eq!(within(&set, &range).collect::<Vec<_>>(), set_of(&inside));
             prop_assert_eq!(length(&set), a.iter().filter(|a| **a).count() as u64);

@@ -6,15 +6,15 @@
 //! lets go of the extent; else it stays as it is, shared with the source, and costs nothing while the source has it.
 
 use super::ranges::{self, Bytes};
-use super::tree::{self, GRAIN};
+use super::tree::{GRAIN, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
+use crate::address_space::CommonSpace;
 use crate::copy::CopyError;
 use crate::dedupe::submit::submit;
-use crate::extent::ExtentFlags;
 use crate::layout::{self, Piece, Way};
+use crate::monitor::Amount;
 use crate::mutex::{self, lock};
 use crate::positioned::{read_exact, write_all};
-use crate::sys::fiemap::{self, Extents};
 use crate::uncached::Once;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Result;
@@ -65,6 +65,7 @@ pub fn share(
         file,
         size,
         base,
+        space: CommonSpace::of(file, base.file).map_err(CopyError::Source)?,
         ways: (Way::finest(file, by_extent), Way::finest(base.file, by_extent)),
         options,
         waiting: Vec::new(),
@@ -83,9 +84,20 @@ pub fn share(
         dense: Mutex::default(),
         options,
     };
-    let mut hashes = Vec::new();
+    let mut whole = Whole::default();
     let (mut start, mut dropped) = (0, 0);
     while start < size {
+        // Strides of nothing but holes are passed over where nothing is hashed: the work follows the data.
+        if !options.hashed {
+            let data = look.next_data(start).map_err(CopyError::Source)?;
+            let next = data.map_or(size, |data| (data / STRIDE * STRIDE).max(start));
+            run.done.holes += next - start;
+            options.monitor.advance(Amount { files: 0, bytes: next - start });
+            start = next;
+            if start >= size {
+                break;
+            }
+        }
         let stride = start..(start + STRIDE).min(size);
         let (alike, apart) = run.layouts(&stride).map_err(CopyError::Source)?;
         let found = Mutex::new((0, Vec::new()));
@@ -95,7 +107,7 @@ pub fn share(
             found.1.extend_from_slice(window.differing);
             Ok(())
         };
-        let read = compare(&look, &stride, &alike, &mut hashes, &each)?;
+        let read = compare(&look, &stride, &alike, &mut whole, &each)?;
         let (data, mut differing) = mutex::into_inner(found);
         differing.sort_unstable_by_key(|range: &Bytes| range.start);
         run.done.read += read.file + read.base;
@@ -121,76 +133,20 @@ pub fn share(
         dropped = behind.max(dropped);
         start = stride.end;
     }
-    run.done.hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
+    if by_extent {
+        // The end of the file may have been passed over.
+        run.decide(Vec::new(), Vec::new(), size)?;
+    }
+    run.done.hash = whole.finish();
     Ok(run.done)
-}
-
-/// Whether all data of both files lies in the same places: then it is equal, and was shared before. Compressed data, and
-/// data without an address, is never known to.
-pub fn lie_alike(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
-    let (mut a, mut b) = (Joined::of(a), Joined::of(b));
-    loop {
-        match (a.next()?, b.next()?) {
-            (Some(one), Some(other)) if one == other && one.is_plain => {}
-            (None, None) => return Ok(true),
-            _ => return Ok(false),
-        }
-    }
-}
-
-/// Extents with those joined that follow one another in the file and on the disk: the same data may be told in other pieces.
-struct Joined<'a> {
-    extents: Extents<BorrowedFd<'a>>,
-    ahead: Option<Stretch>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stretch {
-    logical: u64,
-    physical: Option<u64>,
-    length: u64,
-    is_plain: bool,
-}
-
-impl<'a> Joined<'a> {
-    fn of(file: BorrowedFd<'a>) -> Joined<'a> {
-        Joined { extents: fiemap::extents(file, true), ahead: None }
-    }
-
-    fn next(&mut self) -> Result<Option<Stretch>> {
-        let mut present = self.ahead.take();
-        for extent in self.extents.by_ref() {
-            let extent = extent?;
-            if extent.flags.contains(ExtentFlags::UNWRITTEN) {
-                continue;
-            }
-            let strange = ExtentFlags::ENCODED | ExtentFlags::DATA_ENCRYPTED | ExtentFlags::NOT_ALIGNED;
-            let is_plain = extent.physical.is_some() && !extent.flags.intersects(strange);
-            let next = Stretch { logical: extent.logical, physical: extent.physical, length: extent.length, is_plain };
-            match &mut present {
-                None => present = Some(next),
-                Some(last)
-                    if last.is_plain
-                        && is_plain
-                        && last.logical + last.length == next.logical
-                        && last.physical.map(|at| at + last.length) == next.physical =>
-                {
-                    last.length += next.length;
-                }
-                Some(_) => {
-                    self.ahead = Some(next);
-                    break;
-                }
-            }
-        }
-        Ok(present)
-    }
 }
 
 struct Run<'a> {
     file: BorrowedFd<'a>,
     size: u64,
     base: &'a Base<'a>,
+    /// Without one, no address of the file is known to be one of the base.
+    space: Option<CommonSpace>,
     ways: (Way, Way),
     options: &'a Options<'a>,
     /// Pieces on which nothing has been decided.
@@ -206,11 +162,12 @@ impl Run<'_> {
     /// The ranges of a stride that lie where the base has them, and the pieces that lie elsewhere.
     fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
         let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
+        let Some(space) = self.space else { return Ok((Vec::new(), mine)) };
         let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
         if self.ways.1 != Way::Fiemap {
             self.held.extend(theirs.iter().map(|piece| piece.extent));
         }
-        Ok(split(&mine, &theirs))
+        Ok(split(&mine, &theirs, space))
     }
 
     /// Shares equal ranges.
@@ -298,7 +255,7 @@ impl Run<'_> {
 }
 
 /// Where two layouts are the same, and the pieces of the first that are not.
-fn split(mine: &[Piece], theirs: &[Piece]) -> (Vec<Bytes>, Vec<Piece>) {
+fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<Piece>) {
     let (mut alike, mut apart) = (Vec::new(), Vec::new());
     let mut next = 0;
     for piece in mine {
@@ -334,7 +291,7 @@ mod tests {
     fn what_lies_in_the_same_place_is_told_from_the_rest() {
         let mine = [piece(0, 100, 1000), piece(100, 50, 5000), piece(200, 20, 7000)];
         let theirs = [piece(0, 40, 1000), piece(40, 20, 9000), piece(60, 60, 1060), piece(200, 30, 7000)];
-        let (alike, apart) = split(&mine, &theirs);
+        let (alike, apart) = split(&mine, &theirs, CommonSpace::assumed());
         assert_eq!(alike, [0..40, 60..100, 200..220]);
         let apart: Vec<_> = apart.iter().map(|piece| (piece.logical, piece.length)).collect();
         assert_eq!(apart, [(40, 20), (100, 50)]);

@@ -5,6 +5,7 @@ use blake3::Hasher;
 use blake3::hazmat::{
     ChainingValue, HasherExt as _, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
 };
+use std::collections::BTreeMap;
 
 /// How much is read and hashed at once: a subtree of every larger file.
 pub const WINDOW: u64 = 1 << 20;
@@ -16,7 +17,7 @@ pub const GRAIN: usize = 16 << 10;
 pub type Short = [u8; 16];
 
 /// Hashes the window that begins at `offset` of a file of `size` bytes, and appends the values of its grains to `shorts`.
-/// Gives what [`whole`] is made of.
+/// Gives what [`Whole`] is made of.
 pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut Vec<Short>) -> ChainingValue {
     let mut values = Vec::with_capacity(bytes.len().div_ceil(grain));
     for (number, part) in bytes.chunks(grain).enumerate() {
@@ -35,15 +36,45 @@ pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut V
     merge(&values, bytes.len() as u64, grain as u64)
 }
 
-/// The BLAKE3 of a file of `size` bytes, not 0, from all its windows.
-pub fn whole(windows: &[ChainingValue], size: u64) -> [u8; 32] {
-    match windows {
-        [only] => *only,
-        _ => {
-            let left = left_subtree_len(size);
-            let (a, b) = windows.split_at((left / WINDOW) as usize);
-            *merge_subtrees_root(&merge(a, left, WINDOW), &merge(b, size - left, WINDOW), Mode::Hash).as_bytes()
+/// The BLAKE3 of a file from the values of its windows, which come in any order. Memory: a value for each level of the
+/// tree, and those that came before their turn.
+#[derive(Debug, Default)]
+pub struct Whole {
+    /// The subtrees that are complete, the largest first: one for each bit of `next`, or one more.
+    complete: Vec<ChainingValue>,
+    /// The window whose turn it is.
+    next: u64,
+    early: BTreeMap<u64, ChainingValue>,
+}
+
+impl Whole {
+    /// Adds the value of a window.
+    pub fn add(&mut self, number: u64, value: ChainingValue) {
+        self.early.insert(number, value);
+        while let Some(value) = self.early.remove(&self.next) {
+            // The last merge of all is another one: so subtrees are merged only when something follows.
+            self.merge_down_to(self.next.count_ones() as usize);
+            self.complete.push(value);
+            self.next += 1;
         }
+    }
+
+    fn merge_down_to(&mut self, subtrees: usize) {
+        while self.complete.len() > subtrees
+            && let (Some(right), Some(left)) = (self.complete.pop(), self.complete.pop())
+        {
+            self.complete.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
+        }
+    }
+
+    /// The hash, when all windows were added; `None` if there was none.
+    pub fn finish(mut self) -> Option<[u8; 32]> {
+        if self.next == 1 {
+            return self.complete.pop();
+        }
+        self.merge_down_to(2);
+        let (right, left) = (self.complete.pop()?, self.complete.pop()?);
+        Some(*merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())
     }
 }
 
@@ -75,6 +106,8 @@ mod tests {
             window_length + 1,
             3 * window_length + 17_000,
             5 << 20,
+            8 << 20,
+            (13 << 20) + 1,
         ] {
             let bytes: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
             for grain in [4096, GRAIN] {
@@ -84,7 +117,11 @@ mod tests {
                     .enumerate()
                     .map(|(n, part)| window(part, n as u64 * WINDOW, size as u64, grain, &mut shorts))
                     .collect();
-                assert_eq!(whole(&windows, size as u64), *blake3::hash(&bytes).as_bytes(), "{size} {grain}");
+                let mut whole = Whole::default();
+                let mut order: Vec<_> = (0..windows.len()).collect();
+                order.rotate_left(size % 3 % windows.len());
+                order.iter().for_each(|&number| whole.add(number as u64, windows[number]));
+                assert_eq!(whole.finish(), Some(*blake3::hash(&bytes).as_bytes()), "{size} {grain}");
                 assert_eq!(shorts.len(), size.div_ceil(grain));
             }
         }

@@ -4,7 +4,7 @@
 use super::finely::Finely;
 use super::list::NewList;
 use super::ranges::Bytes;
-use super::tree::{self, GRAIN, WINDOW};
+use super::tree::{GRAIN, WINDOW, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::copy::CopyError;
 use crate::positioned::write_all;
@@ -93,9 +93,9 @@ impl Filling<'_> {
         let once = Once::begin(file, 0..size);
         let look =
             Look { file, size, base, grain, once: &once, compared_again: false, dense: Mutex::default(), options };
-        let mut hashes = Vec::new();
-        let read = compare(&look, &(0..size), &[], &mut hashes, &each)?;
-        let hash = (options.hashed && size > 0).then(|| tree::whole(&hashes, size));
+        let mut whole = Whole::default();
+        let read = compare(&look, &(0..size), &[], &mut whole, &each)?;
+        let hash = whole.finish();
         let listed = !unlisted.into_inner()
             && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
         let data = data.into_inner();

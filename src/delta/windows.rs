@@ -2,7 +2,7 @@
 
 use super::list::List;
 use super::ranges::{self, Bytes};
-use super::tree::{self, Short, WINDOW};
+use super::tree::{self, Short, WINDOW, Whole};
 use crate::copy::CopyError;
 use crate::copy::segments::{self, Segment};
 use crate::extent::ExtentFlags;
@@ -12,12 +12,11 @@ use crate::positioned::read_full;
 use crate::sys::fiemap;
 use crate::uncached::{Aligned, Once, read_once};
 use blake3::hazmat::ChainingValue;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The earlier version of a file.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +68,27 @@ impl Look<'_> {
         };
         bytes[got..].fill(0);
         Ok(got)
+    }
+
+    /// The first offset, from the given one on, at which the file or the base has data.
+    pub(super) fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        let dense = lock(&self.dense).clone();
+        if dense.contains(&offset) {
+            return Ok(Some(offset));
+        }
+        let data = |file: BorrowedFd<'_>| match seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(Some(data)),
+            Err(Errno::NXIO) => Ok(None),
+            // Holes are unknown there.
+            Err(Errno::INVAL) => Ok(Some(offset)),
+            Err(error) => Err(error),
+        };
+        let own = data(self.file)?.filter(|at| *at < self.size);
+        let base = match self.base {
+            Some(base) if own != Some(offset) => data(base.file)?.filter(|at| *at < self.size),
+            _ => None,
+        };
+        Ok(own.into_iter().chain(base).min())
     }
 
     /// Where there is data in a range, in whole blocks.
@@ -138,13 +158,14 @@ pub(super) struct Read {
 }
 
 /// Compares the windows of a range of the file, which begins at a window's and ends at a window's or the file's end, and
-/// hands each of them to `each`, in any order. What lies in `alike` is known to be as in the base. The hashes of the
-/// windows are appended to `hashes` in their order.
+/// hands each of them to `each`, in any order. What lies in `alike` is known to be as in the base. The values of the
+/// windows are added to `whole` if the content is hashed; otherwise windows of nothing but holes, in the file and the base,
+/// are passed over, so that the work follows the data.
 pub(super) fn compare(
     look: &Look<'_>,
     range: &Bytes,
     alike: &[Bytes],
-    hashes: &mut Vec<ChainingValue>,
+    whole: &mut Whole,
     each: &(dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
 ) -> std::result::Result<Read, CopyError> {
     // Windows are asked for whole and by several threads: what the kernel would read ahead of each gets in their way.
@@ -154,29 +175,20 @@ pub(super) fn compare(
     }
     let first = range.start / WINDOW;
     let count = (range.end - range.start).div_ceil(WINDOW);
-    let begin = hashes.len();
-    if look.options.hashed {
-        hashes.resize(begin + count as usize, ChainingValue::default());
-    }
-    let run = Run { look, alike, each, next: AtomicU64::new(0), count, first };
-    let shared = Mutex::new((Read::default(), &mut hashes[begin..], None));
+    let run = Run { look, alike, each, next: Mutex::new(first), end: first + count };
+    let shared = Mutex::new((Read::default(), whole, None));
     let work = || {
         let mut worker = Worker::default();
-        let result = run.work(&mut worker, |index, hash| {
-            let mut shared = lock(&shared);
-            if let Some(place) = shared.1.get_mut(index as usize) {
-                *place = hash;
-            }
-        });
+        let result = run.work(&mut worker, |number, value| lock(&shared).1.add(number, value));
         let mut shared = lock(&shared);
         shared.0.file += worker.read.file;
         shared.0.base += worker.read.base;
         if let Err(error) = result {
-            run.next.store(count, Ordering::Relaxed);
+            *lock(&run.next) = run.end;
             shared.2.get_or_insert(error);
         }
     };
-    let helpers = look.options.threads.min(count as usize).saturating_sub(1);
+    let helpers = look.options.threads.min(usize::try_from(count).unwrap_or(usize::MAX)).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             // Without a helper the others do its part.
@@ -196,9 +208,9 @@ struct Run<'a> {
     look: &'a Look<'a>,
     alike: &'a [Bytes],
     each: &'a (dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
-    next: AtomicU64,
-    count: u64,
-    first: u64,
+    /// The window that nobody has taken, and the one behind the last.
+    next: Mutex<u64>,
+    end: u64,
 }
 
 /// What a thread uses again for each window.
@@ -213,18 +225,30 @@ struct Worker {
 
 impl Run<'_> {
     fn work(&self, worker: &mut Worker, hashed: impl Fn(u64, ChainingValue)) -> std::result::Result<(), CopyError> {
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.count {
-                return Ok(());
-            }
+        while let Some(number) = self.claim().map_err(CopyError::Source)? {
             if self.look.options.monitor.is_cancelled() {
                 return Err(CopyError::Source(Errno::CANCELED));
             }
-            if let Some(hash) = self.window(self.first + index, worker)? {
-                hashed(index, hash);
+            if let Some(value) = self.window(number, worker)? {
+                hashed(number, value);
             }
         }
+        Ok(())
+    }
+
+    /// Takes the next window. Without a hash only those that have data in the file or in the base.
+    fn claim(&self) -> Result<Option<u64>> {
+        let mut next = lock(&self.next);
+        let from = *next;
+        if !self.look.options.hashed && from < self.end {
+            let offset = from * WINDOW;
+            *next = self.look.next_data(offset)?.map_or(self.end, |data| (data / WINDOW).clamp(from, self.end));
+            let passed = (*next * WINDOW).min(self.look.size).saturating_sub(offset);
+            self.look.options.monitor.advance(Amount { files: 0, bytes: passed });
+        }
+        let number = *next;
+        *next = number.saturating_add(1).min(self.end);
+        Ok((number < self.end).then_some(number))
     }
 
     fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<ChainingValue>, CopyError> {
@@ -332,7 +356,7 @@ impl Run<'_> {
             }
         }
         debug_assert!(differing.iter().all(|range| range.end <= size), "nothing lies behind the end");
-        sorted(differing)
+        differing
     }
 }
 
@@ -366,14 +390,4 @@ fn is_hole(file: BorrowedFd<'_>, block: &Bytes, known: &mut (Bytes, bool)) -> bo
         };
     }
     known.1
-}
-
-fn sorted(mut set: Vec<Bytes>) -> Vec<Bytes> {
-    if set.is_sorted_by_key(|range| range.start) {
-        return set;
-    }
-    set.sort_unstable_by_key(|range| range.start);
-    let mut joined = Vec::with_capacity(set.len());
-    set.into_iter().for_each(|range| ranges::push(&mut joined, range));
-    joined
 }

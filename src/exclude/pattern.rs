@@ -41,12 +41,23 @@ impl Line {
 /// What a pattern says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// What the names of a path are to be, from the root.
+    /// Where the path begins.
+    pub(super) anchor: Anchor,
+    /// The names of the path.
     pub(super) parts: Vec<Part>,
     /// `!`: what matches is kept after all.
     pub(super) keeps: bool,
     /// With a slash at its end: of directories only.
     pub(super) directories_only: bool,
+}
+
+/// Where the path of a pattern begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// At the root: an absolute path, or a name anywhere.
+    Root,
+    /// At the top of each source, as in a `.gitignore` there.
+    Source,
 }
 
 /// A name of a path, or what may stand for it.
@@ -60,8 +71,8 @@ pub(super) enum Part {
     Anything,
 }
 
-/// Reads a pattern. One without a slash, but for one at its end, is of a name anywhere; one with a slash is of a path
-/// from the root.
+/// Reads a pattern. Without a slash (apart from one at its end) it matches a name anywhere. With a slash at its beginning it
+/// matches an absolute path, with one in its middle a path relative to each source.
 ///
 /// # Errors
 /// One that can match nothing, whatever there is.
@@ -72,6 +83,7 @@ pub(super) fn parse(line: &Line) -> Result<Pattern> {
     };
     let names = text.trim_end_matches('/');
     let directories_only = names.len() < text.len();
+    let anchor = if names.contains('/') && !names.starts_with('/') { Anchor::Source } else { Anchor::Root };
     let mut parts = Vec::new();
     if !names.contains('/') {
         parts.push(Part::Anything);
@@ -79,7 +91,8 @@ pub(super) fn parse(line: &Line) -> Result<Pattern> {
     for name in names.split('/').filter(|name| !name.is_empty()) {
         match name {
             "." | ".." => {
-                return Err(line.refused("a path in a pattern begins at the root and has no '.' or '..' in it"));
+                return Err(line
+                    .refused("a path in a pattern has no '.' or '..'; it begins with '/', or at the top of a source"));
             }
             "**" if parts.last() == Some(&Part::Anything) => {}
             "**" => parts.push(Part::Anything),
@@ -95,7 +108,7 @@ pub(super) fn parse(line: &Line) -> Result<Pattern> {
     if parts.iter().all(|part| *part == Part::Anything) {
         return Err(line.refused("it names nothing"));
     }
-    Ok(Pattern { parts, keeps, directories_only })
+    Ok(Pattern { anchor, parts, keeps, directories_only })
 }
 
 #[cfg(test)]
@@ -111,7 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_meant_anywhere_and_paths_from_the_root() {
+    fn a_path_begins_at_the_root_or_at_a_source() {
+        let anchor = |text: &str| parse(&Line::from(text)).unwrap().anchor;
+        assert_eq!(["a", "a/", "/a", "/a/b", "!/a/b", "**"].map(anchor), [Anchor::Root; 6]);
+        assert_eq!(["a/b", "!a/b", "a/b/", "**/a", "a/**"].map(anchor), [Anchor::Source; 5]);
+    }
+
+    #[test]
+    fn names_match_anywhere_and_paths_have_their_names() {
         assert_eq!(parts("a"), [Part::Anything, name("a")]);
         assert_eq!(parts("a/"), [Part::Anything, name("a")]);
         assert_eq!(parts("/a"), [name("a")]);

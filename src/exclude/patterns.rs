@@ -6,15 +6,22 @@
 //! that stays in all directories below. The last pattern that matches decides, as in a `.gitignore`; which ones ever
 //! matched is kept, since one that never does is probably a mistake.
 
-use super::pattern::{Line, Part, parse};
+use super::pattern::{Anchor, Line, Part, parse};
 use crate::error::{Error, Result};
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many globs are compiled into one automaton at most: an automaton of many grows slow, and many automata are.
 const TOGETHER: usize = 500;
+
+/// The node of the root.
+const ROOT: usize = 0;
+/// The node of the top of each source.
+const SOURCE: usize = 1;
 
 /// The patterns of `--exclude`. A clone shares the memory.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +38,7 @@ struct Tree {
 #[derive(Debug)]
 struct Rule {
     line: Line,
+    anchor: Anchor,
     keeps: bool,
     directories_only: bool,
 }
@@ -55,10 +63,13 @@ impl Patterns {
     /// # Errors
     /// One that is no pattern: a wrong usage.
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Result<Patterns> {
-        let mut tree = Tree { nodes: vec![Node::default()], rules: Vec::new() };
+        let mut tree = Tree { nodes: vec![Node::default(), Node::default()], rules: Vec::new() };
         for line in lines {
             let pattern = parse(&line)?;
-            let mut node = 0;
+            let mut node = match pattern.anchor {
+                Anchor::Root => ROOT,
+                Anchor::Source => SOURCE,
+            };
             for part in &pattern.parts {
                 if let Part::Glob(glob) = part {
                     compile(glob).map_err(|error| line.refused(&error.kind().to_string()))?;
@@ -66,8 +77,8 @@ impl Patterns {
                 node = tree.follow(node, part);
             }
             tree.nodes[node].ends.push(tree.rules.len());
-            let (keeps, directories_only) = (pattern.keeps, pattern.directories_only);
-            tree.rules.push(Rule { line, keeps, directories_only });
+            let (anchor, keeps, directories_only) = (pattern.anchor, pattern.keeps, pattern.directories_only);
+            tree.rules.push(Rule { line, anchor, keeps, directories_only });
         }
         tree.nodes.iter_mut().try_for_each(Node::compile)?;
         Ok(Patterns { tree: Arc::new(tree) })
@@ -160,13 +171,22 @@ fn compile_together(
 #[derive(Debug)]
 pub(super) struct Matcher {
     tree: Arc<Tree>,
+    /// The sources by their paths without the leading slash; none where no pattern begins at them.
+    sources: Vec<Vec<u8>>,
     matched: Vec<AtomicBool>,
 }
 
 impl Matcher {
-    pub(super) fn new(patterns: &Patterns) -> Matcher {
+    /// The patterns, for these sources: absolute paths.
+    pub(super) fn new<'p>(patterns: &Patterns, sources: impl IntoIterator<Item = &'p Path>) -> Matcher {
+        let is_needed = patterns.tree.rules.iter().any(|rule| rule.anchor == Anchor::Source);
+        let sources = sources.into_iter().filter(|_| is_needed).map(|path| {
+            let path = path.as_os_str().as_bytes();
+            path.strip_prefix(b"/").unwrap_or(path).to_vec()
+        });
+        let sources = sources.collect();
         let matched = patterns.tree.rules.iter().map(|_| AtomicBool::new(false)).collect();
-        Matcher { tree: Arc::clone(&patterns.tree), matched }
+        Matcher { tree: Arc::clone(&patterns.tree), sources, matched }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -177,10 +197,16 @@ impl Matcher {
     pub(super) fn within(&self, path: &[u8]) -> Within<'_> {
         let tree = &*self.tree;
         let (mut nodes, mut below, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        // How many names of the path lead to a source that it is, or is in.
+        let tops: Vec<_> =
+            self.sources.iter().filter(|source| is_within(path, source)).map(|top| names(top).count()).collect();
         if !tree.nodes.is_empty() {
-            tree.add(0, &mut nodes);
+            tree.add(ROOT, &mut nodes);
+            if tops.contains(&0) {
+                tree.add(SOURCE, &mut nodes);
+            }
         }
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        for (number, name) in names(path).enumerate() {
             below.clear();
             for &node in &nodes {
                 if tree.nodes[node].stays {
@@ -189,15 +215,29 @@ impl Matcher {
                 tree.nodes[node].step(name, &mut scratch, |next| tree.add(next, &mut below));
             }
             std::mem::swap(&mut nodes, &mut below);
+            if tops.contains(&(number + 1)) {
+                tree.add(SOURCE, &mut nodes);
+            }
         }
         Within { matcher: self, nodes, scratch }
     }
 
-    /// The patterns that matched nothing so far, in their order.
-    pub(super) fn unmatched(&self) -> Vec<String> {
+    /// The patterns that matched nothing so far, in their order, each with whether it begins at the sources.
+    pub(super) fn unmatched(&self) -> Vec<(String, bool)> {
         let rules = self.tree.rules.iter().zip(&self.matched);
-        rules.filter(|(_, matched)| !matched.load(Ordering::Relaxed)).map(|(rule, _)| rule.line.shown()).collect()
+        let unmatched = rules.filter(|(_, matched)| !matched.load(Ordering::Relaxed));
+        unmatched.map(|(rule, _)| (rule.line.shown(), rule.anchor == Anchor::Source)).collect()
     }
+}
+
+/// The names of a path.
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// Whether a path is that of a source, or below it.
+fn is_within(path: &[u8], source: &[u8]) -> bool {
+    path.strip_prefix(source).is_some_and(|rest| source.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// The patterns as they concern the entries of one directory.
@@ -211,7 +251,7 @@ pub(super) struct Within<'a> {
 impl Within<'_> {
     /// Whether an entry of this name is to be left out.
     pub(super) fn excludes(&mut self, name: &[u8], is_directory: bool) -> bool {
-        let Matcher { tree, matched } = self.matcher;
+        let Matcher { tree, matched, .. } = self.matcher;
         let mut last = None;
         for &node in &self.nodes {
             tree.nodes[node].step(name, &mut self.scratch, |found| {
@@ -237,7 +277,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn matcher(lines: &[&str]) -> Matcher {
-        Matcher::new(&Patterns::new(lines.iter().map(|line| Line::from(*line))).unwrap())
+        within_sources(lines, &["/"])
+    }
+
+    fn within_sources(lines: &[&str], sources: &[&str]) -> Matcher {
+        let patterns = Patterns::new(lines.iter().map(|line| Line::from(*line))).unwrap();
+        Matcher::new(&patterns, sources.iter().map(Path::new))
     }
 
     /// `/a/b` is a file, `/a/b/` a directory.
@@ -259,6 +304,42 @@ mod tests {
     }
 
     #[test]
+    fn a_path_without_a_leading_slash_begins_at_each_source() {
+        let patterns = within_sources(
+            &["ann/debian.iso", "cache/*/", "!keep/x", "**/deep/y", "/home/z/z"],
+            &["/home", "/srv/data"],
+        );
+        for out in [
+            "/home/ann/debian.iso",
+            "/srv/data/ann/debian.iso",
+            "/home/cache/a/",
+            "/home/deep/y",
+            "/srv/data/a/b/deep/y",
+            "/home/z/z",
+        ] {
+            assert!(excludes(&patterns, out), "{out}");
+        }
+        for kept in [
+            "/home/bob/ann/debian.iso",
+            "/srv/ann/debian.iso",
+            "/srv/database/ann/debian.iso",
+            "/ann/debian.iso",
+            "/home/cache/a",
+            "/home/home/z/z",
+            "/srv/data/home/z/z",
+        ] {
+            assert!(!excludes(&patterns, kept), "{kept}");
+        }
+        let keeping = within_sources(&["*", "!keep/x"], &["/home"]);
+        assert!(!excludes(&keeping, "/home/keep/x") && excludes(&keeping, "/home/a/keep/x"));
+        let unmatched: Vec<_> = patterns.unmatched();
+        assert_eq!(unmatched, [("'!keep/x'".to_string(), true)]);
+        // One source inside another is a top of its own.
+        let nested = within_sources(&["a/b"], &["/s", "/s/t"]);
+        assert!(excludes(&nested, "/s/a/b") && excludes(&nested, "/s/t/a/b") && !excludes(&nested, "/s/u/a/b"));
+    }
+
+    #[test]
     fn the_last_pattern_that_matches_decides() {
         let patterns = matcher(&["*.o", "!/src/*.o", "/src/a.o"]);
         assert!(excludes(&patterns, "/x.o") && excludes(&patterns, "/src/a.o"));
@@ -270,7 +351,7 @@ mod tests {
         let patterns = matcher(&["*.log", "!keep.log", "/never", "dir/"]);
         assert!(!excludes(&patterns, "/a/keep.log"));
         assert!(!excludes(&patterns, "/a/dir"));
-        assert_eq!(patterns.unmatched(), ["'/never'", "'dir/'"]);
+        assert_eq!(patterns.unmatched(), [("'/never'".to_string(), false), ("'dir/'".to_string(), false)]);
     }
 
     #[test]
@@ -283,12 +364,12 @@ mod tests {
     #[test]
     fn thousands_of_globs_are_no_pattern_too_many() {
         let lines = (0..3000).map(|n| Line::from(&*format!("/home/*/x{n}*y?")));
-        let patterns = Matcher::new(&Patterns::new(lines).unwrap());
+        let patterns = Matcher::new(&Patterns::new(lines).unwrap(), []);
         assert!(excludes(&patterns, "/home/ann/x2999-yz"));
         assert!(!excludes(&patterns, "/home/ann/z3000-yz"));
         let unmatched = patterns.unmatched();
         assert_eq!(unmatched.len(), 2996, "but x2, x29, x299 and x2999");
-        assert!(!unmatched.contains(&"'/home/*/x299*y?'".to_string()));
+        assert!(!unmatched.contains(&("'/home/*/x299*y?'".to_string(), false)));
     }
 
     proptest! {
@@ -305,7 +386,7 @@ mod tests {
             }
             let theirs = theirs.build().unwrap();
             let (trimmed, is_directory) = (path.trim_end_matches('/'), path.ends_with('/'));
-            prop_assert_eq!(excludes(&Matcher::new(&ours), &path), theirs.matched(trimmed, is_directory).is_ignore());
+            prop_assert_eq!(excludes(&Matcher::new(&ours, [Path::new("/")]), &path), theirs.matched(trimmed, is_directory).is_ignore());
         }
     }
 }

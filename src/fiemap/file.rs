@@ -103,7 +103,7 @@ impl File {
             return Ok(());
         }
         let cause = io::Error::other("it changed while it was read");
-        Err(Error::io("map", &self.path, cause).hint("what is shown of it is not of one moment"))
+        Err(Error::io("map", &self.path, cause).hint("the extents shown are not of one moment"))
     }
 
     /// The filesystem it lies on.

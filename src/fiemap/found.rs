@@ -7,6 +7,7 @@ use super::file::{self, File};
 use crate::beneath;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,7 @@ impl Found {
 }
 
 /// The regular files that a path names: itself, or all below a directory in the order of their names. Links below it
-/// are not followed, and what is neither file nor directory there is passed over. Memory: the names in the directories on
-/// the way.
+/// are not followed, and other entries are skipped. Memory: the names in the directories on the way.
 pub fn files(path: &Path) -> Box<dyn Iterator<Item = Result<Found>>> {
     // The command's user named the path, so it is followed as every command follows it.
     if !path.is_dir() {
@@ -69,7 +69,9 @@ pub fn files(path: &Path) -> Box<dyn Iterator<Item = Result<Found>>> {
             }),
             Err(error) => {
                 let path = error.path().map(Path::to_path_buf).unwrap_or_default();
-                Some(Err(Error::io("read", path, error)))
+                // walkdir's own message names the path again.
+                let cause = error.into_io_error().unwrap_or_else(|| Errno::LOOP.into());
+                Some(Err(Error::io("list", path, cause)))
             }
         })
         .peekable();

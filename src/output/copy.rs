@@ -1,8 +1,9 @@
-//! What a copy did, for people and for scripts.
+//! The summary of a copy: text for people, an object for programs.
 
 use super::Output;
 use super::summary;
-use pleach::copy_tree::{Options, Stats};
+use pleach::copy_tree::{Options, Stats, Stopped};
+use pleach::error::{Error, ErrorKind};
 use pleach::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ struct Summary<'a> {
     symlinks: u64,
     others: u64,
     bytes: u64,
+    copied_entries: u64,
     unchanged_files: u64,
     cloned_bytes: u64,
     copied_bytes: u64,
@@ -26,24 +28,76 @@ struct Summary<'a> {
     verified_files: u64,
     damaged: u64,
     errors: u64,
+    /// Whether the copy came to its end.
+    complete: bool,
     engines: BTreeMap<&'static str, u64>,
     reasons: BTreeMap<&'static str, u64>,
     not_kept: &'a BTreeMap<&'static str, u64>,
     seconds: f64,
 }
 
-/// Tells what was done.
+/// Shows what was done.
 pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path, options: &Options) {
     if output.is_json() {
-        output.json(&object(stats));
+        output.json(&object(stats, true));
     } else if options.dry_run {
-        output.notice(&format!("dry run, nothing was written: {}", plan(stats)));
+        output.info(&format!("dry run, nothing was written: {}", plan(stats)));
     } else if !output.is_quiet() {
-        summary::print(output, &format!("copied to {}", text::path(destination)), &rows(stats));
+        let heading = if has_failed(stats) { "nothing was copied to" } else { "copied to" };
+        summary::print(output, &format!("{heading} {}", text::path(destination)), &rows(stats));
     }
 }
 
-fn object(stats: &Stats) -> Summary<'_> {
+/// Whether nothing at all could be copied.
+pub(crate) fn has_failed(stats: &Stats) -> bool {
+    stats.errors > 0 && stats.entries() == 0
+}
+
+/// Shows why a copy ended early, what it had copied by then, and with `how_to_continue` how to go on.
+pub(crate) fn show_stopped(
+    output: &Output,
+    stopped: Stopped,
+    options: &Options,
+    how_to_continue: impl FnOnce() -> String,
+) -> Error {
+    let Stopped { error, stats } = stopped;
+    let Some(stats) = stats else { return error };
+    let error = match state(&error, &stats, options) {
+        None => error,
+        Some(State { text, may_continue: false }) => error.hint_also(&text),
+        Some(State { text, may_continue: true }) => error.hint_also(&text).hint_also(&how_to_continue()),
+    };
+    output.error(&error);
+    if output.is_json() {
+        output.json(&object(&stats, false));
+    }
+    error
+}
+
+/// What a copy that ended early has left behind.
+struct State {
+    text: String,
+    /// Whether another run takes up what is there.
+    may_continue: bool,
+}
+
+/// `None`: the error itself says what is known.
+fn state(error: &Error, stats: &Stats, options: &Options) -> Option<State> {
+    if stats.sync_failed {
+        return None;
+    }
+    Some(match stats.copied_entries {
+        _ if options.dry_run => State { text: "nothing was changed".into(), may_continue: false },
+        0 => State { text: "nothing was copied".into(), may_continue: false },
+        copied => State {
+            text: format!("copied and kept: {}", summary::entries(copied)),
+            // Other failures would come again.
+            may_continue: error.kind() == ErrorKind::Interrupted || error.code() == "no-space",
+        },
+    })
+}
+
+fn object(stats: &Stats, complete: bool) -> Summary<'_> {
     Summary {
         r#type: "summary",
         command: "copy",
@@ -52,6 +106,7 @@ fn object(stats: &Stats) -> Summary<'_> {
         symlinks: stats.symlinks,
         others: stats.others,
         bytes: stats.bytes,
+        copied_entries: stats.copied_entries,
         unchanged_files: stats.unchanged_files,
         cloned_bytes: stats.cloned_bytes,
         copied_bytes: stats.copied_bytes,
@@ -61,6 +116,7 @@ fn object(stats: &Stats) -> Summary<'_> {
         verified_files: stats.verified_files,
         damaged: stats.damaged,
         errors: stats.errors,
+        complete,
         engines: stats.engines.iter().map(|(engine, files)| (engine.name(), *files)).collect(),
         reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
         not_kept: &stats.not_kept,
@@ -136,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_tells_what_was_copied_how_and_why() {
+    fn the_summary_shows_what_was_copied_how_and_why() {
         let text: Vec<_> = rows(&stats()).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
         assert_eq!(
             text,
@@ -152,8 +208,23 @@ mod tests {
     }
 
     #[test]
+    fn what_an_early_end_left_is_what_was_copied() {
+        let left = |error: &Error, stats: &Stats, dry_run| {
+            state(error, stats, &Options { dry_run, ..Options::default() })
+                .map(|state| (state.text, state.may_continue))
+        };
+        let copied = Stats { copied_entries: 12, ..stats() };
+        let interrupted = Error::interrupted();
+        assert_eq!(left(&interrupted, &copied, false), Some(("copied and kept: 12 entries".into(), true)));
+        assert_eq!(left(&interrupted, &copied, true), Some(("nothing was changed".into(), false)));
+        assert_eq!(left(&interrupted, &stats(), false), Some(("nothing was copied".into(), false)));
+        assert_eq!(left(&Error::failed("go on"), &copied, false).map(|(_, may_continue)| may_continue), Some(false));
+        assert_eq!(left(&interrupted, &Stats { sync_failed: true, ..copied }, false), None);
+    }
+
+    #[test]
     fn the_json_summary_has_the_documented_fields() {
-        let json = serde_json::to_value(object(&stats())).unwrap();
+        let json = serde_json::to_value(object(&stats(), true)).unwrap();
         let mut documented = vec![
             "type",
             "command",
@@ -162,6 +233,7 @@ mod tests {
             "symlinks",
             "others",
             "bytes",
+            "copied_entries",
             "unchanged_files",
             "cloned_bytes",
             "copied_bytes",
@@ -171,6 +243,7 @@ mod tests {
             "verified_files",
             "damaged",
             "errors",
+            "complete",
             "engines",
             "reasons",
             "not_kept",

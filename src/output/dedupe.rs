@@ -1,9 +1,11 @@
-//! What a dedupe did, for people and for scripts.
+//! The summary of a dedupe: text for people, an object for programs.
 
 use super::Output;
+use super::bound;
 use super::json::PathField;
 use super::summary;
-use pleach::dedupe::{Options, Stats};
+use pleach::dedupe::{Options, Ranges, Stats};
+use pleach::error::Error;
 use pleach::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,8 +25,10 @@ struct Summary {
     already_shared_bytes: u64,
     submitted_bytes: u64,
     freed_bytes: u64,
+    freed_is: &'static str,
     pinned_bytes: u64,
     rewritten_bytes: u64,
+    ranges: &'static str,
     skipped: BTreeMap<&'static str, u64>,
     errors: u64,
     cache_hits: u64,
@@ -44,7 +48,7 @@ struct ShareLine<'a> {
     bytes: u64,
 }
 
-/// Tells of one file that a dry run would share.
+/// Prints one file that a dry run would share.
 pub(crate) fn plan(output: &Output, source: &Path, path: &Path, bytes: u64) {
     if output.is_json() {
         let (path, source) = (PathField::new(path), PathField::new(source));
@@ -54,22 +58,56 @@ pub(crate) fn plan(output: &Output, source: &Path, path: &Path, bytes: u64) {
     }
 }
 
-/// Tells what was done.
+/// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     if output.is_json() {
-        output.json(&object(stats, options));
-    } else if !output.is_quiet() {
+        // The summary is the last line.
+        early_end(output, stats, options);
+        return output.json(&object(stats, options));
+    }
+    if !output.is_quiet() {
         let head = match (stats.duplicate_files + stats.range_bytes, options.dry_run) {
-            (0, _) => "nothing left to share".to_string(),
-            (_, false) => format!("freed {}", size(stats.freed_bytes)),
-            (_, true) => format!("would free {} (dry run, nothing was done)", size(stats.freed_bytes)),
+            (0, _) if stats.out_of_time => "nothing was shared: the time limit was reached".to_string(),
+            (0, _) if stats.errors > 0 => "nothing was shared; not everything could be looked at".to_string(),
+            (0, _) if stats.interrupted => "nothing was shared".to_string(),
+            (0, _) if stats.ranges == Ranges::Compared => "nothing left to share".to_string(),
+            (0, _) => "no equal files left to share".to_string(),
+            (_, false) => format!("freed {}", freed(stats)),
+            (_, true) => format!("would free {} (dry run, nothing was done)", freed(stats)),
         };
         summary::print(output, &head, &rows(stats));
     }
-    if stats.interrupted {
-        output.notice("interrupted: what was shared until then stays shared, and is counted above");
+    early_end(output, stats, options);
+}
+
+/// Reports that not everything was looked at.
+fn early_end(output: &Output, stats: &Stats, options: &Options) {
+    if stats.interrupted && output.is_interrupted() {
+        output.error(&Error::interrupted().hint(interrupted(stats, options)));
     } else if stats.out_of_time {
-        output.notice("the time is over: the rest is for the next run");
+        output.notice("time limit reached; the next run continues");
+    }
+}
+
+/// What an interrupted dedupe has left behind.
+fn interrupted(stats: &Stats, options: &Options) -> &'static str {
+    match stats.duplicate_files + stats.range_bytes {
+        _ if options.dry_run => "nothing was changed",
+        0 => "nothing was shared",
+        _ => "files that were shared stay shared",
+    }
+}
+
+/// `at most 12.0 MiB`, or just the size if it is known.
+fn freed(stats: &Stats) -> String {
+    format!("{}{}", bound::words(stats.freed_is), size(stats.freed_bytes))
+}
+
+fn ranges(ranges: Ranges) -> &'static str {
+    match ranges {
+        Ranges::Compared => "compared",
+        Ranges::Off => "off",
+        Ranges::AllShared => "all_shared",
     }
 }
 
@@ -86,8 +124,10 @@ fn object(stats: &Stats, options: &Options) -> Summary {
         already_shared_bytes: stats.already_shared_bytes,
         submitted_bytes: stats.submitted_bytes,
         freed_bytes: stats.freed_bytes,
+        freed_is: bound::name(stats.freed_is),
         pinned_bytes: stats.pinned_bytes,
         rewritten_bytes: stats.rewritten_bytes,
+        ranges: ranges(stats.ranges),
         skipped: stats.skipped.iter().map(|(reason, files)| (reason.name(), *files)).collect(),
         errors: stats.errors,
         cache_hits: stats.cache_hits,
@@ -106,7 +146,11 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     if stats.range_bytes > 0 {
         rows.push(("ranges", format!("{} in files that are not equal as a whole", size(stats.range_bytes))));
     }
-    rows.push(("freed", summary::size_or_nothing(stats.freed_bytes)));
+    if stats.ranges == Ranges::AllShared {
+        let words = "not compared: all large files share their data already (--ranges always compares them)";
+        rows.push(("ranges", words.to_string()));
+    }
+    rows.push(("freed", if stats.freed_bytes == 0 { "nothing".to_string() } else { freed(stats) }));
     if stats.rewritten_bytes > 0 {
         rows.push(("written", format!("{} to free more than that", size(stats.rewritten_bytes))));
     }
@@ -133,6 +177,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use pleach::dedupe::skip::Skip;
+    use pleach::usage::Bound;
 
     fn stats() -> Stats {
         Stats {
@@ -166,11 +211,21 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_that_is_not_known_exactly_is_called_so() {
+        let planned = Stats { freed_is: Bound::AtMost, ranges: Ranges::AllShared, ..stats() };
+        let text: Vec<_> = rows(&planned).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
+        assert_eq!(text[3], "freed at most 3.0 MiB");
+        assert!(text[2].starts_with("ranges not compared"), "{text:?}");
+        let json = serde_json::to_value(object(&planned, &Options::default())).unwrap();
+        assert_eq!((&json["freed_is"], &json["ranges"]), (&"at_most".into(), &"all_shared".into()));
+    }
+
+    #[test]
     fn the_json_summary_has_the_documented_fields() {
         let json = serde_json::to_value(object(&stats(), &Options::default())).unwrap();
         let mut documented = "type command files bytes read_bytes duplicate_files duplicate_bytes range_bytes \
             already_shared_bytes submitted_bytes freed_bytes pinned_bytes skipped errors cache_hits seconds \
-            rewritten_bytes opened_files out_of_time dry_run"
+            rewritten_bytes opened_files out_of_time dry_run freed_is ranges"
             .split_whitespace()
             .collect::<Vec<_>>();
         documented.sort_unstable();

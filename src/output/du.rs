@@ -1,6 +1,7 @@
 //! What paths take on the disk: a table for people, objects for scripts.
 
 use super::Output;
+use super::bound;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
@@ -66,7 +67,7 @@ fn object(row: &Row) -> PathLine<'_> {
         files: totals.files,
         apparent_bytes: totals.apparent_bytes,
         disk_bytes: totals.disk_bytes,
-        disk_is: word(bound_of(totals)),
+        disk_is: bound::name(bound_of(totals)),
         exclusive_bytes: totals.exclusive_bytes,
         shared_bytes: totals.shared_bytes,
         inline_bytes: totals.inline_bytes,
@@ -82,13 +83,13 @@ fn summary(stats: &Stats) -> Summary {
         set_files: set.files,
         set_apparent_bytes: set.apparent_bytes,
         set_disk_bytes: set.disk_bytes,
-        set_disk_is: word(bound_of(set)),
+        set_disk_is: bound::name(bound_of(set)),
         set_exclusive_bytes: set.exclusive_bytes,
         set_shared_bytes: set.shared_bytes,
         set_inline_bytes: set.inline_bytes,
         set_references: set.references,
         set_freed_bytes: freed.bytes,
-        set_freed_is: word(freed.bound),
+        set_freed_is: bound::name(freed.bound),
         set_freed_inode_bytes: freed.inode_bytes,
         set_undecided_bytes: freed.undecided_bytes,
         errors: *errors,
@@ -98,15 +99,6 @@ fn summary(stats: &Stats) -> Summary {
 
 fn bound_of(totals: &Totals) -> Bound {
     if totals.is_at_most { Bound::AtMost } else { Bound::Exact }
-}
-
-fn word(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Exact => "exact",
-        Bound::AtLeast => "at_least",
-        Bound::AtMost => "at_most",
-        Bound::About => "about",
-    }
 }
 
 fn table(output: &Output, stats: &Stats) {
@@ -141,12 +133,7 @@ fn cells(totals: &Totals, name: Cell) -> Vec<Cell> {
 
 /// `deleting frees 12.2 MiB`, and how sure that is.
 fn freed(freed: &Freed) -> String {
-    let bound = match freed.bound {
-        Bound::Exact => "",
-        Bound::AtLeast => "at least ",
-        Bound::AtMost => "at most ",
-        Bound::About => "about ",
-    };
+    let bound = bound::words(freed.bound);
     let mut line = format!("deleting frees {bound}{}", size(freed.bytes));
     if freed.undecided_bytes > 0 {
         line += &format!("; of {} more it is not known whether anything else holds them", size(freed.undecided_bytes));

@@ -1,5 +1,6 @@
-//! The pieces that JSON objects of several commands have in common. Each command's own objects stand in its own file.
+//! Parts of JSON objects that several commands use. Each command's own objects are in its own file.
 
+use pleach::error::Error;
 use pleach::text;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -66,6 +67,39 @@ impl<'a> ChangeLine<'a> {
     }
 }
 
+/// A warning or an error.
+#[derive(serde::Serialize)]
+pub(crate) struct MessageLine<'a> {
+    r#type: &'static str,
+    code: &'static str,
+    #[serde(flatten)]
+    path: Option<PathField<'a>>,
+    message: String,
+}
+
+impl<'a> MessageLine<'a> {
+    /// The object for an error of an entry, or of the command.
+    pub(crate) fn of_error(error: &'a Error) -> Self {
+        let path = error.path().map(PathField::new);
+        MessageLine { r#type: "error", code: error.code(), path, message: error.to_string() }
+    }
+
+    /// The object for a wrong command line.
+    pub(crate) fn usage(message: String) -> Self {
+        MessageLine { r#type: "error", code: "usage", path: None, message }
+    }
+
+    /// The object for a requirement that was not met.
+    pub(crate) fn shortfall(code: &'static str, sentence: &str) -> Self {
+        MessageLine { r#type: "error", code, path: None, message: sentence.to_string() }
+    }
+
+    /// The object for a sentence that is no error.
+    pub(crate) fn warning(code: &'static str, sentence: &str) -> Self {
+        MessageLine { r#type: "warning", code, path: None, message: sentence.to_string() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +114,16 @@ mod tests {
         let line = String::from_utf8(line).unwrap();
         assert_eq!(line, "\"a\\u009b31m\\u007f\\u202e\\udb40\\udc41ä\\n\\u001b[0m\"\n");
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
+
+    #[test]
+    fn an_error_has_its_code_its_path_and_a_message() {
+        let error = Error::failed("do it").at(OsStr::from_bytes(b"\xff")).with_code("a-code");
+        let json = serde_json::to_string(&MessageLine::of_error(&error)).unwrap();
+        let message = r#""message":"cannot do it '\\xff'"}"#;
+        assert_eq!(json, format!(r#"{{"type":"error","code":"a-code","path_base64":"/w==",{message}"#));
+        let json = serde_json::to_string(&MessageLine::warning("notice", "so")).unwrap();
+        assert_eq!(json, r#"{"type":"warning","code":"notice","message":"so"}"#);
     }
 
     #[test]

@@ -3,13 +3,15 @@
 use super::Output;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
-use super::terminal::Style;
+use super::terminal::{Style, harmless, stdout_columns};
 use pleach::snapshot::list::{Row, Stats};
+use pleach::snapshot::store::Added;
 use pleach::text::{self, count, counted, size};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use unicode_width::UnicodeWidthStr as _;
 
 #[derive(Serialize)]
 struct SnapshotLine<'a> {
@@ -25,6 +27,10 @@ struct SnapshotLine<'a> {
     others: u64,
     bytes: u64,
     written_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added_data_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added_metadata_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exclusive_bytes: Option<u64>,
     errors: u64,
@@ -49,7 +55,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path) {
         let snapshots = rows.len() as u64;
         output.json(&Summary { r#type: "summary", command: "list", snapshots, errors: *errors, seconds: *seconds });
     } else if stats.rows.is_empty() {
-        output.notice(&format!("no snapshots in {}", text::path(repo)));
+        output.info(&format!("no snapshots in {}", text::path(repo)));
     } else {
         table(output, &stats.rows);
         if !output.is_quiet() {
@@ -73,45 +79,152 @@ fn object(row: &Row) -> SnapshotLine<'_> {
         others: totals.others,
         bytes: totals.bytes,
         written_bytes: totals.written_bytes,
+        added_data_bytes: row.added.map(|added| added.data_bytes),
+        added_metadata_bytes: row.added.map(|added| added.metadata_bytes),
         exclusive_bytes: row.exclusive_bytes,
         errors: totals.errors,
     }
 }
 
-/// Columns that would be empty are left out.
+/// A column of the list.
+struct Column {
+    title: &'static str,
+    align: Align,
+    cells: Vec<Cell>,
+    /// The order in which columns move below their row if the table is too wide; `None`: it never does.
+    moves: Option<u8>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.cells.iter().map(Cell::width).fold(self.title.len(), usize::max)
+    }
+}
+
+/// Prints the snapshots in the columns that fit, and what does not fit below each. Empty columns are omitted, and sources if
+/// all snapshots have the same.
 fn table(output: &Output, rows: &[Row]) {
-    let has_alone = rows.iter().any(|row| row.exclusive_bytes.is_some());
-    let has_errors = rows.iter().any(|row| row.info.totals.errors > 0);
-    let has_tags = rows.iter().any(|row| !row.info.header.tags.is_empty());
-    let mut columns = vec![
-        ("snapshot", Align::Left),
-        ("taken (UTC)", Align::Left),
-        ("files", Align::Right),
-        ("size", Align::Right),
-        ("written", Align::Right),
-    ];
-    columns.extend(has_alone.then_some(("alone", Align::Right)));
-    columns.extend(has_errors.then_some(("errors", Align::Right)));
-    columns.extend(has_tags.then_some(("tags", Align::Left)));
-    columns.extend(output.is_verbose().then_some(("sources", Align::Left)));
-    let mut table = Table::new(output, &columns);
-    for row in rows {
-        let (header, totals) = (&row.info.header, &row.info.totals);
-        let mut cells: Vec<Cell> = vec![
-            (&row.info.name).into(),
-            minute(&text::rfc3339(header.created.seconds, 0)).into(),
-            count(totals.files).into(),
-            size(totals.bytes).into(),
-            size(totals.written_bytes).into(),
-        ];
-        cells.extend(has_alone.then(|| Cell::from(row.exclusive_bytes.map_or("?".to_string(), size))));
-        cells.extend(has_errors.then(|| errors(totals.errors)));
-        cells.extend(has_tags.then(|| Cell::from(header.tags.join(", "))));
-        let sources = || sources(row).map(text::path).collect::<Vec<_>>().join(" ");
-        cells.extend(output.is_verbose().then(|| Cell::from(sources())));
+    let columns = stdout_columns().unwrap_or(80);
+    let has_sources =
+        output.is_verbose() || rows.iter().any(|row| row.info.header.sources != rows[0].info.header.sources);
+    let (below, shown) = fitting(all_columns(rows, has_sources), columns);
+    let others = shown.iter().skip(1).map(|column| column.width() + GAP).sum::<usize>();
+    let room = columns.saturating_sub(others).max(MINIMAL_NAME);
+    let mut table = Table::new(output, &shown.iter().map(|column| (column.title, column.align)).collect::<Vec<_>>());
+    for (number, row) in rows.iter().enumerate() {
+        let mut cells: Vec<Cell> = shown.iter().map(|column| column.cells[number].clone()).collect();
+        // A long name gets a line of its own.
+        if let Some(name) = cells.first_mut().filter(|name| name.width() > room) {
+            table.text(std::mem::take(name).painted(output.colours()));
+        }
         table.row(cells);
+        let details: Vec<_> = below.iter().map(|column| details(column, row, number)).collect();
+        filled(&details, columns).into_iter().for_each(|line| table.text(line));
     }
     table.finish();
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+/// Before what is below a row.
+const INDENT: usize = 4;
+/// A column of names is at least as wide as the names that pleach gives.
+const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
+
+/// Separates the columns that move below their row from those that stay.
+fn fitting(mut shown: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
+    let mut below = Vec::new();
+    let is_too_wide = |shown: &[Column]| {
+        let name = shown.first().map_or(0, |column| column.width().min(MINIMAL_NAME));
+        name + shown.iter().skip(1).map(|column| GAP + column.width()).sum::<usize>() > width
+    };
+    while is_too_wide(&shown) {
+        let next = shown.iter().enumerate().filter_map(|(at, column)| Some((column.moves?, at))).min();
+        let Some((_, at)) = next else { break };
+        below.insert(0, shown.remove(at));
+    }
+    (below, shown)
+}
+
+/// The text below a row in place of a column, in pieces that stay whole: `tags: monday,` and `by-hand`.
+fn details(column: &Column, row: &Row, number: usize) -> Vec<String> {
+    let cell = &column.cells[number];
+    if cell.width() == 0 || column.title == TAKEN && is_named_by_time(row) {
+        return Vec::new();
+    }
+    let mut pieces = match column.title {
+        TAGS => row.info.header.tags.iter().map(|tag| harmless(tag).into_owned() + ",").collect(),
+        SOURCES => sources(row).map(text::path).collect(),
+        _ => vec![cell.text().to_string()],
+    };
+    if let (TAGS, Some(last)) = (column.title, pieces.last_mut()) {
+        last.pop();
+    }
+    if let Some(first) = pieces.first_mut() {
+        *first = format!("{}: {first}", column.title);
+    }
+    pieces
+}
+
+/// Indented lines of these pieces of each column. One that is longer than a line has a line of its own.
+fn filled(details: &[Vec<String>], columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (number, piece) in details.iter().flat_map(|pieces| pieces.iter().enumerate()) {
+        let gap = if number == 0 { "  " } else { " " };
+        match lines.last_mut() {
+            Some(line) if line.width() + gap.len() + piece.width() <= columns => *line += &format!("{gap}{piece}"),
+            _ => lines.push(format!("{:INDENT$}{piece}", "")),
+        }
+    }
+    lines
+}
+
+const TAKEN: &str = "taken (UTC)";
+const TAGS: &str = "tags";
+const SOURCES: &str = "sources";
+
+fn all_columns(rows: &[Row], has_sources: bool) -> Vec<Column> {
+    let column = |title, align, moves, cell: &dyn Fn(&Row) -> Cell| Column {
+        title,
+        align,
+        cells: rows.iter().map(cell).collect(),
+        moves,
+    };
+    let has = |is: &dyn Fn(&Row) -> bool| rows.iter().any(is);
+    // Nothing is lost if the names have the time.
+    let taken_moves = if has(&|row| !is_named_by_time(row)) { 3 } else { 0 };
+    let mut columns = vec![
+        column("snapshot", Align::Left, None, &|row| (&row.info.name).into()),
+        column(TAKEN, Align::Left, Some(taken_moves), &|row| minute(&created(row)).into()),
+        column("files", Align::Right, None, &|row| count(row.info.totals.files).into()),
+        column("size", Align::Right, None, &|row| size(row.info.totals.bytes).into()),
+        column("added data", Align::Right, None, &|row| added(row, |added| added.data_bytes)),
+        column("metadata", Align::Right, None, &|row| added(row, |added| added.metadata_bytes)),
+    ];
+    if has(&|row| row.exclusive_bytes.is_some()) {
+        let alone = |row: &Row| Cell::from(row.exclusive_bytes.map_or("?".to_string(), size));
+        columns.push(column("alone", Align::Right, None, &alone));
+    }
+    if has(&|row| row.info.totals.errors > 0) {
+        columns.push(column("errors", Align::Right, Some(4), &|row| errors(row.info.totals.errors)));
+    }
+    if has(&|row| !row.info.header.tags.is_empty()) {
+        columns.push(column(TAGS, Align::Left, Some(2), &|row| row.info.header.tags.join(", ").into()));
+    }
+    if has_sources {
+        let shown = |row: &Row| Cell::from(sources(row).map(text::path).collect::<Vec<_>>().join(" "));
+        columns.push(column(SOURCES, Align::Left, Some(1), &shown));
+    }
+    columns
+}
+
+fn created(row: &Row) -> String {
+    text::rfc3339(row.info.header.created.seconds, 0)
+}
+
+/// Whether a snapshot has the name that pleach gives to those of its time: `2026-11-20T020000Z`, perhaps with a number.
+fn is_named_by_time(row: &Row) -> bool {
+    row.info.name.starts_with(&created(row).replace(':', ""))
 }
 
 /// `2026-11-20 02:00` of `2026-11-20T02:00:00Z`.
@@ -120,6 +233,11 @@ fn minute(rfc3339: &str) -> String {
         Some(minute) if !rfc3339.starts_with('@') => minute.replace('T', " "),
         _ => rfc3339.to_string(),
     }
+}
+
+/// The space that a snapshot added on the disk; a hyphen if that is not known.
+fn added(row: &Row, part: impl Fn(&Added) -> u64) -> Cell {
+    Cell::from(row.added.as_ref().map_or("-".to_string(), |added| size(part(added))))
 }
 
 fn errors(number: u64) -> Cell {

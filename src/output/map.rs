@@ -235,7 +235,7 @@ mod tests {
         let (mut sketch, mut holdings) = (Sketch::new(10), Holdings::default());
         let sizes = [64 * MIB, 32 * MIB, 100];
         for ((name, size), extents) in names.iter().zip(sizes).zip(&files) {
-            let file = holdings.begin(Id::Device(1));
+            let file = holdings.begin(Some(Id::Device(1).into()));
             sketch.begin(Path::new(name), size);
             for extent in extents {
                 holdings.add(file, extent);

@@ -1,6 +1,6 @@
-//! What a command has to say, and where it goes: results to stdout, everything else to stderr. Only here, and in `main`,
-//! is anything written to the screen.
+//! The output of a command: results go to stdout, everything else to stderr. Only this module and `main` write to the screen.
 
+mod bound;
 pub(crate) mod copy;
 pub(crate) mod dedupe;
 pub(crate) mod du;
@@ -12,6 +12,7 @@ pub(crate) mod map;
 mod margin;
 pub(crate) mod owners;
 pub(crate) mod probe;
+mod problems;
 pub(crate) mod progress;
 pub(crate) mod put;
 pub(crate) mod restore;
@@ -21,8 +22,11 @@ mod summary;
 pub(crate) mod svg;
 mod table;
 pub(crate) mod terminal;
+mod wrap;
 
+use json::MessageLine;
 use pleach::error::{Error, Result};
+use problems::Problems;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -31,7 +35,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terminal::{Environment, Style};
 
-/// Of a choice that a terminal decides unless the user does.
+/// What each message begins with.
+const PREFIX: &str = "pleach:";
+
+/// A choice that depends on the terminal unless the user makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum When {
     #[default]
@@ -40,7 +47,7 @@ pub(crate) enum When {
     Never,
 }
 
-/// How the user wants to be told.
+/// What the user wants to see, and how.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) json: bool,
@@ -60,8 +67,11 @@ pub(crate) struct Output {
     stderr_colours: bool,
     stderr_is_dumb: bool,
     cancel: Arc<AtomicBool>,
+    problems: Problems,
     /// Stdout takes nothing more.
     is_broken: AtomicBool,
+    /// A result could not be written, so further ones are of no use. A message that nobody reads stops no work.
+    is_unread: AtomicBool,
 }
 
 struct Stdout {
@@ -89,48 +99,50 @@ impl Output {
             stderr_colours: environment.colours(settings.colours, stderr_is_terminal),
             stderr_is_dumb: environment.is_dumb(),
             cancel,
+            problems: Problems::default(),
             is_broken: AtomicBool::new(false),
+            is_unread: AtomicBool::new(false),
         }
     }
 
-    /// Whether results are to be JSON.
+    /// Whether results are printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.settings.json
     }
 
-    /// Whether only errors, and what was asked for, are to be said.
+    /// Whether informational output is suppressed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.settings.quiet
     }
 
-    /// Whether more is to be told than usual.
+    /// Whether details are shown.
     pub(crate) fn is_verbose(&self) -> bool {
         self.settings.verbose
     }
 
-    /// Whether stdout is a terminal, which may act upon what it is sent.
+    /// Whether stdout is a terminal, which interprets control characters.
     pub(crate) fn is_terminal(&self) -> bool {
         self.stdout_is_terminal
     }
 
-    /// Whether text for stdout is to be coloured.
+    /// Whether text on stdout is coloured.
     pub(crate) fn colours(&self) -> bool {
         self.stdout_colours
     }
 
     /// A line of results. Failures are kept for [`Output::finish`].
     pub(crate) fn line(&self, line: &str) {
-        self.write(|writer| writeln!(writer, "{line}"));
+        self.write_result(|writer| writeln!(writer, "{line}"));
     }
 
     /// A JSON object on a line of its own.
     pub(crate) fn json(&self, object: &impl Serialize) {
-        self.write(|writer| json::write_line(writer, object));
+        self.write_result(|writer| json::write_line(writer, object));
     }
 
     /// Text as it is, which may be many lines.
     pub(crate) fn text(&self, text: &[u8]) {
-        self.write(|writer| writer.write_all(text));
+        self.write_result(|writer| writer.write_all(text));
     }
 
     /// Whether the user asked to stop.
@@ -138,25 +150,62 @@ impl Output {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Whether going on is of no use: the user asked to stop, or nobody takes the lines any more.
+    /// Whether to stop: the user asked for it, or nobody reads the output any more.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_interrupted() || self.is_broken.load(Ordering::Relaxed)
+        self.is_interrupted() || self.is_unread.load(Ordering::Relaxed)
     }
 
-    /// Something failed.
-    pub(crate) fn error(&self, message: &dyn std::fmt::Display) {
-        self.message(Style::Red, &message.to_string());
+    /// The command failed.
+    pub(crate) fn error(&self, error: &Error) {
+        if self.settings.json {
+            self.json_message(&MessageLine::of_error(error));
+        }
+        self.message(Style::Red, &error.to_string());
     }
 
-    /// The user should know, but it is no failure.
-    pub(crate) fn notice(&self, sentence: &str) {
+    /// The command did not reach what was required: a sentence, and the word by which programs recognize it.
+    pub(crate) fn shortfall(&self, code: &'static str, sentence: &str) {
+        if self.settings.json {
+            self.json_message(&MessageLine::shortfall(code, sentence));
+        }
+        self.message(Style::Red, sentence);
+    }
+
+    /// One entry failed. JSON has each problem; people see the first few of a class, and all with `-v`.
+    pub(crate) fn problem(&self, error: &Error) {
+        if self.settings.json {
+            self.json_message(&MessageLine::of_error(error));
+        }
+        if self.settings.verbose || self.problems.admit(error) {
+            self.message(Style::Red, &error.to_string());
+        }
+    }
+
+    /// How many problems of each class were not shown.
+    pub(crate) fn remaining_problems(&self) {
+        self.problems.rest().iter().for_each(|line| self.message(Style::Red, line));
+    }
+
+    /// A result or progress on stderr, which JSON has in another form.
+    pub(crate) fn info(&self, sentence: &str) {
         if !self.settings.quiet {
             self.message(Style::Plain, sentence);
         }
     }
 
-    /// The user should know, and do something about it.
-    pub(crate) fn warning(&self, sentence: &str) {
+    /// The user should know, but it is no failure. JSON has it as a warning.
+    pub(crate) fn notice(&self, sentence: &str) {
+        if self.settings.json {
+            self.json_message(&MessageLine::warning("notice", sentence));
+        }
+        self.info(sentence);
+    }
+
+    /// The user should know, and do something about it; `code` is the word by which programs recognize it.
+    pub(crate) fn warning(&self, code: &'static str, sentence: &str) {
+        if self.settings.json {
+            self.json_message(&MessageLine::warning(code, sentence));
+        }
         if !self.settings.quiet {
             self.message(Style::Yellow, &format!("warning: {sentence}"));
         }
@@ -169,7 +218,7 @@ impl Output {
         }
     }
 
-    /// Writes out what is left of stdout, and tells whether all of it got there.
+    /// Writes out the rest of stdout; an error if some of the output could not be written.
     pub(crate) fn finish(&self) -> Result<()> {
         self.write(|writer| writer.flush());
         match self.stdout().failure.take() {
@@ -180,9 +229,25 @@ impl Output {
 
     fn message(&self, style: Style, message: &str) {
         let message = terminal::harmless(message);
-        let line = format!("{} {message}\n", style.paint("pleach:", self.stderr_colours));
-        // One call, so that the lines of several processes do not mix. Where stderr is closed there is nobody to tell.
+        let message = if self.stderr_is_terminal {
+            wrap::wrap(&message, PREFIX.len() + 1, PREFIX.len() + 1, terminal::width()).into()
+        } else {
+            message
+        };
+        let line = format!("{} {message}\n", style.paint(PREFIX, self.stderr_colours));
+        // One call, so that the lines of several processes do not mix. Nobody can be informed if stderr is closed.
         let _ = io::stderr().write_all(line.as_bytes());
+    }
+
+    fn json_message(&self, message: &MessageLine<'_>) {
+        self.write(|writer| json::write_line(writer, message));
+    }
+
+    fn write_result(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        self.write(write);
+        if self.is_broken.load(Ordering::Relaxed) {
+            self.is_unread.store(true, Ordering::Relaxed);
+        }
     }
 
     fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {

@@ -3,42 +3,59 @@
 //! Engines call it from many threads, once a small file: counting is two atomic additions, and one thread of its own
 //! draws what they add up to. On a terminal that is a line which is redrawn; elsewhere, if asked for, a line now and then.
 
+mod status_line;
+
+use self::status_line::{Meter, Phase, status};
 use super::margin::{self, Margin};
-use super::summary;
 use super::{Output, When, json::ChangeLine};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pleach::error::Error;
+use pleach::estimate::{self, Scope};
 use pleach::monitor::{Amount, Change, Monitor};
 use pleach::text;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use unicode_width::UnicodeWidthStr as _;
 
 const REDRAW: Duration = Duration::from_millis(100);
 const PLAIN_LINE: Duration = Duration::from_secs(3);
 /// Work shorter than this shows nothing: a line that flashes up helps nobody.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Runs `work` with a monitor that tells the user of it.
+/// Runs `work` with a monitor that shows its progress.
 pub(crate) fn watch<T>(output: &Output, work: impl FnOnce(&dyn Monitor) -> T) -> T {
+    watch_estimated(output, None, work)
+}
+
+/// The same. Where the first part of the work does not know its own size, that of `scope` is estimated meanwhile.
+pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work: impl FnOnce(&dyn Monitor) -> T) -> T {
     let progress = Progress::new(output, Display::suiting(output));
     if let Display::None = progress.display {
-        return work(&progress);
+        let result = work(&progress);
+        output.remaining_problems();
+        return result;
     }
-    std::thread::scope(|scope| {
+    let result = std::thread::scope(|threads| {
         // Without a thread there is no progress to see, but the work is done.
-        let _ =
-            std::thread::Builder::new().name("progress".into()).spawn_scoped(scope, || progress.draw_until_stopped());
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let _ = thread("progress").spawn_scoped(threads, || progress.draw_until_stopped());
+        if let Some(scope) = scope {
+            let progress = &progress;
+            let _ = thread("estimate").spawn_scoped(threads, move || progress.estimate(&scope));
+        }
         let _stop = Stop(&progress);
         work(&progress)
-    })
+    });
+    output.remaining_problems();
+    result
 }
 
 /// Runs `work` with a monitor that shows no progress: its results do that themselves, as they come.
 pub(crate) fn unseen<T>(output: &Output, work: impl FnOnce(&dyn Monitor) -> T) -> T {
-    work(&Progress::new(output, Display::None))
+    let result = work(&Progress::new(output, Display::None));
+    output.remaining_problems();
+    result
 }
 
 /// Ends the drawing when the work returns.
@@ -80,17 +97,9 @@ struct Progress<'a> {
     wake: Condvar,
 }
 
-#[derive(Clone)]
-struct Phase {
-    name: String,
-    expected: Option<Amount>,
-    since: Instant,
-    number: usize,
-}
-
 impl<'a> Progress<'a> {
     fn new(output: &'a Output, display: Display) -> Self {
-        let phase = Phase { name: String::new(), expected: None, since: Instant::now(), number: 0 };
+        let phase = Phase { name: String::new(), expected: None, is_estimate: false, since: Instant::now(), number: 0 };
         Progress {
             output,
             display,
@@ -132,8 +141,28 @@ impl<'a> Progress<'a> {
             match &self.display {
                 // Once finished, a bar draws no more, whatever its message.
                 Display::Bar(bar) => bar.set_message(status(&phase, self.done(), &meter, margin::width())),
-                Display::Lines => self.output.notice(&status(&phase, self.done(), &meter, usize::MAX)),
+                Display::Lines => self.output.info(&status(&phase, self.done(), &meter, usize::MAX)),
                 Display::None => {}
+            }
+        }
+    }
+
+    /// Estimates the first part of the work, if it does not know its own size.
+    fn estimate(&self, scope: &Scope<'_>) {
+        let mut phase = self.phase();
+        while phase.number == 0 && !self.stopped.load(Ordering::Relaxed) {
+            phase = self.wake.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+        let is_known = phase.expected.is_some();
+        drop(phase);
+        let is_over = || self.stopped.load(Ordering::Relaxed) || self.output.is_cancelled() || self.phase().number != 1;
+        if is_known || is_over() {
+            return;
+        }
+        if let Some(amount) = estimate::estimate(scope, &is_over) {
+            let mut phase = self.phase();
+            if phase.number == 1 {
+                (phase.expected, phase.is_estimate) = (Some(amount), true);
             }
         }
     }
@@ -163,7 +192,9 @@ impl Monitor for Progress<'_> {
         let mut phase = self.phase();
         self.files.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
-        *phase = Phase { name: name.to_string(), expected, since: Instant::now(), number: phase.number + 1 };
+        let number = phase.number + 1;
+        *phase = Phase { name: name.to_string(), expected, is_estimate: false, since: Instant::now(), number };
+        self.wake.notify_all();
     }
 
     fn advance(&self, done: Amount) {
@@ -172,7 +203,7 @@ impl Monitor for Progress<'_> {
     }
 
     fn problem(&self, error: &Error) {
-        self.beside_the_bar(|| self.output.error(error));
+        self.beside_the_bar(|| self.output.problem(error));
     }
 
     fn notice(&self, sentence: &str) {
@@ -216,115 +247,4 @@ fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::new(Margin)));
     // A template that does not parse would be a bug; the default style is then as good as any.
     bar.with_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()))
-}
-
-/// How fast it goes: an average over the last seconds.
-struct Meter {
-    phase: usize,
-    last: (Instant, Amount),
-    bytes_per_second: f64,
-}
-
-impl Meter {
-    /// After this many seconds a new speed has mostly replaced the old one.
-    const MEMORY: f64 = 3.0;
-
-    fn new() -> Self {
-        Meter { phase: 0, last: (Instant::now(), Amount::default()), bytes_per_second: 0.0 }
-    }
-
-    fn measure(&mut self, phase: &Phase, done: Amount) {
-        if self.phase != phase.number {
-            *self = Meter { phase: phase.number, last: (phase.since, Amount::default()), bytes_per_second: 0.0 };
-        }
-        let (then, before) = self.last;
-        let passed = then.elapsed().as_secs_f64();
-        if passed < 0.001 {
-            return;
-        }
-        let now = done.bytes.saturating_sub(before.bytes) as f64 / passed;
-        let is_first = before == Amount::default();
-        let weight = if is_first { 1.0 } else { 1.0 - (-passed / Self::MEMORY).exp() };
-        self.bytes_per_second += (now - self.bytes_per_second) * weight;
-        self.last = (Instant::now(), done);
-    }
-}
-
-/// The line: phase, share done, entries, bytes, rate, time left; from the end what the width has no room for is left out.
-fn status(phase: &Phase, done: Amount, meter: &Meter, width: usize) -> String {
-    let fraction = phase.expected.and_then(|expected| fraction(done, expected));
-    let left = fraction.and_then(|fraction| time_left(phase.since.elapsed(), fraction));
-    let mut parts = vec![phase.name.clone()];
-    parts.extend(fraction.map(|fraction| format!("{:.0}%", (fraction * 100.0).floor())));
-    parts.push(summary::entries(done.files));
-    let of = phase.expected.map_or(0, |expected| expected.bytes);
-    match done.bytes {
-        0 => {}
-        bytes if of > bytes => parts.push(format!("{} of {}", text::size(bytes), text::size(of))),
-        bytes => parts.push(text::size(bytes)),
-    }
-    parts.extend(left.map(|left| format!("{} left", text::duration(left.as_secs_f64().ceil()))));
-    if meter.bytes_per_second >= 1.0 {
-        parts.push(format!("{}/s", text::size(meter.bytes_per_second as u64)));
-    }
-    let mut line = String::new();
-    for part in parts {
-        let gap = if line.is_empty() { "" } else { "  " };
-        if line.width() + gap.len() + part.width() >= width {
-            break;
-        }
-        line = line + gap + &part;
-    }
-    line
-}
-
-/// How much of the work is done, 0 to 1: the mean over files and bytes, since small files cost by number and large ones by
-/// size.
-fn fraction(done: Amount, expected: Amount) -> Option<f64> {
-    let of = |done: u64, expected: u64| (expected > 0).then(|| (done as f64 / expected as f64).min(1.0));
-    match (of(done.files, expected.files), of(done.bytes, expected.bytes)) {
-        (Some(files), Some(bytes)) => Some((files + bytes) / 2.0),
-        (one, other) => one.or(other),
-    }
-}
-
-/// An estimate, once there is enough to go by.
-fn time_left(passed: Duration, fraction: f64) -> Option<Duration> {
-    let known = passed >= Duration::from_secs(2) && fraction >= 0.01;
-    known.then(|| Duration::try_from_secs_f64(passed.as_secs_f64() * (1.0 - fraction) / fraction).ok()).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn amount(files: u64, bytes: u64) -> Amount {
-        Amount { files, bytes }
-    }
-
-    #[test]
-    fn the_status_fits_the_width() {
-        let since = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
-        let phase = Phase { name: "cloning".into(), expected: Some(amount(2000, 2 << 30)), since, number: 1 };
-        let meter = Meter { phase: 1, last: (since, amount(0, 0)), bytes_per_second: 1048576.0 };
-        let line = |width| status(&phase, amount(1000, 1 << 30), &meter, width);
-        assert_eq!(line(80), "cloning  50%  1,000 entries  1.0 GiB of 2.0 GiB  11.0 s left  1.0 MiB/s");
-        assert_eq!(line(50), "cloning  50%  1,000 entries  1.0 GiB of 2.0 GiB");
-        assert_eq!(line(10), "cloning");
-        assert_eq!(line(3), "");
-    }
-
-    #[test]
-    fn the_time_left_is_told_only_once_it_is_known() {
-        assert_eq!(time_left(Duration::from_secs(1), 0.5), None);
-        assert_eq!(time_left(Duration::from_secs(10), 0.0), None);
-        assert_eq!(time_left(Duration::from_secs(10), 0.5), Some(Duration::from_secs(10)));
-    }
-
-    #[test]
-    fn what_is_expected_may_be_only_files_or_only_bytes() {
-        assert_eq!(fraction(amount(5, 0), amount(10, 0)), Some(0.5));
-        assert_eq!(fraction(amount(5, 100), amount(10, 100)), Some(0.75));
-        assert_eq!(fraction(amount(5, 100), amount(0, 0)), None);
-    }
 }

@@ -1,4 +1,4 @@
-//! What a put did, for people and for scripts.
+//! The summary of a put: text for people, an object for programs.
 
 use super::Output;
 use super::summary;
@@ -15,10 +15,11 @@ struct Summary {
     shared_bytes: u64,
     written_bytes: u64,
     read_bytes: u64,
+    errors: u64,
     seconds: f64,
 }
 
-/// Tells what was done.
+/// Shows what was done.
 pub(crate) fn show(output: &Output, stats: &Stats, args: &cli::Put) {
     if output.is_json() {
         output.json(&object(stats));
@@ -35,6 +36,7 @@ fn object(stats: &Stats) -> Summary {
         shared_bytes: stats.shared,
         written_bytes: stats.written,
         read_bytes: stats.read,
+        errors: stats.errors,
         seconds: stats.seconds,
     }
 }
@@ -64,7 +66,8 @@ mod tests {
     fn the_json_summary_has_the_documented_fields() {
         let json = serde_json::to_value(object(&stats())).unwrap();
         let fields: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut documented = vec!["type", "command", "bytes", "shared_bytes", "written_bytes", "read_bytes", "seconds"];
+        let mut documented =
+            vec!["type", "command", "bytes", "shared_bytes", "written_bytes", "read_bytes", "errors", "seconds"];
         documented.sort_unstable();
         assert_eq!(fields, documented);
     }

@@ -1,4 +1,4 @@
-//! What a snapshot did, for a tired administrator and for a script.
+//! The summary of a snapshot: text for people, an object for programs.
 
 use super::Output;
 use super::summary::{self, listed, percent};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Copied data is warned of when less than this is shared, or when there is much of it.
+/// A warning is printed if less than this is shared, or if much data was copied.
 const SHARING_EXPECTED: f64 = 95.0;
 const MUCH: u64 = 1 << 30;
 
@@ -41,28 +41,48 @@ struct Summary<'a> {
     errors: u64,
     sharing_percent: f64,
     reasons: BTreeMap<&'static str, u64>,
+    added_data_bytes: u64,
+    added_metadata_bytes: u64,
+    free_bytes: u64,
+    dry_run: bool,
     seconds: f64,
 }
 
-/// Tells what was done.
-pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Options) {
+/// Shows what was done, and warns if little is shared. `required`: the percentage of the data that must be shared. Returns
+/// whether less is.
+pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Options, required: Option<f64>) -> bool {
+    let shortfall = required.and_then(|required| shortfall(stats, required));
+    let messages = || {
+        if let Some(sentence) = excluded(&stats.excluded) {
+            output.detail(&sentence);
+        }
+        if stats.added.is_some_and(|added| added.suggested) {
+            output.notice(&suggestion(stats));
+        }
+        if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
+            output.warning("little-shared", &warning);
+        }
+        if let Some(sentence) = &shortfall {
+            output.shortfall("sharing-required", sentence);
+        }
+    };
     if output.is_json() {
-        output.json(&object(stats));
-    } else if options.dry_run {
-        output.notice(&plan(stats));
+        // The summary is the last line.
+        messages();
+        output.json(&object(stats, options.dry_run));
+        return shortfall.is_some();
+    }
+    if options.dry_run {
+        output.info(&plan(stats));
     } else if !output.is_quiet() {
         let head = format!("snapshot {} in {}", stats.name, text::path(repo));
         summary::print(output, &head, &rows(stats));
     }
-    if let Some(sentence) = excluded(&stats.excluded) {
-        output.detail(&sentence);
-    }
-    if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
-        output.warning(&warning);
-    }
+    messages();
+    shortfall.is_some()
 }
 
-fn object(stats: &Stats) -> Summary<'_> {
+fn object(stats: &Stats, dry_run: bool) -> Summary<'_> {
     Summary {
         r#type: "summary",
         command: "snapshot",
@@ -89,6 +109,10 @@ fn object(stats: &Stats) -> Summary<'_> {
         errors: stats.errors,
         sharing_percent: stats.sharing_percent(),
         reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
+        added_data_bytes: stats.added.map_or(0, |added| added.data_bytes),
+        added_metadata_bytes: stats.added.map_or(0, |added| added.metadata_bytes),
+        free_bytes: stats.free_bytes,
+        dry_run,
         seconds: stats.seconds,
     }
 }
@@ -113,6 +137,11 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     }
     if stats.hole_bytes > 0 {
         rows.push(("holes", size(stats.hole_bytes)));
+    }
+    if let Some(added) = &stats.added {
+        let (data, metadata) = (size(added.data_bytes), size(added.metadata_bytes));
+        let free = size(stats.free_bytes);
+        rows.push(("added", format!("{data} of data, about {metadata} of metadata on disk; {free} free")));
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
     rows
@@ -145,7 +174,7 @@ fn copied(stats: &Stats) -> String {
     summary::with_reasons(size(stats.copied_bytes), &stats.reasons)
 }
 
-/// What was left out as the user wanted it, and by what.
+/// The number of excluded entries, by reason.
 fn excluded(counts: &Counts) -> Option<String> {
     let parts = listed([
         (counts.patterns, "by pattern"),
@@ -154,7 +183,7 @@ fn excluded(counts: &Counts) -> Option<String> {
         (counts.sizes, "too large"),
         (counts.ages, "too old"),
     ]);
-    (counts.total() > 0).then(|| format!("excluded: {parts} (with all that is below them)"))
+    (counts.total() > 0).then(|| format!("excluded: {parts} (directories with everything in them)"))
 }
 
 fn plan(stats: &Stats) -> String {
@@ -162,19 +191,33 @@ fn plan(stats: &Stats) -> String {
     format!("dry run, nothing was written: {parts}")
 }
 
-/// What to say if less of the data is shared than was required, in percent.
-pub(crate) fn shortfall(stats: &Stats, required: f64) -> Option<String> {
+/// The message if less of the data is shared than required, in percent.
+fn shortfall(stats: &Stats, required: f64) -> Option<String> {
     let shared = stats.sharing_percent();
     (shared < required).then(|| {
         format!(
-            "{} of the data is shared, and {required} % were required; the snapshot {} is there all the same",
+            "{} of the data is shared, but {required} % is required; the snapshot {} was made nevertheless",
             percent(shared),
             stats.name
         )
     })
 }
 
-/// Full copies that nobody notices are the classic failure of such tools: said in words, with the reasons.
+/// The message if hard links for unchanged files would have saved much; shown once in a repository.
+fn suggestion(stats: &Stats) -> String {
+    let what = match stats.added {
+        Some(added) if added.metadata_bytes > added.data_bytes => {
+            format!("about {} of metadata in this snapshot", size(added.metadata_bytes))
+        }
+        _ => format!("{} copied for this snapshot", size(stats.copied_bytes)),
+    };
+    format!(
+        "{what}, mostly for unchanged files: `--unchanged hardlink` stores these only once \
+         (changing such a file in one snapshot then changes it in all of them; keep the repository read-only)"
+    )
+}
+
+/// The warning if much was copied: full copies that nobody notices are the classic failure of such tools.
 fn sharing_warning(stats: &Stats) -> Option<String> {
     let shared = stats.sharing_percent();
     let fell_short = stats.copied_bytes > 0 && (shared < SHARING_EXPECTED || stats.copied_bytes >= MUCH);
@@ -226,24 +269,27 @@ mod tests {
     }
 
     #[test]
-    fn what_was_excluded_is_told_by_its_reasons() {
+    fn excluded_entries_are_counted_by_reason() {
         assert_eq!(excluded(&Counts::default()), None);
         let counts = Counts { patterns: 1200, sizes: 1, ..Counts::default() };
-        assert_eq!(excluded(&counts).unwrap(), "excluded: 1,200 by pattern, 1 too large (with all that is below them)");
-    }
-
-    #[test]
-    fn less_sharing_than_required_is_told() {
-        let stats = Stats { cloned_bytes: 1, copied_bytes: 2, ..stats() };
-        assert_eq!(shortfall(&stats, 33.3), None);
         assert_eq!(
-            shortfall(&stats, 50.0).unwrap(),
-            "33.3 % of the data is shared, and 50 % were required; the snapshot 2026-11-20T020000Z is there all the same"
+            excluded(&counts).unwrap(),
+            "excluded: 1,200 by pattern, 1 too large (directories with everything in them)"
         );
     }
 
     #[test]
-    fn copies_are_warned_of_with_their_reasons() {
+    fn less_sharing_than_required_is_reported() {
+        let stats = Stats { cloned_bytes: 1, copied_bytes: 2, ..stats() };
+        assert_eq!(shortfall(&stats, 33.3), None);
+        assert_eq!(
+            shortfall(&stats, 50.0).unwrap(),
+            "33.3 % of the data is shared, but 50 % is required; the snapshot 2026-11-20T020000Z was made nevertheless"
+        );
+    }
+
+    #[test]
+    fn a_warning_names_the_reasons_for_copies() {
         assert_eq!(sharing_warning(&stats()), None);
         let reasons = BTreeMap::from([(Reason::SwapFile, 1 << 20), (Reason::OtherFilesystem, 2 << 20)]);
         let stats = Stats { copied_bytes: 3 << 20, reasons, ..stats() };
@@ -256,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_json_summary_has_the_documented_fields() {
-        let json = serde_json::to_value(object(&stats())).unwrap();
+        let json = serde_json::to_value(object(&stats(), false)).unwrap();
         let fields: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut documented = vec![
             "type",
@@ -284,6 +330,10 @@ mod tests {
             "errors",
             "sharing_percent",
             "reasons",
+            "added_data_bytes",
+            "added_metadata_bytes",
+            "free_bytes",
+            "dry_run",
             "seconds",
         ];
         documented.sort_unstable();

@@ -1,15 +1,20 @@
-//! The pieces of which the summaries for people are made.
+//! Parts of the summaries for people.
 
 use super::Output;
-use super::terminal::Style;
+use super::terminal::{Style, stdout_width};
+use super::wrap::wrap;
 use pleach::copy::Reason;
 use pleach::text::{count, counted, duration, size};
 use std::collections::BTreeMap;
 
-/// Prints a heading, and what there is to say below it, each with its label.
+/// The column of the values.
+const INDENT: usize = 10;
+
+/// Prints a heading, and below it values with their labels.
 pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
     output.line(&Style::Bold.paint(heading, output.colours()));
     for (label, value) in rows {
+        let value = if output.is_terminal() { wrap(value, INDENT, INDENT, stdout_width()) } else { value.clone() };
         output.line(&format!("  {label:<8}{value}"));
     }
 }

@@ -1,16 +1,17 @@
-//! Tables for people: aligned by display width, streamed, coloured where colours are allowed.
+//! Tables for people: aligned by display width, streamed, and coloured if colours are allowed.
 //!
 //! The first rows decide the widths; the rest is printed as it comes, so that a table of a million rows takes no memory.
 
 use super::Output;
-use super::terminal::{Style, harmless};
+use super::terminal::{Style, harmless, stdout_width};
+use super::wrap::wrap;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
 /// The rows that are kept back to find the widths.
 const MEASURED_ROWS: usize = 500;
 
-/// On which side a column's text stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -22,12 +23,34 @@ pub(crate) enum Align {
 pub(crate) struct Cell {
     text: String,
     style: Style,
+    /// It may be wrapped between words, if it is the last of its row.
+    is_prose: bool,
 }
 
 impl Cell {
     /// A cell in a style. Control characters in it are escaped.
     pub(crate) fn styled(text: &str, style: Style) -> Self {
-        Cell { text: harmless(text).into_owned(), style }
+        Cell { text: harmless(text).into_owned(), style, is_prose: false }
+    }
+
+    /// Its text in its style.
+    pub(crate) fn painted(&self, colours: bool) -> String {
+        self.style.paint(&self.text, colours).into_owned()
+    }
+
+    /// Its text, without its style.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The columns that it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.text.width()
+    }
+
+    /// A sentence: in the last column it is wrapped to the terminal.
+    pub(crate) fn prose(text: &str) -> Self {
+        Cell { is_prose: true, ..Cell::styled(text, Style::Plain) }
     }
 }
 
@@ -42,8 +65,15 @@ pub(crate) struct Table<'a> {
     output: &'a Output,
     aligns: Vec<Align>,
     widths: Vec<usize>,
-    waiting: Vec<Vec<Cell>>,
+    waiting: Vec<Line>,
     is_flowing: bool,
+}
+
+enum Line {
+    /// A cell for each column.
+    Cells(Vec<Cell>),
+    /// Text across all columns.
+    Text(String),
 }
 
 impl<'a> Table<'a> {
@@ -51,39 +81,62 @@ impl<'a> Table<'a> {
     pub(crate) fn new(output: &'a Output, columns: &[(&str, Align)]) -> Self {
         let head = columns.iter().map(|(title, _)| Cell::styled(title, Style::Bold)).collect();
         let aligns = columns.iter().map(|(_, align)| *align).collect();
-        Table { output, aligns, widths: vec![0; columns.len()], waiting: vec![head], is_flowing: false }
+        Table { output, aligns, widths: vec![0; columns.len()], waiting: vec![Line::Cells(head)], is_flowing: false }
     }
 
     /// Adds a row: a cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
-        self.waiting.push(cells);
+        self.add(Line::Cells(cells));
+    }
+
+    /// Adds lines across all columns.
+    pub(crate) fn text(&mut self, text: String) {
+        self.add(Line::Text(text));
+    }
+
+    fn add(&mut self, line: Line) {
+        self.waiting.push(line);
         if self.is_flowing || self.waiting.len() > MEASURED_ROWS {
             self.flow();
         }
     }
 
-    /// Prints what was kept back.
+    /// Prints the rows that were kept back.
     pub(crate) fn finish(mut self) {
         self.flow();
     }
 
     fn flow(&mut self) {
         for row in &self.waiting {
+            let Line::Cells(row) = row else { continue };
             for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.text.width());
+                *width = (*width).max(cell.width());
             }
         }
+        let columns = if self.output.is_terminal() { stdout_width() } else { usize::MAX };
         for row in std::mem::take(&mut self.waiting) {
-            self.output.line(&line(&row, &self.aligns, &self.widths, self.output.colours()));
+            match row {
+                Line::Cells(row) => {
+                    self.output.line(&line(&row, &self.aligns, &self.widths, self.output.colours(), columns));
+                }
+                Line::Text(text) => self.output.line(&text),
+            }
         }
         self.is_flowing = true;
     }
 }
 
-fn line(row: &[Cell], aligns: &[Align], widths: &[usize], colours: bool) -> String {
+fn line(row: &[Cell], aligns: &[Align], widths: &[usize], colours: bool, columns: usize) -> String {
+    // Where the last column begins; what it has is not padded.
+    let (before, gaps) = (widths.iter().rev().skip(1).sum::<usize>(), 2 * widths.len().saturating_sub(1));
     let mut line = String::new();
     for (i, ((cell, align), width)) in row.iter().zip(aligns).zip(widths).enumerate() {
         let padding = width.saturating_sub(cell.text.width());
+        if cell.is_prose && i + 1 == row.len() && before + gaps < columns / 2 {
+            line.extend(std::iter::repeat_n(' ', if i == 0 { 0 } else { 2 }));
+            line.push_str(&wrap(&cell.text, before + gaps, before + gaps, columns));
+            continue;
+        }
         let text = cell.style.paint(&cell.text, colours);
         let gap = if i == 0 { "" } else { "  " };
         let _ = match align {
@@ -102,14 +155,24 @@ mod tests {
     #[test]
     fn cells_align_by_what_they_show_and_not_by_bytes() {
         let aligns = [Align::Left, Align::Right];
-        assert_eq!(line(&["ä".into(), "1".into()], &aligns, &[3, 3], false), "ä      1");
-        assert_eq!(line(&["日本".into(), "10".into()], &aligns, &[5, 3], false), "日本    10");
-        assert_eq!(line(&["a\n".into(), "".into()], &aligns, &[3, 0], false), "a\\n");
+        assert_eq!(line(&["ä".into(), "1".into()], &aligns, &[3, 3], false, 80), "ä      1");
+        assert_eq!(line(&["日本".into(), "10".into()], &aligns, &[5, 3], false, 80), "日本    10");
+        assert_eq!(line(&["a\n".into(), "".into()], &aligns, &[3, 0], false, 80), "a\\n");
+    }
+
+    #[test]
+    fn a_sentence_in_the_last_column_is_wrapped_below_itself() {
+        let row = ["name".into(), Cell::prose("a sentence that is longer than the forty columns of this terminal")];
+        let wrapped = line(&row, &[Align::Left; 2], &[6, 65], false, 40);
+        assert_eq!(
+            wrapped,
+            "name    a sentence that is longer than\n        the forty columns of this\n        terminal"
+        );
     }
 
     #[test]
     fn colours_do_not_count_as_width() {
         let red = Cell::styled("a", Style::Red);
-        assert_eq!(line(&[red, "b".into()], &[Align::Left; 2], &[3, 1], true), "\x1b[1;31ma\x1b[0m    b");
+        assert_eq!(line(&[red, "b".into()], &[Align::Left; 2], &[3, 1], true, 80), "\x1b[1;31ma\x1b[0m    b");
     }
 }

@@ -1,6 +1,7 @@
-//! What a terminal may be sent: colours where they are wanted, and no control character that came from elsewhere.
+//! Output to terminals: colours if they are wanted, and no control character from names.
 
-use super::When;
+use super::wrap::wrap;
+use super::{When, json};
 use pleach::text;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -85,11 +86,17 @@ pub(crate) fn width() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// The columns to fill on stdout: as `COLUMNS` says, as the terminal behind it says, or a hundred.
+/// The columns to fill on stdout: those of [`stdout_columns`], or a hundred.
 pub(crate) fn stdout_width() -> usize {
+    stdout_columns().unwrap_or(100)
+}
+
+/// The columns on stdout, if they are known: from `COLUMNS`, or from the terminal.
+pub(crate) fn stdout_columns() -> Option<usize> {
     let wished = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let has = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    wished.filter(|columns| *columns > 0).or_else(|| has().filter(|columns| *columns > 0)).unwrap_or(100).min(1000)
+    let columns = wished.filter(|columns| *columns > 0).or_else(|| has().filter(|columns| *columns > 0));
+    columns.map(|columns| columns.min(1000))
 }
 
 /// Whether the locale says that characters beyond ASCII arrive.
@@ -115,6 +122,11 @@ pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
 /// Shows help or the version on stdout, or what is wrong with the command line on stderr.
 pub(crate) fn show_usage(usage: &Usage) {
     let environment = Environment::of_process();
+    if usage.is_json && !usage.is_answer {
+        let message = usage.plain.trim_end().strip_prefix("error: ").unwrap_or(usage.plain.trim_end());
+        let lines: Vec<_> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let _ = json::write_line(&mut std::io::stdout().lock(), &json::MessageLine::usage(lines.join(" ")));
+    }
     // A closed pipe behind --help is nobody's problem, hence no look at the results.
     if usage.is_answer {
         let text =
@@ -126,7 +138,8 @@ pub(crate) fn show_usage(usage: &Usage) {
         let _ = write!(std::io::stderr(), "{text}");
     } else {
         // The message quotes the arguments, and a glob may have put a hostile name among them.
-        let lines: Vec<_> = usage.plain.lines().map(harmless).collect();
+        let columns = if std::io::stderr().is_terminal() { width() } else { usize::MAX };
+        let lines: Vec<_> = usage.plain.lines().map(|line| wrap(&harmless(line), 0, 2, columns)).collect();
         let _ = writeln!(std::io::stderr(), "{}", lines.join("\n").trim_end());
     }
 }
@@ -134,10 +147,12 @@ pub(crate) fn show_usage(usage: &Usage) {
 /// What the parser of the command line says instead of a command.
 #[derive(Debug)]
 pub(crate) struct Usage {
-    /// It was asked for: `--help`, `--version`.
+    /// The user asked for it: `--help`, `--version`.
     pub(crate) is_answer: bool,
     /// It is the program's own text and quotes no argument.
     pub(crate) is_help: bool,
+    /// The command line asks for JSON.
+    pub(crate) is_json: bool,
     /// Without colours.
     pub(crate) plain: String,
     /// With colours.

@@ -193,7 +193,7 @@ mod tests {
         let mut sketch = Sketch::new(100);
         let mut holdings = Holdings::default();
         for (n, (size, extents)) in files.iter().enumerate() {
-            let file = holdings.begin(Id::Device(1));
+            let file = holdings.begin(Some(Id::Device(1).into()));
             sketch.begin(Path::new(&format!("/d/{n}")), size * MIB);
             for extent in extents {
                 holdings.add(file, extent);

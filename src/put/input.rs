@@ -1,6 +1,9 @@
 //! The input: what it is, and where it stands.
 
+use super::Failure;
+use super::command::Producer;
 use crate::error::{Error, Result};
+use crate::monitor::{Amount, Monitor};
 use crate::status::Status;
 use rustix::fs::{FileType, OFlags, SeekFrom};
 use std::os::fd::BorrowedFd;
@@ -12,6 +15,10 @@ pub(super) struct Input<'a> {
     pub(super) kind: FileType,
     /// If it is a regular file with something left to read that can be read at any offset.
     pub(super) file: Option<File>,
+    /// The command that writes it.
+    pub(super) producer: Option<&'a Producer>,
+    /// Its size, as far as anyone knows it.
+    expected: Option<u64>,
 }
 
 /// A regular file as the input.
@@ -23,11 +30,11 @@ pub(super) struct File {
 }
 
 impl<'a> Input<'a> {
-    /// Looks at an input.
+    /// Looks at an input; `expected` is its size according to the user.
     ///
     /// # Errors
     /// If nobody can have meant it: a terminal, a directory, nothing at all.
-    pub(super) fn of(fd: BorrowedFd<'a>) -> Result<Input<'a>> {
+    pub(super) fn of(fd: BorrowedFd<'a>, expected: Option<u64>) -> Result<Input<'a>> {
         let failed = |errno| Error::failed("read the input").because(errno).hint("nothing has changed");
         let status = Status::of(fd).map_err(failed)?;
         let kind = status.file_type();
@@ -42,7 +49,8 @@ impl<'a> Input<'a> {
             // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be the
             // content never came.
             FileType::CharacterDevice if status.rdev == (1, 3) && is_read_write(fd) => {
-                let error = Error::failed("read the input").hint("it is closed; to empty a file use '< /dev/null'");
+                let error = Error::failed("read the input")
+                    .hint("it is closed; to empty a file use 'pleach put --allow-empty DEST < /dev/null'");
                 return Err(error);
             }
             _ => {}
@@ -53,7 +61,30 @@ impl<'a> Input<'a> {
             (FileType::RegularFile, Ok(at)) if at < status.size => Some(File { status, at }),
             _ => None,
         };
-        Ok(Input { fd, kind, file })
+        let expected = expected.or(file.map(|file: File| file.status.size - file.at));
+        Ok(Input { fd, kind, file, producer: None, expected })
+    }
+
+    /// The output of a command.
+    pub(super) fn of_command(producer: &'a Producer, expected: Option<u64>) -> Option<Input<'a>> {
+        let fd = producer.output()?;
+        Some(Input { fd, kind: FileType::Fifo, file: None, producer: Some(producer), expected })
+    }
+
+    /// Reports that the first byte is there. Before, a program at the other end may be asking for a password.
+    pub(super) fn begins(&self, monitor: &dyn Monitor) {
+        // A stream has no entries, whatever its size.
+        monitor.phase("putting", Some(Amount { files: 0, bytes: self.expected.unwrap_or(0) }));
+    }
+
+    /// Fails if the input is a file that somebody has written to, or cut, since it was opened.
+    pub(super) fn assert_untouched(&self) -> std::result::Result<(), Failure> {
+        let Some(file) = self.file else { return Ok(()) };
+        if Status::of(self.fd).is_ok_and(|now| now.is_untouched_since(&file.status)) {
+            Ok(())
+        } else {
+            Err(Failure::Unexpected("the input was changed while it was read".to_string()))
+        }
     }
 
     /// Leaves the input where it would be if all of it had been read: others may read on from there.

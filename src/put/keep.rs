@@ -10,6 +10,7 @@ use crate::monitor::Monitor;
 use crate::status::Status;
 use crate::text;
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,7 +27,7 @@ pub(super) fn first_mode(destination: &Destination) -> Mode {
 /// Gives the empty file what decides how its content is stored.
 pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &OwnedFd) -> rustix::io::Result<()> {
     let Some(present) = &destination.present else { return Ok(()) };
-    let xattrs = xattrs(&present.fd)?;
+    let (xattrs, _) = xattrs(&present.fd);
     let attributes = Attributes::of(&present.status, &xattrs).with(FileAttr::of(&present.fd));
     creator.prepare_inheriting(file, &attributes)
 }
@@ -34,23 +35,30 @@ pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &Owned
 /// Gives the finished file all of it, as it is by now; tells what was not taken, and counts it.
 pub(super) fn keep(creator: &Creator, destination: &Destination, file: &OwnedFd, monitor: &dyn Monitor) -> Result<u64> {
     let Some(present) = &destination.present else { return Ok(0) };
+    let (xattrs, unread) = xattrs(&present.fd);
+    let mut errors = 0;
+    if let Some(errno) = unread {
+        let error = Error::io("keep all extended attributes of", &destination.shown, errno);
+        monitor.problem(&error.hint("some of them cannot be read; the rest is kept"));
+        errors += 1;
+    }
     let give = || -> rustix::io::Result<Refused> {
-        let (kept, made, xattrs) = (Status::of(&present.fd)?, Status::of(file)?, xattrs(&present.fd)?);
+        let (kept, made) = (Status::of(&present.fd)?, Status::of(file)?);
         let (atime, mtime) = (made.atime, made.mtime);
         let attributes = Attributes { atime, mtime, ..Attributes::of(&kept, &xattrs) };
         creator.apply(file, &attributes.with(FileAttr::of(&present.fd)))
     };
     let refused = give().map_err(|errno| Error::io("keep the metadata of", &destination.shown, errno))?;
-    let Some(what) = list(&refused) else { return Ok(0) };
+    let Some(what) = list(&refused) else { return Ok(errors) };
     let error = Error::failed(format!("keep all metadata ({what}) of")).at(&destination.shown);
     monitor.problem(&if creator.is_root() { error } else { error.hint("root may") });
-    Ok(1)
+    Ok(errors + 1)
 }
 
-fn xattrs(file: &OwnedFd) -> rustix::io::Result<Vec<Xattr>> {
-    let mut xattrs = metadata::xattrs(file)?;
+fn xattrs(file: &OwnedFd) -> (Vec<Xattr>, Option<Errno>) {
+    let (mut xattrs, unread) = metadata::readable_xattrs(file);
     xattrs.retain(|(name, _)| !OF_CONTENT.contains(&name.as_slice()));
-    Ok(xattrs)
+    (xattrs, unread)
 }
 
 fn list(refused: &Refused) -> Option<String> {

@@ -3,14 +3,17 @@
 //!
 //! The file is made aside: a clone of the base, into which only what differs is written. `destination` is the name and what
 //! stands there; `staging` the file aside, from its making to its renaming; `base` the last version, frozen; `stream` reads
-//! the input by a thread of its own; `weave` compares it with the base and writes, and `moved` finds what lies at another
+//! the input by a thread of its own; `command` runs the program whose output is the input, `foreground` gives it the terminal
+//! if it asks for one; `weave` compares it with the base and writes, and `moved` finds what lies at another
 //! offset there; `file` takes an input that is itself a file; `let_go` gives back extents of which too little is
 //! left (Btrfs); `account` counts from extents what is shared.
 
 mod account;
 mod base;
+mod command;
 mod destination;
 mod file;
+mod foreground;
 mod input;
 mod keep;
 mod let_go;
@@ -21,6 +24,7 @@ mod weave;
 
 use self::account::Addresses;
 use self::base::Base;
+use self::command::Producer;
 use self::destination::Destination;
 use self::input::Input;
 use self::staging::Staging;
@@ -28,12 +32,22 @@ use crate::copy::Reason;
 use crate::error::{Error, Result};
 use crate::filesystem::Kind;
 use crate::metadata::Creator;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::Monitor;
 use crate::text;
 use rustix::io::Errno;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The source of the new content.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A stream, from its present position to its end.
+    Stream(BorrowedFd<'a>),
+    /// The standard output of a command: a program and its arguments. It must exit with status 0.
+    Command(&'a [OsString]),
+}
 
 /// How a stream is put in a file's place.
 #[derive(Clone, Debug)]
@@ -44,6 +58,8 @@ pub struct Options {
     pub expect_size: Option<u64>,
     /// The stream has to have this BLAKE3.
     pub expect_blake3: Option<[u8; 32]>,
+    /// Let an empty stream replace a file that is not empty.
+    pub allow_empty: bool,
     /// What the index of the base's blocks may take, in bytes.
     pub index_memory: u64,
     /// How many threads read, where several do.
@@ -80,6 +96,10 @@ enum Failure {
     Output(Errno),
     /// The input is not what was expected, in words.
     Unexpected(String),
+    /// The input is empty, and the file, of this size, is not.
+    Empty(u64),
+    /// The command did not succeed, in words.
+    Command(String),
     /// The user asked to stop.
     Interrupted,
 }
@@ -102,15 +122,20 @@ struct Job<'a> {
     kind: Kind,
 }
 
-/// Makes the file at `path` what `input` gives from where it stands to its end.
+/// Replaces the file at `path` by what `source` gives, to its end.
 ///
-/// The file is replaced by one rename(2), after all of it is on the disk. Whatever fails before leaves it as it was.
+/// The file is replaced by one rename(2), after all of it is on the disk and a command has exited with status 0. A failure
+/// before that does not change the file.
 ///
 /// # Errors
-/// Those of the kernel; an input that is not what `options` expects; a destination that is no regular file.
-pub fn put(input: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// Those of the kernel; an input that is not what `options` expects; an empty one over a file that is not empty, unless
+/// `options` allow it; a command that fails; a destination that is no regular file.
+pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let began = Instant::now();
-    let input = Input::of(input)?;
+    let stream = match source {
+        Source::Stream(fd) => Some(Input::of(fd, options.expect_size)?),
+        Source::Command(_) => None,
+    };
     let destination = Destination::open(path, monitor)?;
     let creator = Creator::current();
     let statfs = rustix::fs::fstatfs(&destination.dir)
@@ -125,18 +150,30 @@ pub fn put(input: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn 
     let mut staging = Staging::begin(&destination, monitor)?;
     keep::prepare(&creator, &destination, staging.file())
         .map_err(|errno| Error::io("make a file beside", &destination.shown, errno))?;
-    let expected = options.expect_size.or(input.file.map(|file| file.status.size - file.at));
-    monitor.phase("putting", expected.map(|bytes| Amount { files: 0, bytes }));
-
     let frozen = base.as_ref().map(|base| Base::freeze(base, &destination, &job)).transpose()?;
     let (base, reason) = match frozen {
         None => (None, None),
         Some(Ok(base)) => (Some(base), None),
         Some(Err(reason)) => (None, Some(reason)),
     };
+    // Last, so that a command runs only if its output can be used.
+    let producer = match source {
+        Source::Stream(_) => None,
+        Source::Command(words) => {
+            Some(Producer::start(words).map_err(|error| error.hint_also(unchanged(&destination)))?)
+        }
+    };
+    let Some(input) = stream.or_else(|| Input::of_command(producer.as_ref()?, options.expect_size)) else {
+        return Err(Error::failed("read the input").hint(unchanged(&destination)));
+    };
+
     let failed = |failure| failure_of(failure, &destination, options);
     let made = make(&job, &input, base, reason, &staging).map_err(failed)?;
+    if let Some(producer) = &producer {
+        producer.finish(monitor).map_err(failed)?;
+    }
     expect(options, &made.content).map_err(failed)?;
+    refuse_empty(options, &made.content, &destination).map_err(failed)?;
     let write = |errno| failed(Failure::Output(errno));
     set_size(staging.file(), made.content.size).map_err(write)?;
     if let Some(base) = &made.base {
@@ -194,6 +231,9 @@ fn make<'a>(
     staging: &Staging,
 ) -> std::result::Result<Made<'a>, Failure> {
     let out = staging.file();
+    if input.file.is_some() {
+        input.begins(job.monitor);
+    }
     if let Some(content) = file::clone(job, input, base.as_ref(), out)? {
         return Ok(Made { content, base, reason, cloned: Some(input.fd) });
     }
@@ -206,6 +246,7 @@ fn make<'a>(
         Some(content) => content,
         None => weave::all(job, input, base.as_mut(), out)?,
     };
+    input.assert_untouched()?;
     Ok(Made { content, base, reason, cloned: None })
 }
 
@@ -226,22 +267,45 @@ fn expect(options: &Options, content: &Content) -> std::result::Result<(), Failu
     Ok(())
 }
 
+/// Refuses an empty input over a file that is not empty: mostly the program before the pipe has failed. An expected size of
+/// nothing, or an expected hash, says that it is meant.
+fn refuse_empty(options: &Options, content: &Content, destination: &Destination) -> std::result::Result<(), Failure> {
+    let is_meant = options.allow_empty || options.expect_size == Some(0) || options.expect_blake3.is_some();
+    let Some(present) = destination.present.as_ref().filter(|_| content.size == 0 && !is_meant) else { return Ok(()) };
+    // As it is now: somebody may have written to it meanwhile.
+    let size = rustix::fs::fstat(&present.fd).map_or(present.status.size, |status| status.st_size as u64);
+    if size > 0 { Err(Failure::Empty(size)) } else { Ok(()) }
+}
+
+/// What a failure leaves at the destination.
+fn unchanged(destination: &Destination) -> &'static str {
+    if destination.present.is_some() { "the file is unchanged" } else { "no file was created" }
+}
+
 /// A failure in words. Nothing has happened to the destination.
 fn failure_of(failure: Failure, destination: &Destination, options: &Options) -> Error {
     let shown = &destination.shown;
-    let left = if destination.present.is_some() { "the file is as it was" } else { "nothing was made" };
+    let left = unchanged(destination);
+    let refused = |why: String| Error::failed("replace").at(shown).hint(format!("{why}; {left}"));
     match failure {
         Failure::Input(errno) => Error::failed("read the input").because(errno).hint(left),
         Failure::Base(errno) => Error::io("read", options.base.as_ref().unwrap_or(shown), errno).hint(left),
         Failure::Output(errno) => Error::io("write the new content of", shown, errno).hint(left),
-        Failure::Unexpected(why) => Error::failed("replace").at(shown).hint(format!("{why}; {left}")),
-        Failure::Interrupted => Error::interrupted(),
+        Failure::Unexpected(why) => refused(why).with_code("unexpected-input"),
+        Failure::Empty(size) => {
+            let size = text::size(size);
+            let why = format!("the input is empty, and the file has {size}");
+            let error = Error::failed("replace").at(shown).with_code("empty-input");
+            error.hint(format!("{why}; the file is unchanged; use --allow-empty to replace it"))
+        }
+        Failure::Command(why) => refused(why).with_code("command-failed"),
+        Failure::Interrupted => Error::interrupted().hint(left),
     }
 }
 
-/// Tells why nothing is shared where something could have been.
+/// Reports why nothing is shared although there is a base.
 fn tell(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
-    if let Some(reason) = made.reason {
+    if let Some(reason) = made.reason.filter(|_| made.content.size > 0) {
         let base = text::path(options.base.as_ref().unwrap_or(&destination.shown));
         let why = match reason {
             Reason::OtherFilesystem => "the two lie on different filesystems".to_string(),
@@ -249,6 +313,6 @@ fn tell(made: &Made<'_>, destination: &Destination, options: &Options, monitor: 
         };
         let with = if options.base.is_some() { format!("with {base}") } else { "with its last version".into() };
         let shown = text::path(&destination.shown);
-        monitor.notice(&format!("{shown} shares nothing {with}, and was written whole: {why}"));
+        monitor.notice(&format!("{shown} shares nothing {with} and was written completely: {why}"));
     }
 }

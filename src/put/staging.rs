@@ -7,6 +7,7 @@ use super::destination::Destination;
 use super::keep;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::shutdown;
 use crate::staging;
 use crate::status::Status;
 use crate::text;
@@ -50,14 +51,14 @@ impl Staging {
         staging::put(dir.as_fd(), &self.name, name, destination.present.is_some()).map_err(|errno| {
             let error = Error::io("replace", &destination.shown, errno);
             match errno {
-                Errno::EXIST => error.hint("it was made meanwhile, by somebody else, and is as it was"),
-                Errno::BUSY => error.hint("something is mounted there; the file is as it was"),
-                _ => error.hint("the file is as it was"),
+                Errno::EXIST => error.hint("somebody else created it meanwhile; it was not touched"),
+                Errno::BUSY => error.hint("something is mounted there; the file is unchanged"),
+                _ => error.hint("the file is unchanged"),
             }
         })?;
         self.placed = true;
         let _ = flock(&self.file, FlockOperation::Unlock);
-        rustix::fs::fsync(&self.dir).map_err(|errno| {
+        shutdown::sync_directory(&self.dir).map_err(|errno| {
             let error = Error::io("have the directory written to the disk for", &destination.shown, errno);
             error.hint("the new content is in place, but the machine should not lose power now")
         })

@@ -74,7 +74,7 @@ pub(super) fn read_beside<T>(
     let (full_to, full) = sync_channel(PIECES);
     let (empty, empty_from) = channel();
     let stop = AtomicBool::new(false);
-    let reader = Reader { input, monitor, stop: &stop, full: full_to, empty: empty_from, made: 0 };
+    let reader = Reader { input, monitor, stop: &stop, full: full_to, empty: empty_from, made: 0, begun: false };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("input".into());
         let started = thread.spawn_scoped(scope, move || reader.run(hashed));
@@ -94,6 +94,8 @@ struct Reader<'a> {
     full: SyncSender<Message>,
     empty: Receiver<Vec<u8>>,
     made: usize,
+    /// Something has been read.
+    begun: bool,
 }
 
 impl Reader<'_> {
@@ -132,7 +134,7 @@ impl Reader<'_> {
     }
 
     /// Reads until the piece is full or the input ends.
-    fn fill(&self, bytes: &mut Vec<u8>, pipe: usize) -> rustix::io::Result<()> {
+    fn fill(&mut self, bytes: &mut Vec<u8>, pipe: usize) -> rustix::io::Result<()> {
         bytes.resize(PIECE, 0);
         let mut filled = 0;
         while filled < PIECE {
@@ -141,7 +143,12 @@ impl Reader<'_> {
             }
             let mut ready = [PollFd::new(&self.input.fd, PollFlags::IN)];
             match poll(&mut ready, Some(&PATIENCE)) {
-                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(0) | Err(Errno::INTR) => {
+                    if self.input.producer.is_some_and(|producer| producer.has_failed(self.monitor)) {
+                        break;
+                    }
+                    continue;
+                }
                 // What cannot be waited for is read all the same.
                 Ok(_) | Err(_) => {}
             }
@@ -149,6 +156,9 @@ impl Reader<'_> {
                 Ok(0) => break,
                 Ok(got) => {
                     filled += got;
+                    if !std::mem::replace(&mut self.begun, true) {
+                        self.input.begins(self.monitor);
+                    }
                     if got < pipe / 4 && filled < PIECE {
                         std::thread::sleep(NAP);
                     }

@@ -1,8 +1,8 @@
-//! What is collected before the comparison: the extents of files, by filesystem, in the least memory.
+//! What is collected before the comparison: the extents of files, by address space, in the least memory.
 
 use super::sets::Keys;
+use crate::address_space::AddressSpace;
 use crate::extent::{Extent, ExtentFlags};
-use crate::filesystem::Id;
 
 /// A file of a comparison: the order in which it was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,10 +43,10 @@ impl Piece {
     }
 }
 
-/// The addresses of one filesystem.
+/// The addresses of one address space, or of a file that has none in common with any other.
 #[derive(Debug)]
 pub(super) struct Space {
-    filesystem: Id,
+    addresses: Option<AddressSpace>,
     /// Compared byte by byte.
     pub(super) plain: Vec<Piece>,
     /// Compared by address alone.
@@ -63,10 +63,11 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Begins a file on this filesystem. Addresses of different filesystems have nothing to do with each other.
-    pub fn begin(&mut self, filesystem: Id) -> FileId {
-        let space = self.spaces.iter().position(|space| space.filesystem == filesystem).unwrap_or_else(|| {
-            self.spaces.push(Space { filesystem, plain: Vec::new(), encoded: Vec::new() });
+    /// Begins a file of this address space. Without one, the file is compared with no other.
+    pub fn begin(&mut self, addresses: Option<AddressSpace>) -> FileId {
+        let is_known = |space: &Space| addresses.is_some() && space.addresses == addresses;
+        let space = self.spaces.iter().position(is_known).unwrap_or_else(|| {
+            self.spaces.push(Space { addresses, plain: Vec::new(), encoded: Vec::new() });
             self.spaces.len() - 1
         });
         self.files.push(space);

@@ -20,7 +20,7 @@ fn plain(logical: u64, physical: u64, length: u64) -> Extent {
 fn holdings(files: &[Vec<Extent>]) -> Holdings {
     let mut holdings = Holdings::default();
     for extents in files {
-        let file = holdings.begin(HERE);
+        let file = holdings.begin(Some(HERE.into()));
         extents.iter().for_each(|extent| holdings.add(file, extent));
     }
     holdings
@@ -128,7 +128,11 @@ fn without_an_address_nothing_is_shared() {
 fn equal_addresses_of_two_filesystems_are_different_places() {
     let mut holdings = Holdings::default();
     for filesystem in [HERE, Id::Device(2), Id::Btrfs([0; 16]), HERE] {
-        let file = holdings.begin(filesystem);
+        let file = holdings.begin(Some(filesystem.into()));
+        holdings.add(file, &plain(0, 0, 4096));
+    }
+    for _ in 0..2 {
+        let file = holdings.begin(None);
         holdings.add(file, &plain(0, 0, 4096));
     }
     let sharing = find(holdings, &Options::default(), &Silent).expect("nobody cancels");

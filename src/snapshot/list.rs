@@ -1,7 +1,7 @@
 //! Lists the snapshots of a repository: at once from their manifests' ends, and on request what each alone holds.
 
 use super::manifest::{Entry, Item};
-use super::store::{Repository, SnapshotInfo};
+use super::store::{Added, Repository, SnapshotInfo};
 use crate::beneath;
 use crate::error::{Error, Result};
 use crate::extent::ExtentFlags;
@@ -40,6 +40,8 @@ pub struct Row {
     /// Bytes of its extents that no other file holds, in this snapshot or elsewhere: what deleting it frees at least.
     /// (What only its own files share among each other is freed too, but not counted.) From extents, where asked for.
     pub exclusive_bytes: Option<u64>,
+    /// What it added on the disk, measured when it was made; `None` where that was not noted.
+    pub added: Option<Added>,
 }
 
 /// The list and its sums.
@@ -91,7 +93,8 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
                 }
             }
         }
-        stats.rows.push(Row { info, exclusive_bytes });
+        let added = repository.added(&info.name);
+        stats.rows.push(Row { info, exclusive_bytes, added });
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)

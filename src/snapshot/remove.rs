@@ -4,13 +4,24 @@
 //! memory for depth, and a killed run leaves a trash that the next one empties as any other. A Btrfs subvolume
 //! is deleted by one call, but only where the caller says so: in a repository's trash they are trees of snapshots, elsewhere
 //! they may be anybody's.
+//!
+//! Renaming a directory moves what is mounted in it. So an entry of the trash that is a mount point or holds one is kept
+//! whole and reported. Trees that are not pleach's own are deleted where they are: see `in_place`.
+
+mod fresh_names;
+mod guard;
+pub(crate) mod in_place;
+
+pub(crate) use fresh_names::FreshNames;
+pub(crate) use guard::{busy, mount_at};
 
 use crate::beneath;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::{logical::ROOT_DIRECTORY, subvolume};
+use guard::Guard;
 use rayon::prelude::*;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
@@ -18,7 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// How many entries of the trash are dealt out at once.
 const BATCH: usize = 4096;
@@ -57,6 +68,7 @@ pub fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dy
         options,
         monitor,
         fresh: FreshNames::new(),
+        guard: Guard::new(trash),
         dirs: AtomicU64::new(0),
         files: AtomicU64::new(0),
         errors: AtomicU64::new(0),
@@ -133,6 +145,7 @@ struct Run<'a> {
     options: &'a Options,
     monitor: &'a dyn Monitor,
     fresh: FreshNames,
+    guard: Guard<'a>,
     dirs: AtomicU64,
     files: AtomicU64,
     errors: AtomicU64,
@@ -170,6 +183,9 @@ impl Run<'_> {
             Err(Errno::PERM) if is_dir(self.trash, name) => {}
             Err(errno) => return self.fail("delete", path, errno),
         }
+        if let Some(point) = self.guard.mount_at(name.to_bytes()) {
+            return self.problem(&busy(&path, &point));
+        }
         match self.empty_directory(name, &path) {
             Ok(()) => self.count(&self.dirs),
             Err(errno) => self.fail("delete", path, errno),
@@ -192,7 +208,7 @@ impl Run<'_> {
                 if is_dot(entry.file_name()) {
                     continue;
                 }
-                match self.take_out(dir.as_fd(), entry.file_name(), entry.file_type(), path) {
+                match self.take_out(name, dir.as_fd(), entry.file_name(), entry.file_type(), path) {
                     Ok(()) => gone += 1,
                     Err(errno) => {
                         failed += 1;
@@ -208,8 +224,16 @@ impl Run<'_> {
         }
     }
 
-    /// Takes an entry out of a directory: a file is deleted, a directory renamed into the trash.
-    fn take_out(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType, path: &Path) -> rustix::io::Result<()> {
+    /// Takes an entry out of a directory, which is the entry `top` of the trash: a file is deleted, a directory renamed
+    /// into the trash.
+    fn take_out(
+        &self,
+        top: &CStr,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        kind: FileType,
+        path: &Path,
+    ) -> rustix::io::Result<()> {
         if kind != FileType::Directory {
             match fs::unlinkat(dir, name, AtFlags::empty()) {
                 Ok(()) => {
@@ -235,6 +259,9 @@ impl Run<'_> {
             return done.inspect(|()| {
                 self.count(&self.dirs);
             });
+        }
+        if self.guard.mount_at(top.to_bytes()).is_some() {
+            return Err(Errno::BUSY);
         }
         match self.fresh.rename(dir, name.to_bytes(), self.trash) {
             Err(Errno::ACCESS) => {
@@ -281,12 +308,20 @@ impl Run<'_> {
 
     fn fail(&self, action: &str, path: PathBuf, errno: Errno) -> bool {
         // A directory that keeps an entry was told about with that entry.
-        if !matches!(errno, Errno::NOTEMPTY | Errno::EXIST) {
-            self.errors.fetch_add(1, Ordering::Relaxed);
-            let error = Error::io(action, path, errno);
-            let immutable = errno == Errno::PERM && rustix::process::geteuid().is_root();
-            self.monitor.problem(&if immutable { error.hint("it may be immutable: see lsattr(1)") } else { error });
+        if matches!(errno, Errno::NOTEMPTY | Errno::EXIST) {
+            return false;
         }
+        let error = Error::io(action, path, errno);
+        self.problem(&match errno {
+            Errno::PERM if rustix::process::geteuid().is_root() => error.hint("it may be immutable: see lsattr(1)"),
+            Errno::BUSY => error.hint("something is mounted there; unmount it first"),
+            _ => error,
+        })
+    }
+
+    fn problem(&self, error: &Error) -> bool {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.monitor.problem(error);
         false
     }
 }
@@ -316,87 +351,5 @@ fn is_dot(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 
-/// Names for entries of a trash that nothing has yet.
-#[derive(Debug)]
-pub(crate) struct FreshNames {
-    /// This process at this moment: names of an earlier run are rarely tried.
-    prefix: String,
-    next: AtomicU64,
-}
-
-impl FreshNames {
-    pub(crate) fn new() -> FreshNames {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        FreshNames { prefix: format!("{:x}.{now:x}", std::process::id()), next: AtomicU64::new(0) }
-    }
-
-    /// Renames an entry into `trash` under a name that is free there.
-    pub(crate) fn rename(&self, from: BorrowedFd<'_>, name: &[u8], trash: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        loop {
-            let fresh = format!("{}.{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
-            match fs::renameat_with(from, name, trash, fresh.as_str(), RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => {}
-                done => return done,
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::monitor::{Recording, Silent};
-    use std::os::unix::fs::symlink;
-
-    fn run(trash: &Path, monitor: &dyn Monitor) -> Stats {
-        let dir = std::fs::File::open(trash).unwrap();
-        empty(dir.as_fd(), trash, &Options { threads: Some(2), subvolumes: false }, monitor).unwrap()
-    }
-
-    #[test]
-    fn trees_of_any_depth_are_deleted_and_links_are_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let trash = dir.path().join("trash");
-        let outside = dir.path().join("outside");
-        std::fs::create_dir_all(outside.join("kept")).unwrap();
-        std::fs::create_dir_all(trash.join("wide")).unwrap();
-        for i in 0..200 {
-            std::fs::create_dir_all(trash.join(format!("wide/{i}/x/y"))).unwrap();
-            std::fs::write(trash.join(format!("wide/{i}/file")), "x").unwrap();
-        }
-        symlink(&outside, trash.join("link")).unwrap();
-        symlink(&outside, trash.join("wide/link")).unwrap();
-        // Deeper than PATH_MAX.
-        let mut deep: OwnedFd = std::fs::File::open(&trash).unwrap().into();
-        let name = "d".repeat(200);
-        for _ in 0..60 {
-            fs::mkdirat(&deep, &name, Mode::RWXU).unwrap();
-            deep = fs::openat(&deep, &name, OFlags::RDONLY, Mode::empty()).unwrap();
-        }
-        let stats = run(&trash, &Silent);
-        assert_eq!((stats.dirs, stats.files, stats.errors), (1 + 600 + 60, 202, 0));
-        assert_eq!(std::fs::read_dir(&trash).unwrap().count(), 0);
-        assert!(outside.join("kept").exists());
-    }
-
-    #[test]
-    fn what_cannot_be_deleted_is_named_once_and_the_rest_goes() {
-        let dir = tempfile::tempdir().unwrap();
-        let trash = dir.path().join("trash");
-        std::fs::create_dir_all(trash.join("a/b")).unwrap();
-        std::fs::write(trash.join("a/b/fixed"), "x").unwrap();
-        std::fs::write(trash.join("a/b/free"), "x").unwrap();
-        let chattr = |flag| std::process::Command::new("chattr").arg(flag).arg(trash.join("a/b/fixed")).status();
-        if !chattr("+i").is_ok_and(|status| status.success()) {
-            return; // Not root, or no such flag here.
-        }
-        let monitor = Recording::default();
-        let stats = run(&trash, &monitor);
-        let find = |dir: &Path| std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
-        let left = find(&find(&trash));
-        let _ = std::process::Command::new("chattr").arg("-i").arg(&left).status();
-        assert!(left.ends_with("fixed"), "{left:?}");
-        assert_eq!((stats.dirs, stats.files, stats.errors), (1, 1, 1));
-        assert_eq!(monitor.problems.lock().unwrap().len(), 1);
-    }
-}
+mod tests;

@@ -2,8 +2,10 @@
 //!
 //! Everything goes by descriptors relative to the repository's own, and no symbolic link in it is followed.
 
+mod added;
 mod blocks;
 mod dir;
+mod durable;
 mod init;
 mod leftovers;
 mod lock;
@@ -12,6 +14,7 @@ mod snapshots;
 mod staging;
 mod subvolume;
 
+pub use added::{Added, Space};
 pub use blocks::{Blocks, Draft};
 pub(crate) use dir::Dir;
 pub use leftovers::Leftover;

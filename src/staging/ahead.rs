@@ -38,26 +38,31 @@ impl Ahead {
         }
     }
 
-    /// Does this work, and syncs meanwhile. What is left at its end the caller syncs.
+    /// Does this work, and meanwhile calls `sync` on so many threads whenever enough was made. The caller syncs the rest.
     ///
     /// # Errors
-    /// Those of the work, or else of a sync: the kernel tells of a failed write once, to the sync that comes first.
+    /// That of a sync, or else of the work: the kernel reports a failed write once, to the sync that comes first.
     pub(crate) fn during<R>(
         &self,
+        threads: usize,
         sync: impl Fn() -> Result<()> + Sync,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let (done, ahead) = thread::scope(|scope| {
             let over = Over(self);
-            let syncing = thread::Builder::new().name("sync".into()).spawn_scoped(scope, || self.sync_meanwhile(&sync));
+            let start =
+                || thread::Builder::new().name("sync".into()).spawn_scoped(scope, || self.sync_meanwhile(&sync));
+            // Without a thread, the caller syncs everything.
+            let syncing: Vec<_> = (0..threads).map_while(|_| start().ok()).collect();
             let done = work();
             drop(over);
-            let joined = |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            // Where no thread can be started, all is written at the end.
-            (done, syncing.map_or(Ok(()), joined))
+            let join = |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            let joined: Vec<Result<()>> = syncing.into_iter().map(join).collect();
+            (done, joined.into_iter().collect::<Result<()>>())
         });
-        let done = done?;
-        ahead.map(|()| done)
+        // A failed sync is reported once: whatever became of the work, it must be known.
+        ahead?;
+        done
     }
 
     /// Syncs whenever enough was made, until it is over.
@@ -82,7 +87,7 @@ struct Over<'a>(&'a Ahead);
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         lock(&self.0.made).is_over = true;
-        self.0.changed.notify_one();
+        self.0.changed.notify_all();
     }
 }
 
@@ -100,7 +105,7 @@ mod tests {
             synced.fetch_add(1, Ordering::SeqCst);
             Ok(())
         };
-        let made = ahead.during(sync, || {
+        let made = ahead.during(1, sync, || {
             for round in 1..4 {
                 ahead.made(1, STEP - FILE - 1);
                 thread::sleep(Duration::from_millis(10));
@@ -131,14 +136,14 @@ mod tests {
             }
             Ok(())
         };
-        assert_eq!(ahead.during(sync, work).unwrap_err().to_string(), Error::failed("sync").to_string());
+        assert_eq!(ahead.during(1, sync, work).unwrap_err().to_string(), Error::failed("sync").to_string());
     }
 
     #[test]
     fn work_that_fails_or_panics_ends() {
         let work = || Err::<(), _>(Error::failed("work"));
-        assert!(Ahead::default().during(|| Ok(()), work).is_err());
-        let panicking = || Ahead::default().during(|| Ok(()), || -> Result<()> { panic!("on purpose") });
+        assert!(Ahead::default().during(1, || Ok(()), work).is_err());
+        let panicking = || Ahead::default().during(1, || Ok(()), || -> Result<()> { panic!("on purpose") });
         assert!(std::panic::catch_unwind(panicking).is_err());
     }
 }

@@ -5,10 +5,12 @@
 //! name, for only rename(2) replaces.
 
 use super::Temporary;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use crate::filesystem;
+use rustix::fs::{AtFlags, CWD};
 use rustix::io::Result;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 /// Such a file, open for reading and writing. It is gone when this is dropped before it was put in its place.
@@ -18,7 +20,7 @@ pub(crate) struct Aside<'d> {
     file: OwnedFd,
     replaces: bool,
     /// `None`: it has no name.
-    temporary: Option<Temporary<'d>>,
+    temporary: Option<Temporary<BorrowedFd<'d>>>,
 }
 
 impl<'d> Aside<'d> {
@@ -41,7 +43,19 @@ impl<'d> Aside<'d> {
         }
         Ok(self.file)
     }
+
+    /// For a file that must not replace another before its data is on the disk: the file, and its temporary name, to be used
+    /// later in the directory `dir`. `Err`: it replaces nothing, and may be [put](Aside::put) in its place.
+    pub(crate) fn postpone(self, dir: impl FnOnce() -> Arc<OwnedFd>) -> Postponed<'d> {
+        match self.temporary {
+            Some(temporary) if self.replaces => Ok((self.file, temporary.within(dir()))),
+            temporary => Err(Aside { temporary, ..self }),
+        }
+    }
 }
+
+/// What [`Aside::postpone`] gives.
+pub(crate) type Postponed<'d> = std::result::Result<(OwnedFd, Temporary<Arc<OwnedFd>>), Aside<'d>>;
 
 impl AsFd for Aside<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -55,8 +69,7 @@ fn unnamed(dir: BorrowedFd<'_>) -> Option<OwnedFd> {
     if !CAN_BE_LINKED.get_or_init(|| Path::new("/proc/self/fd").exists()) {
         return None;
     }
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::openat(dir, c".", flags, Mode::RUSR | Mode::WUSR).ok()
+    filesystem::unnamed_yet(dir).ok()
 }
 
 /// Gives a file without a name one.

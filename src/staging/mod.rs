@@ -5,13 +5,20 @@
 mod ahead;
 mod aside;
 mod ground;
+mod liveness;
 mod node;
 mod same;
 mod temporary;
+mod temporary_name;
+mod unsynced;
+mod writeback;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use aside::Aside;
-pub(crate) use ground::{Device, Devices, Ground, is_sealed};
+pub(crate) use ground::{Device, Devices, Ground, Synced, is_sealed};
+pub(crate) use liveness::clear;
 pub(crate) use node::{Node, pin};
 pub(crate) use same::{has_same_content, has_same_extents};
-pub(crate) use temporary::{Temporary, clear, is_temporary, put, under_temporary_name};
+pub(crate) use temporary::{Temporary, is_temporary, put, under_temporary_name};
+pub(crate) use unsynced::{Unsynced, set_provisional_time};
+pub(crate) use writeback::{Room, Writeback};

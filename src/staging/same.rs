@@ -1,36 +1,43 @@
-//! Whether a file that is there is what it should be, asked only where times do not tell.
+//! Whether an existing file has the content that it should have, asked if size and times do not answer it.
 
-use crate::extent::ExtentFlags;
-use crate::hash;
+use crate::layout;
 use crate::monitor::Monitor;
-use crate::sys::fiemap;
+use crate::same_content;
+use rustix::fs::{Advice, fadvise};
 use rustix::io::Result;
 use std::os::fd::BorrowedFd;
 
-/// Whether two files provably have the same content, because all their extents are the same. Encoded extents prove
-/// nothing: their addresses do not tell which part of the encoded data is meant.
+/// Whether two files have the same content and the same address space, so that it takes only a look at their extents.
+/// `false` proves nothing. See [`layout::has_same_extents`].
 pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
-    let (mut a, mut b) = (fiemap::extents(a, true), fiemap::extents(b, true));
-    loop {
-        let (x, y) = match (a.next(), b.next()) {
-            (None, None) => return Ok(true),
-            (Some(Ok(x)), Some(Ok(y))) => (x, y),
-            // Not all filesystems have extent maps: then nothing is proven.
-            _ => return Ok(false),
-        };
-        let is_placed = x.physical.is_some() && !x.flags.contains(ExtentFlags::ENCODED);
-        let is_same = (x.logical, x.physical, x.length) == (y.logical, y.physical, y.length);
-        let written = |flags: ExtentFlags| flags.contains(ExtentFlags::UNWRITTEN);
-        if !is_placed || !is_same || written(x.flags) != written(y.flags) {
-            return Ok(false);
-        }
-    }
+    // A file that cannot be flushed or has no map proves nothing; whoever reads it meets the error.
+    Ok(layout::has_same_extents(a, b).unwrap_or(false))
 }
 
-/// Whether two files of this size have the same content: by their extents, or else read and compared by their hashes.
+/// Whether a source and its copy, both of this size, have the same content: by their extents, or else read and compared.
+/// The copy is read from its disk.
 ///
 /// # Errors
-/// `CANCELED` when the monitor asks to stop.
-pub(crate) fn has_same_content(a: BorrowedFd<'_>, b: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Result<bool> {
-    Ok(has_same_extents(a, b)? || hash::file(a, size, monitor)?.hash == hash::file(b, size, monitor)?.hash)
+/// `CANCELED` when the monitor asks to stop. Those of writing the copy's dirty pages, and of reading.
+pub(crate) fn has_same_content(
+    source: BorrowedFd<'_>,
+    copy: BorrowedFd<'_>,
+    size: u64,
+    monitor: &dyn Monitor,
+) -> Result<bool> {
+    if has_same_extents(source, copy)? {
+        return Ok(true);
+    }
+    drop_cached(copy)?;
+    Ok(same_content::compare(source, copy, size, monitor)?.is_equal)
+}
+
+/// Has the next reader of a file read it from its disk. After a failed write the kernel keeps the pages and calls them clean:
+/// they show what was written, and the disk has something else.
+///
+/// # Errors
+/// Those of writing the pages that are dirty now.
+fn drop_cached(file: BorrowedFd<'_>) -> Result<()> {
+    rustix::fs::fdatasync(file)?;
+    fadvise(file, 0, None, Advice::DontNeed)
 }

@@ -33,6 +33,19 @@ struct Cachestat {
 /// `NOSYS` on older kernels; `PERM` for a file that is neither one's own nor open for writing; `OPNOTSUPP` for hugetlbfs.
 #[doc(alias = "cachestat")]
 pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
+    stat(file, range).map(|found| found.cached * rustix::param::page_size() as u64)
+}
+
+/// Whether pages of a file have to be written; `None` if it may be a file of persistent memory, whose pages are not counted.
+///
+/// # Errors
+/// As those of [`cached`].
+pub fn is_dirty(file: impl AsFd) -> Result<Option<bool>> {
+    stat(file, 0..u64::MAX)
+        .map(|found| if found.dirty > 0 || found.evicted == 0 { Some(found.dirty > 0) } else { None })
+}
+
+fn stat(file: impl AsFd, range: Range<u64>) -> Result<Cachestat> {
     if cfg!(any(target_arch = "mips", target_arch = "mips32r6", target_arch = "mips64", target_arch = "mips64r6")) {
         return Err(Errno::NOSYS);
     }
@@ -44,7 +57,7 @@ pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
         libc::syscall(CACHESTAT, file.as_fd().as_raw_fd(), &raw const place, std::ptr::from_mut(&mut found), 0)
     };
     match result {
-        0 => Ok(found.cached * rustix::param::page_size() as u64),
+        0 => Ok(found),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }

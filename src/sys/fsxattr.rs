@@ -32,6 +32,8 @@ pub struct FsXattr {
 
 const _: () = assert!(size_of::<FsXattr>() == 28);
 
+/// `FS_XFLAG_REALTIME`: the data is on XFS's realtime device.
+pub const REALTIME: u32 = 0x1;
 /// `FS_XFLAG_PROJINHERIT`: what is made in this directory gets its project id.
 pub const PROJECT_INHERIT: u32 = 0x200;
 /// `FS_XFLAG_COWEXTSIZE`: the copy-on-write extent size hint is in force.

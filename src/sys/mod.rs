@@ -1,6 +1,5 @@
-//! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the own calls of Btrfs and XFS, mappings that only the
-//! kernel reads. The only
-//! unsafe code of pleach.
+//! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the ioctls of Btrfs and XFS, mappings that
+//! only the kernel reads. The only unsafe code of pleach.
 //!
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
@@ -15,6 +14,8 @@ mod handle;
 pub mod mmap;
 pub mod reflink;
 pub mod seccomp;
+pub mod sync_file_range;
+pub mod terminal;
 pub mod uring;
 pub mod uuid;
 pub mod xfs;

@@ -315,7 +315,7 @@ impl Tally {
 fn count(part: &mut Part, mapped: &Mapped) {
     let totals = &mut part.totals;
     totals.files += u64::from(mapped.is_file);
-    totals.apparent_bytes += mapped.size;
+    totals.apparent_bytes = totals.apparent_bytes.saturating_add(mapped.size);
     totals.disk_bytes += mapped.disk;
     totals.exclusive_bytes += mapped.own;
     totals.references += mapped.extents;

@@ -60,7 +60,7 @@ impl Volume {
         match self.kind {
             Kind::Tmpfs | Kind::Nfs => true,
             Kind::Other(magic) => matches!(
-                magic,
+                magic.number(),
                 PROC | SYSFS
                     | DEBUGFS
                     | TRACEFS

@@ -285,7 +285,7 @@ impl Bound {
     }
 
     /// The bound of a sum of figures with these bounds.
-    fn and(self, other: Bound) -> Bound {
+    pub(crate) fn and(self, other: Bound) -> Bound {
         let is = |bound: Bound| [self, other].into_iter().any(|either| either == bound || either == Bound::About);
         Bound::of(is(Bound::AtLeast), is(Bound::AtMost))
     }

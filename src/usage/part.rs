@@ -39,7 +39,7 @@ impl Totals {
             is_at_most,
         } = other;
         self.files += files;
-        self.apparent_bytes += apparent_bytes;
+        self.apparent_bytes = self.apparent_bytes.saturating_add(*apparent_bytes);
         self.disk_bytes += disk_bytes;
         self.exclusive_bytes += exclusive_bytes;
         self.shared_bytes += shared_bytes;

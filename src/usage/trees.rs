@@ -126,7 +126,7 @@ impl Sweep<'_, '_> {
                 self.counts.holders.extend(holds);
                 self.counts.each(|totals| {
                     totals.files += 1;
-                    totals.apparent_bytes += size;
+                    totals.apparent_bytes = totals.apparent_bytes.saturating_add(size);
                 });
             }
             EXTENT_DATA if file.inode == inode => match FileExtent::read(item) {

@@ -5,9 +5,14 @@
 //! the first rest, so the walk stays close to its front; outputs leave at the front. What waits for an earlier slot is
 //! bounded: beyond [`Frontier::limit`] tasks a thread waits, unless what it could begin is the very front, which must
 //! always go on. Memory is thus the names of the directories on the way, and that many outputs.
+//!
+//! Of the directories with something left to begin only so many are open ([`most_open`]); the ones that came first, which are
+//! farthest from the front, are closed, and opened again when they are at the front.
 
 use super::sources::Top;
 use crate::mutex::lock;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A piece of work.
@@ -24,63 +29,92 @@ pub(super) enum Task<D> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(usize);
 
-pub(super) struct Frontier<D, O> {
-    state: Mutex<State<D, O>>,
+pub(super) struct Frontier<D, C, O> {
+    state: Mutex<State<D, C, O>>,
     changed: Condvar,
     limit: usize,
+    most_open: usize,
 }
 
-struct State<D, O> {
+/// The bytes of the paths of the directories that are open, at most, unless they are very few.
+const MOST_PATHS: usize = 16 << 20;
+/// So long a path counts as much as a task.
+const LONG_PATH: usize = 64 << 10;
+
+/// How many directories with something left to begin are open: each takes two or three descriptors, and other work needs some.
+fn most_open() -> usize {
+    super::open_files(12).clamp(4, 512)
+}
+
+struct State<D, C, O> {
     /// Linked list over `nodes`, from `first`; freed nodes are reused.
-    nodes: Vec<Link<D, O>>,
+    nodes: Vec<Link<D, C, O>>,
     free: Vec<usize>,
     first: Option<usize>,
     /// Tasks that run or whose outputs wait.
     tasks: usize,
     stopped: bool,
+    /// The rests whose directories are open, in the order in which they were opened: node and number.
+    open: VecDeque<(usize, u64)>,
+    /// How many they are, and the bytes of their paths.
+    opened: (usize, usize),
+    /// How many rests there were.
+    rests: u64,
 }
 
-struct Link<D, O> {
+struct Link<D, C, O> {
     next: Option<usize>,
-    content: Content<D, O>,
+    content: Content<D, C, O>,
 }
 
-enum Content<D, O> {
+enum Content<D, C, O> {
     Free,
     Begin(Top, usize),
     Running,
     Done(Vec<O>),
-    Rest(Rest<D>),
+    Rest(Rest<D, C>),
 }
 
 /// What of a directory has not been begun.
-struct Rest<D> {
-    directory: Arc<D>,
-    batches: std::ops::Range<usize>,
-    directories: std::ops::Range<usize>,
+struct Rest<D, C> {
+    directory: Held<D, C>,
+    number: u64,
+    /// How long the directory's path is; `None` if it must stay open.
+    length: Option<usize>,
+    batches: Range<usize>,
+    directories: Range<usize>,
 }
 
-impl<D> Rest<D> {
+enum Held<D, C> {
+    Open(Arc<D>),
+    Closed(C),
+    /// It could not be opened again.
+    Lost,
+}
+
+impl<D, C> Rest<D, C> {
     fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.directories.is_empty()
     }
 
     fn take(&mut self) -> Option<Task<D>> {
+        let Held::Open(directory) = &self.directory else { return None };
         if let Some(number) = self.batches.next() {
-            return Some(Task::Batch(Arc::clone(&self.directory), number));
+            return Some(Task::Batch(Arc::clone(directory), number));
         }
-        self.directories.next().map(|number| Task::Directory(Arc::clone(&self.directory), number))
+        self.directories.next().map(|number| Task::Directory(Arc::clone(directory), number))
     }
 }
 
-impl<D, O> Frontier<D, O> {
+impl<D, C, O> Frontier<D, C, O> {
     /// A frontier for this many threads.
     pub(super) fn new(threads: usize) -> Self {
-        let state = State { nodes: Vec::new(), free: Vec::new(), first: None, tasks: 0, stopped: false };
-        Frontier { state: Mutex::new(state), changed: Condvar::new(), limit: threads * 16 }
+        let (nodes, free, open) = (Vec::new(), Vec::new(), VecDeque::new());
+        let state = State { nodes, free, first: None, tasks: 0, stopped: false, open, opened: (0, 0), rests: 0 };
+        Frontier { state: Mutex::new(state), changed: Condvar::new(), limit: threads * 16, most_open: most_open() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<D, O>> {
+    fn state(&self) -> MutexGuard<'_, State<D, C, O>> {
         lock(&self.state)
     }
 
@@ -93,31 +127,43 @@ impl<D, O> Frontier<D, O> {
         }
     }
 
-    /// The next task, when there is one; `None` when the walk is over.
-    pub(super) fn next(&self) -> Option<(Slot, Task<D>)> {
+    /// The next task, when there is one; `None` when the walk is over. `reopen` opens a directory that was closed.
+    pub(super) fn next(&self, reopen: impl Fn(C) -> Option<Arc<D>>) -> Option<(Slot, Task<D>)> {
         let mut state = self.state();
         loop {
             if state.stopped || state.first.is_none() {
                 self.changed.notify_all();
                 return None;
             }
-            if let Some(found) = state.take(self.limit) {
+            if let Some(found) = state.take(self.limit, &reopen) {
                 return Some(found);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Behind the running task `slot`: the batches from `from` on and all subdirectories of a directory.
-    pub(super) fn expand(&self, slot: Slot, directory: &Arc<D>, from: usize, batches: usize, directories: usize) {
-        let rest = Rest { directory: Arc::clone(directory), batches: from..batches, directories: 0..directories };
-        if rest.is_empty() {
+    /// Behind the running task `slot`: these batches and subdirectories of a directory whose path has this length. `close`
+    /// closes one of which nothing is under way.
+    pub(super) fn expand(
+        &self,
+        slot: Slot,
+        directory: &Arc<D>,
+        (batches, directories): (Range<usize>, Range<usize>),
+        length: Option<usize>,
+        close: impl Fn(D) -> C,
+    ) {
+        if batches.is_empty() && directories.is_empty() {
             return;
         }
         let mut state = self.state();
+        let number = state.rests;
+        state.rests += 1;
+        let rest = Rest { directory: Held::Open(Arc::clone(directory)), number, length, batches, directories };
         let next = state.nodes[slot.0].next;
         let node = state.allocate(Content::Rest(rest), next);
         state.nodes[slot.0].next = Some(node);
+        state.is_open(node, number, length);
+        state.close(self.most_open, close);
         drop(state);
         self.changed.notify_all();
     }
@@ -158,8 +204,54 @@ impl<D, O> Frontier<D, O> {
     }
 }
 
-impl<D, O> State<D, O> {
-    fn allocate(&mut self, content: Content<D, O>, next: Option<usize>) -> usize {
+impl<D, C, O> State<D, C, O> {
+    fn is_open(&mut self, node: usize, number: u64, length: Option<usize>) {
+        let Some(length) = length else { return };
+        self.open.push_back((node, number));
+        self.opened = (self.opened.0 + 1, self.opened.1 + length);
+        // Those that were begun whole stay in the list until then.
+        if self.open.len() > 64 + 2 * self.opened.0 {
+            let nodes = &self.nodes;
+            self.open.retain(
+                |(node, number)| matches!(&nodes[*node].content, Content::Rest(rest) if rest.number == *number),
+            );
+        }
+    }
+
+    fn is_not_open(&mut self, length: Option<usize>) {
+        let Some(length) = length else { return };
+        self.opened = (self.opened.0.saturating_sub(1), self.opened.1.saturating_sub(length));
+    }
+
+    /// Closes the directories that have been open the longest, while they are too many.
+    fn close(&mut self, most: usize, close: impl Fn(D) -> C) {
+        let mut tries = self.open.len();
+        while tries > 0 && (self.opened.0 > most || (self.opened.0 > 4 && self.opened.1 > MOST_PATHS)) {
+            tries -= 1;
+            let Some((node, number)) = self.open.pop_front() else { return };
+            let Content::Rest(rest) = &mut self.nodes[node].content else { continue };
+            if rest.number != number {
+                continue;
+            }
+            match std::mem::replace(&mut rest.directory, Held::Lost) {
+                Held::Open(directory) => match Arc::try_unwrap(directory) {
+                    Ok(directory) => {
+                        rest.directory = Held::Closed(close(directory));
+                        let length = rest.length;
+                        self.is_not_open(length);
+                    }
+                    // A task of it runs.
+                    Err(directory) => {
+                        rest.directory = Held::Open(directory);
+                        self.open.push_back((node, number));
+                    }
+                },
+                held => rest.directory = held,
+            }
+        }
+    }
+
+    fn allocate(&mut self, content: Content<D, C, O>, next: Option<usize>) -> usize {
         let link = Link { next, content };
         match self.free.pop() {
             Some(node) => {
@@ -174,7 +266,7 @@ impl<D, O> State<D, O> {
     }
 
     /// The first task that may begin.
-    fn take(&mut self, limit: usize) -> Option<(Slot, Task<D>)> {
+    fn take(&mut self, limit: usize, reopen: &impl Fn(C) -> Option<Arc<D>>) -> Option<(Slot, Task<D>)> {
         let mut before: Option<usize> = None;
         let mut at = self.first;
         while let Some(node) = at {
@@ -191,8 +283,28 @@ impl<D, O> State<D, O> {
                     return Some((Slot(node), task));
                 }
                 Content::Rest(rest) => {
+                    let (number, length) = (rest.number, rest.length);
+                    // Outputs have paths: of long ones fewer may wait.
+                    if before.is_some() && self.tasks >= limit / (1 + length.unwrap_or(0) / LONG_PATH) {
+                        return None;
+                    }
+                    let mut is_reopened = false;
+                    if matches!(rest.directory, Held::Closed(_))
+                        && let Held::Closed(closed) = std::mem::replace(&mut rest.directory, Held::Lost)
+                        && let Some(directory) = reopen(closed)
+                    {
+                        rest.directory = Held::Open(directory);
+                        is_reopened = true;
+                    }
+                    let is_lost = matches!(rest.directory, Held::Lost);
                     let task = rest.take();
                     let is_empty = rest.is_empty();
+                    if is_reopened {
+                        self.is_open(node, number, length);
+                    }
+                    if is_empty && !is_lost {
+                        self.is_not_open(length);
+                    }
                     if let Some(task) = task {
                         let new = self.insert_before(node, before);
                         self.tasks += 1;
@@ -202,6 +314,16 @@ impl<D, O> State<D, O> {
                             self.free.push(node);
                         }
                         return Some((Slot(new), task));
+                    }
+                    if is_lost {
+                        match before {
+                            Some(before) => self.nodes[before].next = next,
+                            None => self.first = next,
+                        }
+                        self.nodes[node].content = Content::Free;
+                        self.free.push(node);
+                        at = next;
+                        continue;
                     }
                 }
                 Content::Running | Content::Done(_) | Content::Free => {}

@@ -1,33 +1,33 @@
 //! Walks trees in parallel and hands what visitors make of them over in the order of the manifest.
 //!
-//! Directories are opened by descriptor, each from its parent, never through a link; see `frontier` for the order and
-//! the bound on memory, `names` for the listing of one directory, `sources` for what is walked, `stand_ins` for what is
-//! walked instead. What is done with the
-//! entries is the [`Visitor`]'s.
+//! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
+//! `sources` for the paths to walk, `stand_ins` for directories that are read in the place of others. The [`Visitor`]
+//! decides what is done with the entries.
 
+mod directory;
 mod frontier;
 mod names;
+mod path_node;
 mod sources;
 mod stand_ins;
 
+pub use directory::Directory;
 pub use names::{Name, Names};
 pub use sources::{Sources, Top};
 pub use stand_ins::StandIns;
 
-use crate::beneath;
 use crate::error::{Error, Result};
 use crate::mutex::{self, lock};
 use crate::status::Status;
+use directory::{Way, open_below, open_top};
 use frontier::{Frontier, Task};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+pub(crate) use path_node::PathNode;
 use sources::Node;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -67,6 +67,15 @@ pub trait Visitor: Sync {
         names: &mut dyn Iterator<Item = Name<'_>>,
     ) -> Result<Self::Output>;
 
+    /// Nothing of a directory is under way: what it holds open is closed, and what takes memory for the length of its path let
+    /// go of, until [`Visitor::reopen`].
+    fn close(&self, _path: &[u8], _place: &mut Self::Place) {}
+
+    /// A directory that was closed is to be visited again; `path` is its path.
+    fn reopen(&self, _path: &[u8], _place: &mut Self::Place) -> rustix::io::Result<()> {
+        Ok(())
+    }
+
     /// All its entries have been visited and all its subdirectories entered.
     fn leave(&self, directory: &Directory<Self::Place>) -> Result<()>;
 
@@ -82,49 +91,23 @@ pub trait Visitor: Sync {
     ) -> Result<Option<Self::Output>>;
 }
 
-/// A directory that is being visited.
-#[derive(Debug)]
-pub struct Directory<P> {
-    /// It itself, open.
-    pub fd: OwnedFd,
-    /// Its absolute path without the leading slash; empty for the root.
-    pub path: Vec<u8>,
-    /// Its status when it was opened.
-    pub status: Status,
-    /// Only on the way to a source.
-    pub scaffold: bool,
-    /// The number of the directory that it was reached from, of those that the walk began with.
-    pub top: usize,
-    /// The visitor's part.
-    pub place: P,
-}
-
-impl<P> Directory<P> {
-    /// The path of an entry.
-    pub fn join(&self, name: &[u8]) -> Vec<u8> {
-        let mut path = self.path.clone();
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name);
-        path
-    }
-
-    /// Its last component.
-    pub fn name(&self) -> &[u8] {
-        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-    }
-
-    fn with<Q>(self, place: Q) -> Directory<Q> {
-        Directory { fd: self.fd, path: self.path, status: self.status, scaffold: self.scaffold, top: self.top, place }
-    }
-}
-
 /// The path with its leading slash, for messages and for people.
 pub fn absolute(path: &[u8]) -> PathBuf {
     let mut absolute = PathBuf::from("/");
     absolute.push(OsStr::from_bytes(path));
     absolute
+}
+
+/// How many files a visitor may have open together on each thread, if it would have `wished`: fewer where a process may open
+/// few files.
+pub fn group(wished: usize) -> usize {
+    open_files(64).clamp(1, wished)
+}
+
+/// One part in so many of the files that this process may have open.
+pub(crate) fn open_files(parts: u64) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / parts).unwrap_or(usize::MAX)
 }
 
 /// Walks `sources` with `threads` threads. `sink` gets the outputs in order, from one thread at a time.
@@ -185,7 +168,7 @@ fn begin<V: Visitor>(
 struct Walk<'a, V: Visitor, S> {
     visitor: &'a V,
     stand_ins: &'a StandIns,
-    frontier: Frontier<Open<V::Place>, V::Output>,
+    frontier: Frontier<Open<V::Place>, Closed<V::Place>, V::Output>,
     sink: Mutex<S>,
     failure: Mutex<Option<Error>>,
 }
@@ -200,9 +183,50 @@ struct Open<P> {
     pending: AtomicUsize,
 }
 
+/// An open directory that was closed until what is left of it is begun.
+struct Closed<P> {
+    node: Arc<PathNode>,
+    status: Status,
+    scaffold: bool,
+    top: usize,
+    reopener: Way,
+    place: P,
+    names: Names,
+    only: Option<Arc<Node>>,
+    pending: AtomicUsize,
+}
+
 impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
+    fn close(&self, open: Open<V::Place>) -> Closed<V::Place> {
+        let Open { directory, names, only, pending } = open;
+        let Directory { path, status, scaffold, top, node, reopener, mut place, .. } = directory;
+        self.visitor.close(&path, &mut place);
+        Closed { node, status, scaffold, top, reopener, place, names, only, pending }
+    }
+
+    /// Opens a directory again. If it is not there any more, what is left of it is reported.
+    fn reopen(&self, closed: Closed<V::Place>) -> Option<Arc<Open<V::Place>>> {
+        let Closed { node, status, scaffold, top, reopener, mut place, names, only, pending } = closed;
+        let path = node.path();
+        let below = path.get(reopener.1..).unwrap_or_default();
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        let opened = reopener.0.open(below, (status.dev, status.ino));
+        match opened.and_then(|fd| self.visitor.reopen(&path, &mut place).map(|()| fd)) {
+            Ok(fd) => {
+                let directory = Directory { fd, path, status, scaffold, top, node, reopener, place };
+                Some(Arc::new(Open { directory, names, only, pending }))
+            }
+            Err(errno) => {
+                let error = Error::io("open the directory again", absolute(&path), errno);
+                let hint = "it was moved while it was read; what is left of it was left out; run again";
+                self.visitor.incomplete(error.hint(hint));
+                None
+            }
+        }
+    }
+
     fn work(&self) {
-        while let Some((slot, task)) = self.frontier.next() {
+        while let Some((slot, task)) = self.frontier.next(|closed| self.reopen(closed)) {
             let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
             if let Err(error) = result {
                 lock(&self.failure).get_or_insert(error);
@@ -282,7 +306,10 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         let pending = AtomicUsize::new(batches + names.directories());
         let open = Arc::new(Open { directory: directory.with(place), names, only, pending });
         let inline = batches == 1;
-        self.frontier.expand(slot, &open, if inline { 1 } else { 0 }, batches, open.names.directories());
+        let rest = (if inline { 1 } else { 0 }..batches, 0..open.names.directories());
+        // A directory on the way may be one that can only be passed through.
+        let length = (!open.directory.scaffold).then_some(path.len());
+        self.frontier.expand(slot, &open, rest, length, |open| self.close(open));
         if inline {
             outputs.push(self.batch(&open, 0)?);
             self.settle(&open)?;
@@ -315,59 +342,5 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             }
         }
         Ok(())
-    }
-}
-
-/// Opens a directory that the walk begins with. `scaffold`: it is only on the way.
-fn open_top(
-    named: &Path,
-    follow: bool,
-    path: &[u8],
-    (scaffold, top): (bool, usize),
-    stand_ins: &StandIns,
-) -> rustix::io::Result<Directory<()>> {
-    let named = if named.as_os_str().is_empty() { Path::new("/") } else { named };
-    let own = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    open(path, scaffold, top, stand_ins, |flags| rustix::fs::open(named, flags | own, Mode::empty()))
-}
-
-/// Opens a directory by its name in the one above. A link in its place is not followed.
-fn open_below<P>(
-    above: &Directory<P>,
-    name: &[u8],
-    path: &[u8],
-    scaffold: bool,
-    stand_ins: &StandIns,
-) -> rustix::io::Result<Directory<()>> {
-    let open_at = |flags| rustix::fs::openat(&above.fd, name, flags | OFlags::NOFOLLOW, Mode::empty());
-    open(path, scaffold, above.top, stand_ins, open_at)
-}
-
-fn open(
-    path: &[u8],
-    scaffold: bool,
-    top: usize,
-    stand_ins: &StandIns,
-    open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>,
-) -> rustix::io::Result<Directory<()>> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = |how| match stand_ins.open(path, flags | OFlags::NOFOLLOW | how) {
-        Some(stand_in) => stand_in,
-        None => open(flags | how),
-    };
-    let fd = match beneath::without_access(|access| open(OFlags::RDONLY | access)) {
-        // A directory on the way needs only to be passed through.
-        Err(Errno::ACCESS) if scaffold => open(OFlags::PATH),
-        result => result,
-    }?;
-    let status = Status::of(&fd)?;
-    let made = |fd, status| Directory { fd, path: path.to_vec(), status, scaffold, top, place: () };
-    match stand_ins.living_instead(path, &fd, status.ino, flags | OFlags::NOFOLLOW | OFlags::RDONLY) {
-        Some(living) => {
-            let fd = living?;
-            let status = Status::of(&fd)?;
-            Ok(made(fd, status))
-        }
-        None => Ok(made(fd, status)),
     }
 }

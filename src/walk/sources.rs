@@ -68,10 +68,9 @@ impl Sources {
     pub fn resolve(named: &[PathBuf]) -> Result<Sources> {
         let mut paths = Vec::new();
         for path in named {
-            let resolved = path.canonicalize().map_err(|cause| {
-                Error::io("find the source", path, cause)
-                    .hint("nothing was done; name a file or directory that is there")
-            })?;
+            let resolved = path
+                .canonicalize()
+                .map_err(|cause| Error::io("find the source", path, cause).hint("nothing was done"))?;
             paths.push(resolved);
         }
         paths.sort();

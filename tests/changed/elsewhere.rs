@@ -37,6 +37,33 @@ on_filesystems! {
         assert_eq!(shared(&before, &after), size.next_multiple_of(BLOCK) - changed);
     }
 
+    [xfs, btrfs] fn holes_that_became_zeros_hide_no_change_before_them(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        let (size, file) = (12 * MIB, source.join("image"));
+        let version = |seed: u64| -> Vec<u8> {
+            let mut content = vec![0; size as usize];
+            // In the middle of a window, at its beginning, across windows, and at the end of the file.
+            for (at, length) in [(3 * MIB + 20_480, 300_000), (5 * MIB, 5000), (7 * MIB - 9000, 18_000), (size - 4096, 4096)] {
+                let at = at as usize;
+                content[at..at + length].copy_from_slice(&bytes(seed + at as u64, length));
+            }
+            content
+        };
+        let sparse = File::create(&file).expect("a file can be made");
+        sparse.set_len(size).expect("a file can be all hole");
+        for (number, block) in version(1).chunks(BLOCK as usize).enumerate() {
+            if block.iter().any(|byte| *byte != 0) {
+                sparse.write_all_at(block, number as u64 * BLOCK).expect("a file can be written");
+            }
+        }
+        night(&source, &repo, "image");
+        // As a tool leaves it that does not keep holes.
+        fs::write(&file, version(2)).expect("a file can be written");
+        let (_, after) = night(&source, &repo, "image");
+        assert_same_content(&file, &after);
+    }
+
     [xfs, btrfs] fn files_that_grew_or_shrank_share_what_they_still_have(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (source, repo) = (other.dir("source"), fs.join("repo"));

@@ -151,10 +151,10 @@ on_filesystems! {
         let dir = fs.dir("scene");
         scene(&dir);
         let copy = |args: &[&str]| finish(command(["copy"]).args(args).current_dir(&dir));
-        copy(&["file", "tree", "other"]).expect(2).saying("must be a directory");
-        copy(&["file", "tree", "missing"]).expect(2).saying("must be a directory");
-        copy(&["-T", "file", "other", "new"]).expect(2).saying("too much");
-        copy(&["-t", "missing", "file"]).expect(2).saying("no directory");
+        copy(&["file", "tree", "other"]).expect(2).saying("need an existing directory");
+        copy(&["file", "tree", "missing"]).expect(2).saying("need an existing directory");
+        copy(&["-T", "file", "other", "new"]).expect(2).saying("one too many");
+        copy(&["-t", "missing", "file"]).expect(2).saying("not an existing directory");
         copy(&["file"]).expect(2).saying("only one path");
         copy(&["file", "merge/file", "dir"]).expect(2).saying("the same name");
         assert_eq!(names(&dir.join("dir")), [""; 0]);
@@ -199,10 +199,10 @@ on_filesystems! {
         write(source.join("beside"), b"new");
         fs::create_dir_all(into.join("tree/name")).unwrap();
         write(into.join("tree/name/kept"), b"kept");
-        run([&source, &into]).expect(3).saying("directory stands in its place").saying("tree/name");
+        run([&source, &into]).expect(3).saying("a directory is in its place").saying("tree/name");
         assert_eq!(fs::read(into.join("tree/name/kept")).unwrap(), b"kept");
         assert_eq!(fs::read(into.join("tree/beside")).unwrap(), b"new");
         let (file, dir) = (source.join("name"), into.join("tree/name"));
-        run([std::ffi::OsStr::new("-T"), file.as_ref(), dir.as_ref()]).expect(1).saying("directory stands in its place");
+        run([std::ffi::OsStr::new("-T"), file.as_ref(), dir.as_ref()]).expect(1).saying("a directory is in its place");
     }
 }

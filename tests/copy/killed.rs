@@ -27,7 +27,8 @@ fn busy_tree(dir: &Path) {
     }
 }
 
-/// Asserts that what has a name is what has that name in the source.
+/// Asserts that what has a name is what has that name in the source. A file whose data was not on the disk when the run was
+/// killed has another time, so that the next run copies it again.
 #[track_caller]
 fn assert_whole(source: &Path, copied: &Path) {
     if !copied.exists() {
@@ -39,11 +40,8 @@ fn assert_whole(source: &Path, copied: &Path) {
         }
         let original = source.join(file.strip_prefix(copied).unwrap());
         assert_eq!(fs::read(&file).unwrap(), fs::read(&original).unwrap(), "{}", file.display());
-        let meta = |path: &Path| {
-            let meta = path.metadata().unwrap();
-            (meta.permissions(), meta.modified().unwrap())
-        };
-        assert_eq!(meta(&file), meta(&original), "{}", file.display());
+        let permissions = |path: &Path| path.metadata().unwrap().permissions();
+        assert_eq!(permissions(&file), permissions(&original), "{}", file.display());
     }
 }
 
@@ -86,15 +84,18 @@ on_filesystems! {
                 child.kill().unwrap();
                 child.wait().unwrap();
                 assert_whole(&source, &copied);
-                let files = if copied.exists() { tools::files(&copied).len() } else { 0 };
+                // Names that wait to replace something come and go.
+                let is_own = |file: &&std::path::PathBuf| !file.to_string_lossy().contains("/.pleach-copy.");
+                let files = if copied.exists() { tools::files(&copied).iter().filter(is_own).count() } else { 0 };
                 assert!(files + 64 >= was_there, "what was done stays: {files} after {was_there}");
                 was_there = files;
             }
             let args = ["--engine", engine, "-T"].map(std::ffi::OsString::from).into_iter();
             let args: Vec<_> = args.chain([source.clone().into(), copied.clone().into()]).collect();
-            let summary = run(&args).expect(0).summary();
-            assert!(number(&summary, "unchanged_files") > 0, "{summary}");
+            run(&args).expect(0);
             tools::assert_equal_trees(&source, &copied);
+            let again = run(&args).expect(0).summary();
+            assert_eq!(number(&again, "unchanged_files"), number(&again, "files"), "{again}");
             assert_nothing_unfinished(&copied);
             fs::remove_dir_all(&copied).unwrap();
         }
@@ -112,7 +113,7 @@ on_filesystems! {
             }
             kill_process(Pid::from_child(&child), ask_to_stop).unwrap();
             let ended = Run::new(child.wait_with_output().unwrap(), "pleach copy".into());
-            ended.expect(130).saying("interrupted").saying("run again to go on");
+            ended.expect(130).saying("interrupted").saying("run the same command again to continue");
             assert_whole(&source, &copied);
             assert_nothing_unfinished(&copied);
             run([std::ffi::OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0);
@@ -120,21 +121,113 @@ on_filesystems! {
         }
     }
 
-    [xfs] fn what_a_dead_run_left_is_cleared_and_what_a_living_one_has_is_not(fs: &Filesystem) {
+    [xfs] fn interrupted_before_anything_was_copied_it_says_so(fs: &Filesystem) {
+        let (other, copied) = (fs.elsewhere(), fs.join("copied"));
+        let file = other.join("file");
+        write(&file, &bytes(1, 24 << 20));
+        for json in [&["--json"][..], &[]] {
+            let args = ["copy", "-j1", "--engine", "buffered"].iter().chain(json).map(std::ffi::OsStr::new);
+            let args = args.chain([file.as_os_str(), copied.as_os_str()]);
+            let run = tools::interrupted_at("pwrite64", 3, args).expect(130).saying("interrupted (nothing was copied)\n");
+            if !json.is_empty() {
+                assert_eq!(run.lines::<json_lines::Problem>()[0].code, "interrupted");
+                let summary = run.summary();
+                assert_eq!((number(&summary, "copied_entries"), &summary["complete"]), (0, &false.into()), "{summary}");
+            }
+            assert!(!copied.exists());
+        }
+    }
+
+    [xfs] fn interrupted_it_counts_the_entries_that_were_copied(fs: &Filesystem) {
+        let (source, copied) = (fs.dir("source"), fs.join("copied"));
+        for number in 0..9 {
+            fs::create_dir(source.join(format!("dir-{number}"))).unwrap();
+            write(source.join(format!("dir-{number}/file")), b"x");
+        }
+        let args = ["copy", "-j1", "--json", "-T"].map(std::ffi::OsStr::new).into_iter();
+        let args = args.chain([source.as_os_str(), copied.as_os_str()]);
+        let run = tools::interrupted_at("getdents64", 7, args).expect(130);
+        let kept = tools::paths(&copied).len();
+        assert!(kept > 1, "{}", run.stderr);
+        assert_eq!(number(&run.summary(), "copied_entries"), kept as u64, "{}", run.stderr);
+        run.saying(&format!("copied and kept: {kept} entries; run the same command again to continue"));
+    }
+
+    [xfs] fn interrupted_under_a_new_name_it_shows_the_command_that_goes_on(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let source = other.dir("the source");
+        busy_tree(&source);
+        let copied = fs.join("it's new");
+        let mut interrupted = command(["copy", "--engine", "buffered"]);
+        let child = interrupted.args([&source, &copied]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !copied.join("dir-1").exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let ended = Run::new(child.wait_with_output().unwrap(), "pleach copy".into()).expect(130);
+        let (_, shown) = ended.stderr.split_once("to continue, run: ").expect("it shows a command");
+        let shown = shown.trim_end().strip_suffix(" )").expect("the command is followed by a space");
+        finish(std::process::Command::new("sh").args(["-c", shown])).expect(0);
+        tools::assert_equal_trees(&source, &copied);
+        assert_nothing_unfinished(&copied);
+    }
+
+    fn what_a_dead_run_left_is_cleared_and_what_a_living_one_has_is_not(fs: &Filesystem) {
         let (source, into) = (fs.dir("source"), fs.dir("into"));
         fs::create_dir(source.join("sub")).unwrap();
         write(source.join("sub/file"), b"x");
         copy(&source, &into);
-        let mut dead = std::process::Command::new("true").spawn().unwrap();
-        dead.wait().unwrap();
-        let (left, living) = (format!(".pleach-copy.{:x}.5", dead.id()), format!(".pleach-copy.{:x}.5", std::process::id()));
-        for dir in [into.clone(), into.join("source"), into.join("source/sub")] {
-            write(dir.join(&left), b"half");
-            write(dir.join(&living), b"half");
+        let boot: String = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().replace('-', "").chars().take(10).collect();
+        let (left, foreign) = (format!(".pleach-copy.{boot}.5"), ".pleach-copy.0123456789.5");
+        let dirs = [into.clone(), into.join("source"), into.join("source/sub")];
+        for dir in &dirs {
+            for name in [left.as_str(), foreign] {
+                write(dir.join(name), b"half");
+            }
+            std::os::unix::fs::symlink("nowhere", dir.join(format!(".pleach-copy.{boot}.6"))).unwrap();
         }
+        // A living run, of whatever process id in whatever namespace, has its directories locked.
+        let locked: Vec<_> = dirs.iter().map(|dir| fs::File::open(dir).unwrap()).collect();
+        for dir in &locked {
+            rustix::fs::flock(dir, rustix::fs::FlockOperation::LockShared).unwrap();
+        }
+        let count = |dir: &Path| names(dir).iter().filter(|name| name.starts_with(".pleach-copy.")).count();
         copy(&source, &into);
-        assert_eq!(names(&into), [living.as_str(), "source"]);
-        assert_eq!(names(&into.join("source")), [living.as_str(), "sub"]);
-        assert_eq!(names(&into.join("source/sub")), [living.as_str(), "file"]);
+        assert_eq!(dirs.each_ref().map(|dir| count(dir)), [3, 3, 3]);
+        drop(locked);
+        copy(&source, &into);
+        assert_eq!(dirs.each_ref().map(|dir| count(dir)), [0, 0, 0]);
+    }
+
+    fn killed_while_it_replaces_it_leaves_the_old_file_and_the_next_run_clears_up(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, copied) = (other.dir("source"), fs.dir("copied"));
+        for number in 0..30 {
+            write(source.join(format!("file-{number}")), &bytes(number, 1 << 20));
+            write(copied.join(format!("file-{number}")), b"old");
+        }
+        let temporary = || names(&copied).iter().filter(|name| name.starts_with(".pleach-copy.")).count();
+        // In a namespace of its own its process id is 1, and somebody else has that here.
+        let mut unshare = std::process::Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_pleach"), "copy", "-T"]);
+        let mut child = unshare.args([&source, &copied]).stderr(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while temporary() < 3 && Instant::now() < deadline && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let alive = child.try_wait().unwrap().is_none();
+        let two = copy(&source.join("file-1"), &copied.join("file-1"));
+        assert_eq!(number(&two, "errors"), 0, "{two}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for number in 0..30 {
+            let content = fs::read(copied.join(format!("file-{number}"))).unwrap();
+            assert!(content == b"old" || content == bytes(number, 1 << 20), "{number}, {alive}");
+        }
+        settle();
+        run([std::ffi::OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0);
+        tools::assert_equal_trees(&source, &copied);
+        assert_nothing_unfinished(&copied);
     }
 }

@@ -96,7 +96,7 @@ on_filesystems! {
         let mine = fs.join("copied/file");
         let (stats, problems, copied) = meanwhile(fs, 1, |_| write(&mine, b"mine"));
         assert_eq!((stats.files, stats.errors), (0, 1), "{problems:?}");
-        assert!(problems[0].contains("came there meanwhile"), "{problems:?}");
+        assert!(problems[0].contains("somebody else meanwhile"), "{problems:?}");
         assert_eq!(fs::read(copied).unwrap(), b"mine");
     }
 

@@ -36,14 +36,16 @@ on_filesystems! {
         // One source, and nothing of it came over.
         let closed = source.join("closed");
         let args = [OsStr::new("copy"), closed.as_ref(), into.as_ref()];
-        finish(&mut command_bound_by_permissions(args)).expect(1).saying("source/closed");
+        let run = finish(&mut command_bound_by_permissions(args)).expect(1).saying("source/closed: Permission denied\n");
+        assert!(run.stdout.starts_with("nothing was copied to "), "{}", run.stdout);
     }
 
     [xfs] fn a_source_that_is_not_there_is_told_before_anything_is_done(fs: &Filesystem) {
         let (source, into) = (fs.dir("source"), fs.dir("into"));
-        run([&source, &fs.join("no such file"), &into]).expect(1).saying("no such file").saying("nothing was done");
+        run([&source, &fs.join("no such file"), &into]).expect(1).saying("no such file").saying("nothing was copied");
         assert_eq!(names(&into), [""; 0]);
-        run([&source, &fs.join("no/such/dir")]).expect(1).saying("no/such").saying("No such file");
+        let missing = run([&source, &fs.join("no/such/dir")]).expect(1).saying("no/such").saying("No such file").saying("create it first");
+        assert!(!missing.stderr.contains("run the same command again"), "{}", missing.stderr);
         write(fs.join("file"), b"x");
         run([fs.join("file/"), into]).expect(1).saying("Not a directory");
     }

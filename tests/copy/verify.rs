@@ -50,6 +50,18 @@ on_filesystems! {
         verify(&source, &copied).expect(0);
     }
 
+    fn what_could_not_be_copied_is_no_damage(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, copied) = (other.dir("source"), fs.dir("copied"));
+        tree::plain(&source);
+        // A directory in the place of a file, a file in the place of a directory.
+        fs::create_dir(copied.join("b")).unwrap();
+        write(copied.join("c"), b"a file");
+        let summary = verify(&source, &copied).expect(3).saying("copied/b").saying("copied/c").summary();
+        assert_eq!(number(&summary, "damaged"), 0, "{summary}");
+        assert!(number(&summary, "verified_files") > 0, "{summary}");
+    }
+
     [xfs] fn a_single_file_under_another_name_is_verified(fs: &Filesystem) {
         let (file, new) = (fs.join("file"), fs.join("new"));
         write(&file, &bytes(1, 3 << 20));

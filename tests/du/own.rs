@@ -145,6 +145,49 @@ fn compressed_files_have_their_real_lengths_for_root_and_a_bound_for_others() {
     assert!(freed.abs_diff(said) <= 512 << 10, "said {said}, freed {freed}");
 }
 
+#[test]
+fn deleting_files_of_every_kind_frees_on_btrfs_the_data_that_du_said() {
+    let test = concat!(module_path!(), "::deleting_files_of_every_kind_frees_on_btrfs_the_data_that_du_said");
+    for options in ["", "compress-force=zstd"] {
+        let Some(mut fs) = Own::new(Kind::Btrfs, test, 1024, &[], options) else { return };
+        let live = fs.join("live");
+        tools::tool("btrfs", &["subvolume", "create"], &live);
+        let tree = live.join("tree");
+        fs::create_dir(&tree).expect("a directory can be made");
+        shapes(&tree);
+        // Half of each block is zeros.
+        let half: Vec<u8> = bytes(7, 4 * MIB).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect();
+        write(tree.join("half"), &half);
+        write(tree.join("in the snapshot"), &bytes(8, 2 * MIB));
+        let (from, to) = (live.to_str().expect("a path of our own"), fs.join("snapshot"));
+        tools::tool("btrfs", &["subvolume", "snapshot", "-r", from], &to);
+        // In part the snapshot's, and new ones; some of them held outside, in whole or in part.
+        overwrite(&tree.join("in the snapshot"), 512 * KIB, 256 * KIB);
+        overwrite(&tree.join("half"), 0, 128 * KIB);
+        let new = tree.join("new");
+        fs::create_dir(&new).expect("a directory can be made");
+        shapes(&new);
+        write(new.join("half"), &half);
+        clone(&new.join("half"), &live.join("outside"));
+        overwrite(&live.join("outside"), MIB, 3 * MIB);
+        fs::hard_link(new.join("dir/file"), live.join("name outside")).expect("a hard link can be made");
+        let before = data_used(&mut fs);
+        let said = du(&[&tree]).summary;
+        assert_eq!(said["set_freed_is"], "exact");
+        fs::remove_dir_all(&tree).expect("a tree can be deleted");
+        assert_eq!(before - data_used(&mut fs), number(&said, "set_freed_bytes"), "{options} {said}");
+        fs.assert_clean();
+    }
+}
+
+/// The bytes of the data extents of a Btrfs, without its metadata.
+fn data_used(fs: &mut Own) -> u64 {
+    fs.remount();
+    let shown = tools::tool("btrfs", &["filesystem", "df", "-b"], fs.path()).stdout;
+    let used = shown.split("used=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    used.and_then(|used| used.parse().ok()).expect("btrfs shows the bytes used by data")
+}
+
 /// Three snapshots of `files` files, with half of them changed before each. Returns the repository.
 fn three_snapshots(fs: &Own, files: u64, size: usize) -> PathBuf {
     let (source, repo) = (fs.join("source"), fs.join("repo"));

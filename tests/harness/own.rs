@@ -4,6 +4,8 @@
 use super::{Kind, skip};
 use std::env;
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,6 +70,13 @@ impl Own {
         self.remount();
     }
 
+    /// Edits the image while it is not mounted, or puts another one in its place.
+    pub(crate) fn edit_image(&mut self, edit: impl FnOnce(&Path)) {
+        self.unmount();
+        edit(&self.image);
+        self.mount();
+    }
+
     /// Asserts that the filesystem's own checker finds nothing.
     #[track_caller]
     pub(crate) fn assert_clean(mut self) {
@@ -99,8 +108,23 @@ impl Own {
             });
             assert!(busy.count() < 300, "{} can be unmounted", self.path.display());
             self.mounted = false;
+            wait_for_release(&self.image);
         }
     }
+}
+
+/// Waits until no device has an image any more. A process that a test beside this one runs with mounts of its own has a copy
+/// of each mount: until it ends the filesystem is not unmounted, and is no new one when it is mounted again.
+#[track_caller]
+pub(crate) fn wait_for_release(image: &Path) {
+    let image = image.as_os_str().as_bytes();
+    let has_image = |device: io::Result<fs::DirEntry>| {
+        let file = device.and_then(|device| fs::read(device.path().join("loop/backing_file")));
+        file.is_ok_and(|file| file.strip_suffix(b"\n") == Some(image))
+    };
+    let is_attached = || fs::read_dir("/sys/block").is_ok_and(|devices| devices.into_iter().any(has_image));
+    let tries = (0..600).take_while(|_| is_attached()).map(|_| thread::sleep(Duration::from_millis(100))).count();
+    assert!(tries < 600, "the device of an unmounted image is released");
 }
 
 impl Drop for Own {
@@ -116,7 +140,7 @@ impl Drop for Own {
 
 impl Kind {
     /// The kernel's name of it.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Xfs | Kind::XfsOther | Kind::XfsSmall => "xfs",
             Kind::Btrfs => "btrfs",

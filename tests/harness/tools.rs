@@ -146,6 +146,9 @@ pub(crate) fn differences(original: &Path, copy: &Path) -> String {
     };
     let mut rsync = Command::new("rsync");
     rsync.args(["-naHAXi", "--delete", "--checksum", "--numeric-ids"]);
+    // XFS shows its ACLs a second time, as attributes that mean nothing elsewhere. The first rule is rsync's own, which any
+    // other replaces.
+    rsync.args(["--filter=-x system.*", "--filter=-x trusted.SGI_ACL_*"]);
     // rsync compares whole seconds by default.
     rsync.arg("--modify-window=-1");
     finish(rsync.arg(with_slash(original)).arg(with_slash(copy))).expect(0).stdout
@@ -263,6 +266,15 @@ pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> 
     strace.args(["-e", "inject=openat,openat2:delay_enter=700"]);
     strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
     strace
+}
+
+/// Runs pleach, which gets SIGINT when a thread of it makes its `nth` of these calls. Only one thread may make so many: a
+/// second signal ends the process at once.
+pub(crate) fn interrupted_at<'a>(calls: &str, nth: u32, args: impl IntoIterator<Item = &'a OsStr>) -> Run {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
+    strace.args(["-e", &format!("inject={calls}:signal=INT:when={nth}")]);
+    finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null()))
 }
 
 /// The regular files below `dir`.

@@ -38,8 +38,7 @@ fn every_engine_is_measured_on_every_filesystem_or_said_to_be_impossible() {
         let run = pleach(args(own.path())).expect(0);
         assert_eq!(run.summary()["command"], "probe");
         assert_eq!(names(own.path()), before, "{kind:?}: nothing stays");
-        let mut rows = run.json();
-        rows.retain(|line| line["type"] == "bench");
+        let rows = run.lines_of_type("bench");
         assert_eq!(rows.len(), ENGINES.len() * 4, "{kind:?}: {rows:#?}");
         for engine in ENGINES {
             for (source, files) in [("large_file", 1), ("small_files", 2000)] {
@@ -114,8 +113,14 @@ fn an_ordinary_user_measures_in_a_directory_of_their_own_and_nowhere_else() {
     let rows = run.json();
     assert!(number(row(&rows, "buffered", "small_files", "file"), "calls") >= 2000);
     let run = finish(&mut command_as_nobody(args(&own.join("closed")))).expect(1).saying("permission denied");
-    assert_eq!(run.stdout, "");
+    assert_only_errors(&run);
     assert_eq!((names(&own.join("open")), names(&own.join("closed"))), (Vec::new(), Vec::new()));
+}
+
+/// Asserts that nothing was measured: in JSON there is nothing but what failed.
+#[track_caller]
+fn assert_only_errors(run: &Run) {
+    assert!(run.json().iter().all(|line| line["type"] == "error"), "{}", run.stdout);
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn on_a_read_only_mount_nothing_is_measured_and_that_is_said() {
     let Some(mut own) = Own::new(Kind::Xfs, test, MEBIBYTES, &[], "") else { return };
     own.remount_with("ro");
     let run = pleach(args(own.path())).expect(1).saying("read-only");
-    assert_eq!(run.stdout, "");
+    assert_only_errors(&run);
 }
 
 on_filesystems! {
@@ -133,7 +138,7 @@ on_filesystems! {
         let ballast = File::create(fs.join("ballast")).expect("a file can be made");
         rustix::fs::fallocate(&ballast, FallocateFlags::empty(), 0, free - (20 << 20)).expect("there is room");
         let run = pleach(args(fs.path())).expect(1).saying("no space left").saying("are needed");
-        assert_eq!(run.stdout, "");
+        assert_only_errors(&run);
         assert_eq!(names(fs.path()), ["ballast"]);
     }
 
@@ -145,7 +150,7 @@ on_filesystems! {
             thread::sleep(Duration::from_millis(moment));
             kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
             let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "probe --bench".into());
-            assert_eq!(run.expect(130).saying("interrupted").stdout, "");
+            assert_only_errors(&run.expect(130).saying("interrupted"));
             assert_eq!(names(&dir), ["file"], "after {moment} ms");
         }
     }

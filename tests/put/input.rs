@@ -53,7 +53,7 @@ on_filesystems! {
         for skipped in [1, 1000, BLOCK, 5 * BLOCK + 1, content.len()] {
             // What is read of it is gone from it, as for any other reader.
             let skip = format!("dd status=none count=1 bs={skipped} > /dev/null");
-            let script = format!("{{ {skip}; $PUT put \"$1\" && cat; }} < {}", source.display());
+            let script = format!("{{ {skip}; $PUT put --allow-empty \"$1\" && cat; }} < {}", source.display());
             let run = in_shell(&script, &dest).expect(0);
             assert_content(&dest, &content[skipped..]);
             assert!(run.stdout.starts_with("put ") && run.stdout.len() < 500, "nothing is left to read");
@@ -98,7 +98,7 @@ on_filesystems! {
         let said = in_shell("script -qec \"$PUT put '$1'\" /dev/null < /dev/null", &dest).expect(2).stdout;
         assert!(said.contains("cannot take the new content from a terminal"), "{said}");
         assert_content(&dest, b"old");
-        in_shell("$PUT put \"$1\" < /dev/null", &dest).expect(0);
+        in_shell("$PUT put --allow-empty \"$1\" < /dev/null", &dest).expect(0);
         assert_content(&dest, b"");
         assert_no_temporary(&dest);
     }

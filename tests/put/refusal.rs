@@ -20,7 +20,7 @@ on_filesystems! {
             (&["--expect-size", "2M"], &new, "the input goes on after the 2,097,152 bytes"),
             (&["--expect-size", "1"], b"", "the input ended after 0 bytes"),
             (&["--expect-blake3", &wrong], &new, "the BLAKE3 of the input is not the expected one"),
-            (&["--expect-blake3", &hash], &new[..new.len() - 1], "the file is as it was"),
+            (&["--expect-blake3", &hash], &new[..new.len() - 1], "the file is unchanged"),
         ];
         for (args, content, why) in cases {
             put(&dest, args, content).expect(1).saying(why);
@@ -30,7 +30,7 @@ on_filesystems! {
         assert_eq!((was.ino(), was.ctime(), was.ctime_nsec()), (is.ino(), is.ctime(), is.ctime_nsec()));
         assert_content(&dest, &old);
         let missing = fs.join("missing");
-        put(&missing, &["--expect-size", "7"], b"x").expect(1).saying("nothing was made");
+        put(&missing, &["--expect-size", "7"], b"x").expect(1).saying("no file was created");
         assert!(!missing.exists());
         put_well(&dest, &["--expect-size", "3M", "--expect-blake3", &hash], &new);
         put_well(&dest, &["--expect-size", "0", "--expect-blake3", &wrong], b"");
@@ -43,7 +43,7 @@ on_filesystems! {
         write_synced(&dest, b"old");
         for args in ["--expect-size 5", &format!("--expect-blake3 {}", blake3(b""))] {
             let script = format!("$PUT put {args} \"$1\" < {}", source.display());
-            in_shell(&script, &dest).expect(1).saying("the file is as it was");
+            in_shell(&script, &dest).expect(1).saying("the file is unchanged");
             assert_content(&dest, b"old");
         }
         let args = format!("--expect-size 1M --expect-blake3 {}", blake3(&bytes(1, MIB)));
@@ -173,19 +173,19 @@ on_filesystems! {
         let child = begin(&dest, &[]);
         wait_for_temporaries(fs.path(), 1);
         write(&dest, b"theirs");
-        feed(child, b"ours").expect(1).saying("it was made meanwhile");
+        feed(child, b"ours").expect(1).saying("somebody else created it meanwhile");
         assert_content(&dest, b"theirs");
         assert_no_temporary(&dest);
     }
 }
 
-fn temporaries(dir: &Path) -> usize {
+pub(super) fn temporaries(dir: &Path) -> usize {
     names(dir).iter().filter(|name| name.starts_with(".pleach-put.")).count()
 }
 
 /// Waits until so many runs have begun.
 #[track_caller]
-fn wait_for_temporaries(dir: &Path, number: usize) {
+pub(super) fn wait_for_temporaries(dir: &Path, number: usize) {
     let is_there = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         temporaries(dir) >= number

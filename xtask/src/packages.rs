@@ -32,7 +32,10 @@ pub(crate) const TESTING: Tools = &[
     ("setfacl", "acl"),
     ("setcap", "libcap2-bin"),
     ("rsync", "rsync"),
+    ("bindfs", "bindfs"),
     ("strace", "strace"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
 ];
 
 /// What pleach is measured against, and with.

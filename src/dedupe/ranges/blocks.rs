@@ -1,26 +1,27 @@
-//! Runs on filesystems where each block is free when nobody holds it (XFS): each run as it is, all holders of what it
+//! Runs on filesystems where each block is free when nobody holds it (XFS): each run as it is, all holders of the blocks it
 //! replaces together, or not at all.
 
 use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::account::Unit;
+use crate::dedupe::file::FileId;
 use crate::dedupe::map::{self, Map};
 use crate::layout::Piece;
+use crate::usage::Bound;
 use rustix::io::Result;
 
 /// Shares a run of a file.
 pub(super) fn apply(file: u32, run: Run, context: &mut Context<'_>) -> Result<()> {
     for run in disjoint(run, file, context.min_run) {
         let parts = context.parts(file, run)?;
-        // What only this file holds goes in one request, however many pieces it lies in.
+        // Blocks that only this file holds go in one request, however many pieces they lie in.
         for group in parts.chunk_by(|a, b| !a.piece.shared && !b.piece.shared && touch(a, b)) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
             if first.piece.shared {
                 replace_shared(file, first, context)?;
             } else {
                 let end = last.piece.end().min(run.start + run.length);
-                replace(file, first.piece.logical, end, first.source, context)?;
+                replace(file, first.piece.logical, end, first.source, false, context)?;
             }
             group.iter().filter_map(|part| part.from.as_ref()).for_each(|from| context.seen.add(from));
         }
@@ -28,30 +29,55 @@ pub(super) fn apply(file: u32, run: Run, context: &mut Context<'_>) -> Result<()
     Ok(())
 }
 
+/// Books the blocks of the lists of extents, when all runs are done.
+pub(super) fn finish(context: &mut Context<'_>) {
+    for file in context.lists.files() {
+        if let Some(opened) = context.files.get(file) {
+            context.lists.book(file, &*opened, context.account);
+        }
+    }
+}
+
 fn touch(a: &Part, b: &Part) -> bool {
     a.piece.end() == b.piece.logical && a.source.advanced(a.piece.length) == b.source
 }
 
-/// Shares a range of a file with a source, and books what comes free by it.
-fn replace(file: u32, start: u64, end: u64, source: Source, context: &mut Context<'_>) -> Result<()> {
-    let before = context.files.pieces(file, start, end, usize::MAX, false)?;
-    let end = end.min(context.run.catalogue.size(crate::dedupe::file::FileId(file)));
-    if context.run.dry_run {
-        let alone = before.iter().filter(|piece| !piece.shared).map(|piece| piece.length).sum();
-        context.run.account.add(alone, 0);
-        context.count_shared(source, file, end - start);
-        return Ok(());
+/// Shares a range of a file with a source, and books the blocks that are freed by that. `is_last`: all other files in scope
+/// that held these blocks have dropped them.
+fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, context: &mut Context<'_>) -> Result<()> {
+    let whole = context.files.whole_blocks(file, end);
+    let end = end.min(context.run.catalogue.size(FileId(file)));
+    let before = context.files.pieces(file, start, whole, usize::MAX, false)?;
+    if !context.run.dry_run
+        && let Some(opened) = context.files.get(file)
+    {
+        context.lists.watch(file, &*opened);
     }
     context.share(source, file, start, end - start);
-    let after = context.files.pieces(file, start, end, usize::MAX, false)?;
-    context.run.account.book(&map_of(&before), &map_of(&after), Unit::Blocks);
+    let after = context.files.pieces(file, start, whole, usize::MAX, false)?;
+    context.lists.change(file, length(&before), length(&after));
+    let mut held = map_of(&before);
+    if context.run.dry_run {
+        // How many blocks the list of extents will take is not known before.
+        context.account.limit(Bound::AtMost);
+        if is_last {
+            // Nothing has changed, so the kernel still calls them shared; a file outside may hold them too.
+            held = held.unshared();
+        }
+    }
+    context.account.book(&held, &map_of(&after));
     Ok(())
+}
+
+fn length(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| piece.length).sum()
 }
 
 /// The same for a piece that others hold too: all of them in scope, or none if there is none.
 fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<()> {
     let piece = part.piece;
     let (from, to) = (piece.address(), piece.address() + piece.length);
+    let taken = context.files.whole_blocks(file, piece.end()) - piece.logical;
     let others = if context.holders.is_overflown() {
         Vec::new()
     } else {
@@ -59,19 +85,16 @@ fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<(
     };
     if others.is_empty() {
         context.leave(Why::Held, piece.length);
-        context.run.account.pin(from..to);
+        context.account.pin(from..from + taken);
         return Ok(());
     }
     for other in others {
         let source = part.source.advanced(other.address - from);
         if source != (Source::File { file: other.file, offset: other.logical }) {
-            replace(other.file, other.logical, other.logical + other.length, source, context)?;
+            replace(other.file, other.logical, other.logical + other.length, source, false, context)?;
         }
     }
-    if context.run.dry_run {
-        context.run.account.add(piece.length, 0);
-    }
-    replace(file, piece.logical, piece.end(), part.source, context)
+    replace(file, piece.logical, piece.end(), part.source, true, context)
 }
 
 fn map_of(pieces: &[Piece]) -> Map {

@@ -1,13 +1,15 @@
 //! What applying runs needs, on either filesystem, and what it counts.
 
+use super::extent_lists::ExtentLists;
 use super::files::Files;
 use super::holders::{Holder, Holders};
 use super::plan::Why;
 use super::run::{Run, Source};
 use super::scratch::Scratch;
 use super::share;
-use crate::dedupe::account::Intervals;
+use crate::dedupe::account::Account;
 use crate::dedupe::file::FileId;
+use crate::dedupe::intervals::Intervals;
 use crate::dedupe::run::add;
 use crate::layout::Piece;
 use rustix::io::Result;
@@ -16,7 +18,10 @@ use std::collections::BTreeMap;
 /// The state of one run over one filesystem.
 pub(super) struct Context<'a> {
     pub(super) run: &'a crate::dedupe::run::Run<'a>,
+    /// The account of this filesystem.
+    pub(super) account: &'a Account,
     pub(super) files: Files<'a>,
+    pub(super) lists: ExtentLists,
     pub(super) scratch: Scratch<'a>,
     pub(super) holders: Holders,
     pub(super) seen: Seen,
@@ -97,9 +102,13 @@ impl Context<'_> {
         }
     }
 
-    /// Shares a range of a file with its source, and gives how much of it is shared now.
+    /// Shares a range of a file with its source, and returns how much of it is shared now. A dry run plans it.
     pub(super) fn share(&mut self, source: Source, file: u32, start: u64, length: u64) -> u64 {
-        let shared = share::share(source, (file, start), length, self.run, &mut self.files, &mut self.scratch);
+        let shared = if self.run.dry_run {
+            share::plan(source, (file, start), length, self.run, self.account, &mut self.files)
+        } else {
+            share::share(source, (file, start), length, self.run, &mut self.files, &mut self.scratch)
+        };
         self.count_shared(source, file, shared);
         shared
     }

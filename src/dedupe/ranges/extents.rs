@@ -7,6 +7,7 @@ use super::rewrite;
 use super::run::{Run, Source};
 use super::victims::{ByOffset, Found, Victim, gather};
 use crate::dedupe::run::add;
+use crate::usage::Bound;
 use rustix::io::Result;
 use std::collections::HashSet;
 
@@ -27,21 +28,10 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
                 context.leave(*why, victim.found_bytes());
                 // Compressed bytes have no address of their own.
                 let held = victim.found_bytes().min(victim.disk);
-                context.run.account.pin(victim.extent..victim.extent + held);
+                context.account.pin(victim.extent..victim.extent + held);
             }
             Decision::Cover | Decision::Rewrite => chosen.push(number),
         }
-    }
-    if context.run.dry_run {
-        let victims: Vec<_> = chosen.iter().map(|&number| (number, &gathered[number].0)).collect();
-        let written = rewrite::expected(&victims, context.block);
-        for (_, victim) in &victims {
-            victim.found.iter().for_each(|found| context.count_shared(found.source, file, found.length));
-            context.run.account.add(victim.disk, 0);
-        }
-        add(&context.run.counters.rewritten, written);
-        context.run.account.add(0, written);
-        return Ok(());
     }
     release(&gathered, &chosen, context)
 }
@@ -61,19 +51,19 @@ fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Conte
     add(&context.run.counters.rewritten, written);
     let left = all(&mut chosen.iter().filter(|number| !gone.failed.contains(number)));
     share_all(&left, &is_inner, &mut gone, context);
-    let mut freed = 0;
+    context.account.spend(written);
     for (number, victim) in left {
         if gone.failed.contains(&number) {
             continue;
         }
-        // What comes free is told by what the files hold now, not by what the kernel was asked for.
+        // What the files hold now decides what was freed, not what the kernel was asked for.
+        let place = victim.extent..victim.extent + victim.disk;
         if gone.alone.contains(&number) && !victim.is_held(context) {
-            freed += victim.disk;
+            context.account.free(place);
         } else {
-            context.run.account.pin(victim.extent..victim.extent + victim.disk);
+            context.account.pin(place);
         }
     }
-    context.run.account.add(freed, written);
     Ok(())
 }
 
@@ -114,7 +104,11 @@ fn share_all(victims: &[(usize, &Victim)], which: &dyn Fn(&Found) -> bool, gone:
             }
             if left[place] == 0 && touching.peek().is_none() && !gone.alone.contains(&number) {
                 let pieces = context.files.pieces(reference.file, start, start + length, usize::MAX, false);
-                if pieces.is_ok_and(|pieces| pieces.iter().all(|piece| !piece.shared)) {
+                if context.run.dry_run {
+                    // Nothing has changed, so the kernel still calls it shared with the other references.
+                    context.account.limit(Bound::AtMost);
+                    gone.alone.insert(number);
+                } else if pieces.is_ok_and(|pieces| pieces.iter().all(|piece| !piece.shared)) {
                     gone.alone.insert(number);
                 }
             }

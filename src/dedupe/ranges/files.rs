@@ -1,5 +1,6 @@
 //! The files in scope, open as long as they are in use: their bytes, their layouts.
 
+use super::overlay::Overlay;
 use super::scan::Data;
 use crate::dedupe::file::{FileId, Opened};
 use crate::dedupe::run::{Run, add};
@@ -9,9 +10,12 @@ use crate::layout::{self, Piece, Way};
 use crate::positioned;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
+/// How many files may each have the extents of the next one.
+const LONGEST_CHAIN: u32 = 16;
 /// Files that are open at once.
 const MOST_OPEN: usize = 64;
 
@@ -27,10 +31,13 @@ pub(super) struct Files<'a> {
     /// The file that is being read in order, and how far: what is read behind it for the first time counts as read.
     reading: u32,
     reached: u64,
+    /// The plan of a dry run.
+    overlay: Option<Overlay>,
 }
 
 impl<'a> Files<'a> {
-    pub(super) fn new(run: &'a Run<'a>, privileged: bool) -> Files<'a> {
+    /// `memory`: what the plan of a dry run may take.
+    pub(super) fn new(run: &'a Run<'a>, privileged: bool, memory: u64) -> Files<'a> {
         Files {
             run,
             privileged,
@@ -39,6 +46,7 @@ impl<'a> Files<'a> {
             refused: HashMap::new(),
             reading: u32::MAX,
             reached: 0,
+            overlay: run.dry_run.then(|| Overlay::new(memory)),
         }
     }
 
@@ -95,8 +103,78 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Where a range of a file lies.
+    /// Where a range of a file lies; in a dry run, where it would lie by now.
     pub(super) fn pieces(&mut self, file: u32, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
+        if self.overlay.is_some() {
+            self.planned(file, from..to, most, sync)
+        } else {
+            self.present(file, from, to, most, sync)
+        }
+    }
+
+    fn planned(&mut self, file: u32, mut range: Range<u64>, most: usize, sync: bool) -> Result<Vec<Piece>> {
+        loop {
+            let mut pieces = self.planned_before(file, range.clone(), most, sync, LONGEST_CHAIN)?;
+            let end = if pieces.len() >= most { pieces.last().map_or(range.end, Piece::end) } else { range.end };
+            if let Some(overlay) = &self.overlay {
+                pieces = overlay.apply(file, range.start..end, pieces);
+            }
+            // Where all these pieces would be holes, others may follow.
+            if !pieces.is_empty() || end >= range.end {
+                return Ok(pieces);
+            }
+            range.start = end;
+        }
+    }
+
+    /// Where a range of a file would lie after the stage of whole files.
+    fn planned_before(
+        &mut self,
+        file: u32,
+        range: Range<u64>,
+        most: usize,
+        sync: bool,
+        chain: u32,
+    ) -> Result<Vec<Piece>> {
+        let planned = &self.run.planned;
+        let twin = planned.twin(FileId(file)).filter(|twin| range.start < twin.end && chain > 0);
+        let shared_end = planned.shared_end(FileId(file));
+        let (mut pieces, mut at) = (Vec::new(), range.start);
+        if let Some(twin) = twin {
+            at = range.end.min(twin.end);
+            pieces = self.planned_before(twin.source.0, range.start..at, most, sync, chain - 1)?;
+            pieces.iter_mut().for_each(|piece| piece.shared = true);
+        }
+        if at < range.end && pieces.len() < most {
+            pieces.extend(self.present(file, at, range.end, most - pieces.len(), sync)?);
+        }
+        let is_source = |piece: &&mut Piece| piece.logical < shared_end;
+        pieces.iter_mut().filter(is_source).for_each(|piece| piece.shared = true);
+        Ok(pieces)
+    }
+
+    /// Notes that a range of a file would have these pieces, whose offsets are in that file. `false`: there is no room for
+    /// that note.
+    pub(super) fn plan(&mut self, file: u32, start: u64, length: u64, pieces: &[Piece]) -> bool {
+        let range = start..self.whole_blocks(file, start + length);
+        self.overlay.as_mut().is_none_or(|overlay| overlay.set(file, range, pieces))
+    }
+
+    /// The address of an extent that would be written.
+    pub(super) fn plan_extent(&mut self, length: u64) -> u64 {
+        self.overlay.as_mut().map_or(0, |overlay| overlay.new_extent(length))
+    }
+
+    /// Where the last block of a range ends: the last block of a file is shared and freed as a whole, though the file ends
+    /// within it.
+    pub(super) fn whole_blocks(&self, file: u32, end: u64) -> u64 {
+        let catalogue = self.run.catalogue;
+        let block = catalogue.volume(FileId(file)).block_size.max(1);
+        if end >= catalogue.size(FileId(file)) { end.next_multiple_of(block) } else { end }
+    }
+
+    /// Where a range of a file lies.
+    fn present(&mut self, file: u32, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
         let opened = self.get(file).ok_or(Errno::NOENT)?;
         match layout::pieces(opened.as_fd(), self.way(file), from, to, most, sync) {
             // A container's root may be refused what root is granted.

@@ -1,15 +1,18 @@
 //! Ranges that are equal in files that are not: each file is read once, its blocks are looked up by hash in an index of
-//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again.
+//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again. A dry run takes the
+//! same steps on layouts as they would be (`overlay`).
 //!
 //! `scan` and `index` find runs; `layout` and `holders` know where things lie and who else holds them; `blocks` (XFS), or
 //! `victims`, `plan`, `extents` and `rewrite` (Btrfs) free what can be freed; `share` and `scratch` speak with the kernel.
 
 mod blocks;
 mod context;
+mod extent_lists;
 mod extents;
 mod files;
 mod holders;
 pub(crate) mod index;
+mod overlay;
 mod plan;
 mod rewrite;
 mod run;
@@ -20,6 +23,7 @@ mod survey;
 mod victims;
 
 use self::context::{Context, Seen};
+use self::extent_lists::ExtentLists;
 use self::files::Files;
 use self::holders::Holders;
 use self::index::Index;
@@ -122,7 +126,9 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
     let other_memory = options.index_memory - index_memory;
     let mut context = Context {
         run,
-        files: Files::new(run, rustix::process::geteuid().is_root()),
+        account: run.account(FileId(first)),
+        files: Files::new(run, rustix::process::geteuid().is_root(), options.index_memory / 4),
+        lists: ExtentLists::default(),
         scratch: Scratch::new(run),
         holders: Holders::new(other_memory / 2),
         seen: Seen::new(other_memory / 2 / 64),
@@ -141,7 +147,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
         ));
     }
     let mut scanner = Scanner::new(index, block, context.min_run);
-    let unit = Unit::of(volume.kind);
+    let unit = context.account.unit();
     for file in survey.files {
         if run.is_over() {
             break;
@@ -151,6 +157,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
         }
         run.monitor.advance(Amount { files: 1, bytes: 0 });
     }
+    blocks::finish(&mut context);
     *left = context.left;
 }
 

@@ -3,10 +3,14 @@
 
 use super::context::Context;
 use super::scratch::Manner;
-use super::share::move_onto;
+use super::share::{self, move_onto};
 use super::victims::{Reference, Victim};
+use crate::dedupe::map::Map;
+use crate::dedupe::run::add;
 use crate::dedupe::submit::is_nocow;
+use crate::layout::Piece;
 use crate::positioned;
+use crate::usage::Bound;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
 use std::ops::Range;
@@ -36,6 +40,11 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
     let mut rest = &mut items[..];
     while !rest.is_empty() && !context.run.monitor.is_cancelled() {
         let (group, later) = rest.split_at_mut(first_group(rest, context.block));
+        if context.run.dry_run {
+            written += plan(group, context);
+            rest = later;
+            continue;
+        }
         match write(group, context) {
             Ok((file, length)) => {
                 written += length;
@@ -53,17 +62,34 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
     (written, failed)
 }
 
-/// How many bytes would be written for these extents.
-pub(super) fn expected(victims: &[(usize, &Victim)], block: u64) -> u64 {
-    let items = all_items(victims);
-    let (mut rest, mut expected) = (&items[..], 0);
-    while !rest.is_empty() {
-        let (group, later) = rest.split_at(first_group(rest, block));
-        let length: u64 = group.iter().map(|item| item.range.end - item.range.start).sum();
-        expected += (lead(group, block) + length).next_multiple_of(block);
-        rest = later;
+/// Plans to write a group to a file of its own, and to move all that refer to the items there. Returns the bytes that this
+/// would write: of compressed extents an estimate, since the same bytes compress differently elsewhere.
+fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
+    let lead = lead(group, context.block);
+    let length = group.iter().map(|item| item.range.end - item.range.start).sum::<u64>();
+    let extent = context.files.plan_extent(lead + length);
+    let mut at = lead;
+    for item in group {
+        let refers = |reference: &&Reference| reference.within(item.range.start, item.range.end).is_some();
+        let shared = item.victim.references.iter().filter(refers).count() > 1;
+        for reference in &item.victim.references {
+            let Some((logical, length)) = reference.within(item.range.start, item.range.end) else { continue };
+            if context.files.is_refused(reference.file) {
+                continue;
+            }
+            let offset = at + reference.offset.max(item.range.start) - item.range.start;
+            let disk = lead + length;
+            let piece = Piece { logical, length, extent, offset, disk, encoded: false, shared };
+            add(&context.run.counters.submitted, length);
+            share::plan_pieces((reference.file, logical), length, &[piece], context.account, &mut context.files);
+        }
+        at += item.range.end - item.range.start;
     }
-    expected
+    if group.iter().any(|item| item.victim.encoded) {
+        context.account.limit(Bound::About);
+        return group.iter().map(|item| item.victim.on_disk(item.range.end - item.range.start, context.block)).sum();
+    }
+    (lead + length).next_multiple_of(context.block)
 }
 
 /// What has to be moved: compressed extents apart, each file's in the order in which they can be read.
@@ -110,7 +136,7 @@ fn first_group(items: &[Item<'_>], block: u64) -> usize {
     items.len()
 }
 
-/// Writes a group to a file of its own.
+/// Writes a group to a file of its own. Gives the file, and the bytes that it takes on the disk.
 fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, u64)> {
     let Some(first) = group.first() else { return Err(Errno::INVAL) };
     let (number, encoded) = (first.reference.file, first.victim.encoded);
@@ -136,7 +162,9 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
         at += length;
     }
     fdatasync(&file)?;
-    Ok((file, at.next_multiple_of(context.block)))
+    // Fewer bytes than were written, if the filesystem compresses them.
+    let taken = Map::of(&file, true)?.bytes();
+    Ok((file, taken))
 }
 
 /// Gives all that refer to the items what was written instead.

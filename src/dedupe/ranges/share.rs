@@ -3,11 +3,14 @@
 use super::files::Files;
 use super::run::Source;
 use super::scratch::Scratch;
+use crate::dedupe::account::Account;
 use crate::dedupe::file::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit::{self, WINDOW};
+use crate::layout::Piece;
 use crate::positioned::prefetch;
+use crate::usage::Bound;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// A window that differs is halved down to this.
@@ -40,6 +43,47 @@ pub(super) fn share(
     settle(result, file, length, run, files)
 }
 
+/// Plans to share a range of `file` with its source, whose bytes were found equal. Returns how many bytes the kernel would
+/// share.
+pub(super) fn plan(
+    source: Source,
+    (file, start): (u32, u64),
+    length: u64,
+    run: &Run<'_>,
+    account: &Account,
+    files: &mut Files<'_>,
+) -> u64 {
+    let end = files.whole_blocks(file, start + length);
+    let pieces = match source {
+        _ if files.is_refused(file) => return 0,
+        Source::File { file: other, offset } if other == file && offset.abs_diff(start) < length => return 0,
+        Source::Zeros => Vec::new(),
+        Source::File { file: other, offset } => {
+            let Ok(pieces) = files.pieces(other, offset, offset + (end - start), usize::MAX, false) else { return 0 };
+            // Cut to the range, so they begin within it.
+            let here = |piece: Piece| Piece { logical: piece.logical - offset + start, shared: true, ..piece };
+            pieces.into_iter().map(here).collect()
+        }
+    };
+    add(&run.counters.submitted, length);
+    plan_pieces((file, start), length, &pieces, account, files);
+    length
+}
+
+/// Plans that a range of `file` has these extents, as far as there is room for plans: without them, the run may count
+/// the range twice.
+pub(super) fn plan_pieces(
+    (file, start): (u32, u64),
+    length: u64,
+    pieces: &[Piece],
+    account: &Account,
+    files: &mut Files<'_>,
+) {
+    if !files.plan(file, start, length, pieces) {
+        account.limit(Bound::AtMost);
+    }
+}
+
 /// Gives a range of `file` the extents of an unnamed file that holds the same bytes.
 pub(super) fn move_onto(
     there: (BorrowedFd<'_>, u64),
@@ -55,6 +99,9 @@ pub(super) fn move_onto(
 
 /// Counts what could not be shared, and gives what could.
 fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Files<'_>) -> u64 {
+    if result.shared > 0 {
+        run.set_moved(FileId(file));
+    }
     match result.refused {
         // That says something of the two together.
         Some(Skip::Nocow) => run.skip(FileId(file), Skip::Nocow),

@@ -80,7 +80,12 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
             && !run.is_inline(*file)
             && looked_at.binary_search(&file.0).is_err()
     };
-    let others: Vec<_> = catalogue.ids().filter(is_other).map(|file| (file, context.files.way(file.0))).collect();
+    let others = catalogue.ids().filter(is_other);
+    let (planned, others): (Vec<_>, Vec<_>) = others.partition(|file| run.planned.twin(*file).is_some());
+    for file in planned {
+        pieces_of(file.0, context, |pieces, context| context.holders.add(file.0, pieces));
+    }
+    let others: Vec<_> = others.into_iter().map(|file| (file, context.files.way(file.0))).collect();
     let holders = Mutex::new(&mut context.holders);
     crew::each(run.threads.unwrap_or(crew::READERS), others.chunks(64).collect(), |some| {
         for &(file, way) in some.iter().take_while(|_| !run.is_over()) {

@@ -3,10 +3,10 @@
 use super::context::{Context, Part};
 use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::account::Intervals;
 use crate::dedupe::file::FileId;
+use crate::dedupe::intervals::Intervals;
+use crate::dedupe::whole_extents;
 use crate::layout::{Piece, join_neighbours};
-use crate::sys::btrfs::logical::{self, Offsets};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -89,6 +89,16 @@ impl Victim {
         rest
     }
 
+    /// About how many bytes of the disk a part of it takes, of so many bytes: as much less as the whole extent takes less.
+    pub(super) fn on_disk(&self, length: u64, block: u64) -> u64 {
+        let decoded = self.references.iter().map(|reference| reference.offset + reference.length).max().unwrap_or(0);
+        if !self.encoded || decoded == 0 {
+            return length.next_multiple_of(block);
+        }
+        let scaled = u128::from(length) * u128::from(self.disk) / u128::from(decoded);
+        (scaled.min(length.into()).max(1) as u64).next_multiple_of(block)
+    }
+
     /// Bytes that were found elsewhere.
     pub(super) fn found_bytes(&self) -> u64 {
         self.found.iter().map(|found| found.length).sum()
@@ -118,7 +128,7 @@ impl Victim {
 
     /// What the decision needs.
     pub(super) fn weigh(&self, outside: Outside, block: u64) -> Weighed {
-        let rest = self.rest().iter().map(|(_, range)| (range.end - range.start).next_multiple_of(block)).sum();
+        let rest = self.rest().iter().map(|(_, range)| self.on_disk(range.end - range.start, block)).sum();
         Weighed { disk: self.disk, rest, outside, movable: self.is_movable(block) }
     }
 }
@@ -272,17 +282,8 @@ fn outside(
     }
 }
 
-/// How many references there are to any part of an extent, in all the filesystem.
+/// How many references there are to any part of an extent, in all of the filesystem.
 fn count_references(file: u32, extent: u64, context: &mut Context<'_>) -> Result<u64> {
     let opened = context.files.get(file).ok_or(Errno::NOENT)?;
-    let ask = || logical::logical_to_inodes(opened.as_fd(), extent, Offsets::Ignored);
-    let references = match ask() {
-        // Not yet in the tree of extents: it is after a commit.
-        Err(Errno::NOENT) => {
-            rustix::fs::syncfs(opened.as_fd())?;
-            ask()?
-        }
-        result => result?,
-    };
-    Ok(references.total())
+    whole_extents::references(opened.as_fd(), extent)
 }

@@ -1,4 +1,4 @@
-//! The extents of files, as the user wants them told: one file here for each format, written as the extents come.
+//! Lists of extents, one file for each format, written as the extents come.
 //!
 //! A listing keeps nothing of an extent that it has written, so that a file of a million takes no more memory than a file
 //! of one. Where a format must know what comes before it can begin, it holds back a fixed number of extents.
@@ -18,18 +18,18 @@ use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// How extents are told.
+/// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
     Table,
-    /// As `xfs_io -c 'fiemap -v'` tells them, or `xfs_io -c fiemap` where the user wants it quiet.
+    /// As `xfs_io -c 'fiemap -v'` prints them; if the user wants it quiet, as `xfs_io -c fiemap`.
     XfsIo,
-    /// As `filefrag -v` tells them.
+    /// As `filefrag -v` prints them.
     Filefrag,
 }
 
-/// What all files add up to.
+/// The totals of all files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Total {
     pub(crate) files: u64,
@@ -53,7 +53,7 @@ pub(crate) trait Listing {
     /// A file follows.
     ///
     /// # Errors
-    /// If something that the format tells of it cannot be found out; then it is to be broken off.
+    /// If something that the format shows cannot be found out; then the file must be broken off.
     fn begin(&mut self, file: &File) -> Result<()>;
 
     /// Its next extent.
@@ -65,7 +65,7 @@ pub(crate) trait Listing {
     /// As with [`Listing::begin`].
     fn end(&mut self, file: &File, stats: &Stats) -> Result<()>;
 
-    /// No more of it can be told: what was held back is written.
+    /// No more of it is known: extents that were held back are written.
     fn break_off(&mut self);
 
     /// No more files follow.
@@ -83,7 +83,8 @@ pub(crate) fn listing<'a>(format: Format, output: &'a Output) -> Box<dyn Listing
     }
 }
 
-/// A file's name as tools print it: byte by byte, except to a terminal, which could act upon some of them.
+/// A file's name as filefrag and xfs_io print it: byte by byte, because scripts rely on that. Only on a terminal, which would
+/// act upon control characters, is it escaped.
 fn raw_name<'a>(path: &'a Path, output: &Output) -> Cow<'a, [u8]> {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = || std::str::from_utf8(bytes).is_ok_and(|name| !name.contains(text::is_unprintable));

@@ -25,6 +25,7 @@ struct Summary {
     command: &'static str,
     items: u64,
     open: u64,
+    errors: u64,
 }
 
 /// A value as scripts want it; `null` where it stayed open.
@@ -51,7 +52,13 @@ pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::
             bench::lines(output, bench);
         }
         let items = stats.items.len() as u64;
-        return output.json(&Summary { r#type: "summary", command: "probe", items, open: stats.open });
+        return output.json(&Summary {
+            r#type: "summary",
+            command: "probe",
+            items,
+            open: stats.open,
+            errors: stats.open,
+        });
     }
     let mut table = Table::new(output, &COLUMNS);
     for Item { name, value, means } in &stats.items {
@@ -63,7 +70,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::
             Value::Text(text) => text.into(),
             Value::Open => Cell::styled("?", Style::Yellow),
         };
-        table.row(vec![name.replace('_', " ").into(), value, means.into()]);
+        table.row(vec![name.replace('_', " ").into(), value, Cell::prose(means)]);
     }
     table.finish();
     if let Some(bench) = bench {

@@ -153,7 +153,7 @@ fn of_pairs(output: &Output, told: &Told<'_>, rows: usize) {
     }
     if told.sharing.unpaired_files > 0 {
         let files = counted(u64::from(told.sharing.unpaired_files), "file");
-        output.line(&format!("{files} are linked with too many to be told pair by pair\n"));
+        output.line(&format!("{files} share data with too many others to list all pairs\n"));
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(status) if FileType::from_raw_mode(status.mode()).is_file() => {
             let begins = beginning(path).map_err(|error| Error::io("look at", path, error))?;
-            if begins.is_empty() || begins.starts_with(b"<svg") || begins.starts_with(b"<?xml") {
+            if begins.is_empty() || is_picture(&begins) {
                 return Ok(());
             }
             let cause = io::Error::other("a file is there that is no picture");
@@ -61,12 +61,18 @@ pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
     written
 }
 
+/// Whether a file that begins so is an SVG picture. Other XML begins with a declaration, too.
+fn is_picture(begins: &[u8]) -> bool {
+    let is_xml = begins.starts_with(b"<?xml") || begins.starts_with(b"<!--") || begins.starts_with(b"<!DOCTYPE svg");
+    begins.starts_with(b"<svg") || (is_xml && begins.windows(4).any(|bytes| bytes == b"<svg"))
+}
+
 /// The first bytes of a file.
 fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     // It was a regular file when it was looked at; what may have come in its place must neither block nor be followed.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     let mut bytes = Vec::new();
-    file.take(5).read_to_end(&mut bytes)?;
+    file.take(4096).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

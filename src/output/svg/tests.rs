@@ -17,7 +17,7 @@ fn rendered(files: &[(&[u8], u64, Vec<Extent>)]) -> String {
     let mut paths = Vec::new();
     for (name, size, extents) in files {
         let path = Path::new(OsStr::from_bytes(name));
-        let file = holdings.begin(Id::Device(1));
+        let file = holdings.begin(Some(Id::Device(1).into()));
         sketch.begin(path, *size);
         paths.push(PathBuf::from(path));
         for extent in extents {

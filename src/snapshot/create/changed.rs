@@ -15,6 +15,8 @@ use crate::copy::{self, Copied, CopyError, Engine, Reason, Request, segments};
 use crate::delta::{self, Base, List, Options};
 use crate::error::{Error, Result};
 use crate::filesystem::Kind;
+use crate::hash;
+use crate::layout;
 use crate::monitor::{Amount, Change};
 use crate::mutex::lock;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
@@ -97,6 +99,8 @@ impl Target<'_> {
             Ok(done) => Ok(done),
             Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
             Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
+            // Another entry has the name: that entry stays.
+            Err(CopyError::Destination(Errno::EXIST)) => Ok(Changed::NotCompared),
             // The plain way that follows meets it too, and names it, or succeeds.
             Err(_) => {
                 self.withdraw(seen.name)?;
@@ -118,24 +122,30 @@ impl Target<'_> {
     /// Copies the content of a file that is new here, and keeps its hashes if it is large.
     pub(super) fn copy_content(&self, source: &Source, file: &OwnedFd) -> std::result::Result<Copied, CopyError> {
         let size = source.status.size;
-        if size < LARGE || !self.context.hashes() || !self.staged.filesystem.reflink {
-            let request = Request { engine: None, hashed: self.context.hashes() };
+        let hashed = self.is_hashed(source);
+        if size < LARGE || !hashed || !self.staged.filesystem.reflink {
+            let request = Request { engine: None, hashed };
             let Source { fd, status, .. } = source;
             return copy::data(fd.as_fd(), status, file.as_fd(), &self.staged.ladder, &request, self.context.monitor);
         }
         let _alone = lock(&self.staged.large);
-        let updated = self.listed(size, |list| {
-            delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, &self.comparison(size))
+        let updated = self.listed(source, |list| {
+            delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, &self.comparison(size, hashed))
         })?;
         let delta::Updated { data, holes, read, hash, .. } = updated;
         Ok(Copied { data, holes, read, hash, ..Copied::by(Engine::Buffered) })
     }
 
-    fn comparison(&self, size: u64) -> Options<'_> {
+    /// Whether the content of a source is hashed: if the user wants hashes, and its holes are not too large for that.
+    pub(super) fn is_hashed(&self, source: &Source) -> bool {
+        self.context.hashes() && hash::is_hashed(&source.fd, &source.status).unwrap_or(true)
+    }
+
+    fn comparison(&self, size: u64, hashed: bool) -> Options<'_> {
         let readers = self.context.options.threads.unwrap_or(READERS).clamp(1, READERS);
         Options {
             block: self.staged.filesystem.block_size.next_power_of_two().clamp(512, 64 << 10),
-            hashed: self.context.hashes(),
+            hashed,
             threads: if size >= LARGE { readers } else { 1 },
             monitor: self.context.monitor,
         }
@@ -168,18 +178,19 @@ impl Target<'_> {
             return Ok(Changed::Meanwhile);
         }
         let size = Status::of(&file).map_err(CopyError::Destination)?.size;
+        let hashed = self.is_hashed(source);
         let is_same = last.status.size == size
-            && (last.hash.is_some() || !self.context.hashes())
-            && delta::lie_alike(file.as_fd(), last.fd.as_fd()).unwrap_or(false);
+            && (last.hash.is_some() || !hashed)
+            && layout::has_same_extents(file.as_fd(), last.fd.as_fd()).unwrap_or(false);
         let content = if is_same {
             let holes = segments::holes(&file, size).map_err(CopyError::Source)?;
             self.context.monitor.advance(Amount { files: 0, bytes: size });
-            let hash = last.hash.filter(|_| self.context.hashes());
+            let hash = last.hash.filter(|_| hashed);
             Content { data: size - holes, holes, written: 0, read: 0, hash }
         } else {
             let base = Base { file: last.fd.as_fd(), size: last.status.size, list: None };
             let by_extent = self.staged.filesystem.kind == Kind::Btrfs;
-            let shared = delta::share(file.as_fd(), size, &base, by_extent, &self.comparison(size))?;
+            let shared = delta::share(file.as_fd(), size, &base, by_extent, &self.comparison(size, hashed))?;
             let delta::Shared { data, holes, written, read, hash, .. } = shared;
             Content { data, holes, written, read, hash }
         };
@@ -192,13 +203,12 @@ impl Target<'_> {
         let file = self.create(seen.name, &source.attributes(self.staged)).map_err(CopyError::Destination)?;
         let cloned = self.staged.ladder.clone(&last.fd, last.status.dev, &file);
         cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
-        let list: Option<List> = last
-            .hash
-            .filter(|_| self.context.hashes())
-            .and_then(|hash| self.staged.blocks.list(last.status.size, &hash));
+        let hashed = self.is_hashed(source);
+        let list: Option<List> =
+            last.hash.filter(|_| hashed).and_then(|hash| self.staged.blocks.list(last.status.size, &hash));
         let base = Base { file: last.fd.as_fd(), size: last.status.size, list: list.as_ref() };
-        let updated = self.listed(size, |list| {
-            delta::update(source.fd.as_fd(), size, Some(&base), file.as_fd(), list, &self.comparison(size))
+        let updated = self.listed(source, |list| {
+            delta::update(source.fd.as_fd(), size, Some(&base), file.as_fd(), list, &self.comparison(size, hashed))
         })?;
         let delta::Updated { data, holes, written, read, base_read, hash, .. } = updated;
         let content = Content { data, holes, written, read: read + base_read, hash };
@@ -213,10 +223,11 @@ impl Target<'_> {
     /// Runs an update with a new list, if the file is large, and keeps that if it was written whole.
     fn listed(
         &self,
-        size: u64,
+        source: &Source,
         update: impl FnOnce(Option<&delta::NewList>) -> std::result::Result<delta::Updated, CopyError>,
     ) -> std::result::Result<delta::Updated, CopyError> {
-        let draft = (size >= LARGE && self.context.hashes()).then(|| self.staged.blocks.begin(size)).flatten();
+        let size = source.status.size;
+        let draft = (size >= LARGE && self.is_hashed(source)).then(|| self.staged.blocks.begin(size)).flatten();
         let result = update(draft.as_ref().map(|draft| &draft.list));
         if let Some(draft) = &draft {
             let hash = result.as_ref().ok().filter(|updated| updated.listed).and_then(|updated| updated.hash);

@@ -64,7 +64,7 @@ impl Target<'_> {
         if self.context.hashes() {
             let hashed = hash::file(&clone, size, self.context.monitor)?;
             brought.cost.read_bytes += hashed.read;
-            file.hash = Some(hashed.hash);
+            file.hash = hashed.hash;
         }
         Ok(())
     }

@@ -1,20 +1,23 @@
 //! What every step of a run knows: the run itself ([`Context`]), and where the entries of one directory are brought to
 //! ([`Target`]). What is done with entries is in `file`, `node` and `tree`; a directory's own part is in `place`.
 
+use super::devices::Devices;
 use super::known::Known;
 use super::place::{self, Place};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
 use super::{Hash, Options, Previous};
+use crate::copy;
 use crate::error::{Error, Result};
 use crate::exclude::Filter;
 use crate::filesystem::Filesystem;
+use crate::flush::Flusher;
 use crate::metadata::{FileAttr, FileAttrs};
 use crate::monitor::Monitor;
 use crate::mutex::lock;
 use crate::snapshot::manifest::Meta;
-use crate::status::Status;
+use crate::status::{Status, Time};
 use crate::walk::{Directory, absolute};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -23,6 +26,20 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
+/// The repository's own directory, wherever it may be mounted, and its frozen copy.
+pub(super) struct Own {
+    pub(super) status: Status,
+    /// The device of the frozen copy of its subvolume, in which it has the same inode number.
+    pub(super) frozen: Option<u64>,
+}
+
+impl Own {
+    fn is(&self, status: &Status) -> bool {
+        self.status.is_same_inode(status)
+            || self.frozen.is_some_and(|dev| (dev, self.status.ino) == (status.dev, status.ino))
+    }
+}
+
 /// A run.
 pub(super) struct Context<'a> {
     pub(super) previous: Option<&'a Previous>,
@@ -30,10 +47,14 @@ pub(super) struct Context<'a> {
     pub(super) staged: Option<Staged>,
     pub(super) options: &'a Options,
     pub(super) monitor: &'a dyn Monitor,
-    /// The repository's own inode, wherever it may be mounted.
-    pub(super) repository: Option<Status>,
+    /// The repository's own directory.
+    pub(super) repository: Option<Own>,
     /// What of the sources is left out.
     pub(super) filter: Filter,
+    /// The filesystems of the sources.
+    pub(super) devices: Devices,
+    /// Flushes files before they are read.
+    pub(super) flusher: Flusher,
     /// What the last snapshot has, by content; made when it is first asked for.
     pub(super) known: OnceLock<Known>,
     /// How many bytes were to be hashed before it was made.
@@ -47,26 +68,53 @@ impl<'a> Context<'a> {
     pub(super) fn new(
         previous: Option<&'a Previous>,
         staged: Option<Staged>,
-        repository: Option<Status>,
+        repository: Option<Own>,
         filter: Filter,
+        begun: Option<Time>,
         options: &'a Options,
         monitor: &'a dyn Monitor,
     ) -> Self {
-        let (known, hashed, same_filesystem, fileattrs) = Default::default();
-        Context { previous, staged, options, monitor, repository, filter, known, hashed, same_filesystem, fileattrs }
+        let (flusher, known, hashed, same_filesystem, fileattrs) = Default::default();
+        let devices = Devices::new(previous, begun);
+        Context {
+            previous,
+            staged,
+            options,
+            monitor,
+            repository,
+            filter,
+            devices,
+            flusher,
+            known,
+            hashed,
+            same_filesystem,
+            fileattrs,
+        }
     }
 
-    /// Whether this is the repository's own directory. A frozen copy of it has another device, but is as old to the tick.
+    /// Whether this is the repository's own directory.
     pub(super) fn is_repository(&self, status: &Status) -> bool {
-        let is_frozen = |own: &Status| {
-            self.options.freeze && own.btime.is_some() && (own.ino, own.btime) == (status.ino, status.btime)
-        };
-        self.repository.as_ref().is_some_and(|own| own.is_same_inode(status) || is_frozen(own))
+        self.repository.as_ref().is_some_and(|own| own.is(status))
     }
 
     pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
         part.errors += 1;
         self.monitor.problem(error);
+    }
+
+    /// A call that makes the entry at `path` in the snapshot failed. The entry is reported, with a hint at what became of it,
+    /// and the run goes on.
+    ///
+    /// # Errors
+    /// If the run must end: see [`is_fatal`].
+    pub(super) fn entry_failed(&self, path: &[u8], errno: Errno, hint: &str, part: &mut Stats) -> Result<()> {
+        let error = cannot_make(path, errno);
+        if is_fatal(errno) {
+            return Err(error);
+        }
+        let hint = if errno == Errno::EXIST { NAME_TAKEN } else { hint };
+        self.problem(&error.hint(hint), part);
+        Ok(())
     }
 
     pub(super) fn hashes(&self) -> bool {
@@ -131,6 +179,26 @@ impl<'a> Target<'a> {
     pub(super) fn cannot_make(&self, name: &[u8], errno: Errno) -> Error {
         cannot_make(&self.directory.join(name), errno)
     }
+
+    /// A call that makes an entry in the snapshot failed: see [`Context::entry_failed`].
+    pub(super) fn entry_failed(&self, name: &[u8], errno: Errno, hint: &str, part: &mut Stats) -> Result<()> {
+        self.context.entry_failed(&self.directory.join(name), errno, hint, part)
+    }
+}
+
+/// Whether an error of a call that makes something in the snapshot ends the run, because every further entry would meet it.
+/// All other errors are the one entry's: somebody may have made it just so that this filesystem cannot take it.
+pub(super) fn is_fatal(errno: Errno) -> bool {
+    copy::is_fatal(errno) || matches!(errno, Errno::IO | Errno::UCLEAN | Errno::NOMEM)
+}
+
+/// Why a name exists in a staging tree where nobody else makes any.
+pub(super) const NAME_TAKEN: &str =
+    "the repository already has another entry there: its name differs in upper and lower case only";
+
+/// Whether a name cannot be on a filesystem at all.
+pub(super) fn is_no_name(errno: Errno) -> bool {
+    matches!(errno, Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ)
 }
 
 /// The error of a call that makes something in the snapshot.

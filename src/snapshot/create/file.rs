@@ -10,9 +10,9 @@
 //! and after, on the open file.
 
 use super::changed::Changed;
-use super::context::Target;
+use super::context::{NAME_TAKEN, Target};
 use super::fill::Source;
-use super::record::Brought;
+use super::record::{Brought, unread_xattrs};
 use super::seen::Seen;
 use super::stats::Stats;
 use crate::beneath;
@@ -73,7 +73,7 @@ impl Target<'_> {
             let brought = match verified {
                 Some(brought) => Some(brought),
                 None if seen.status.file_type() == FileType::RegularFile => {
-                    self.once(seen, || self.thorough(seen, part))?
+                    self.once(seen, part, |part| self.thorough(seen, part))?
                 }
                 None => None,
             };
@@ -151,14 +151,20 @@ impl Target<'_> {
         if status.file_type() != FileType::RegularFile || status.size != old_file.size {
             return Ok(None);
         }
-        let mut xattrs = if old.meta.has_xattrs { metadata::xattrs(&fd).unwrap_or_default() } else { Vec::new() };
-        for (name, value) in &old.meta.kept_xattrs {
+        let mut xattrs = Vec::new();
+        if old.meta.has_xattrs {
+            // If they cannot be read here, the source has them.
+            let Ok(present) = metadata::xattrs(&fd) else { return Ok(None) };
+            xattrs = present;
+        }
+        for (name, value) in old.meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
             xattrs.retain(|(present, _)| present != name.as_ref());
             xattrs.push((name.to_vec(), value.to_vec()));
         }
         // The content is the last snapshot's, the status the source's: they are equal but for the access time.
         let fileattr = old.meta.fileattr();
-        let source = Source { fd, status: Status { dev: status.dev, ..seen.status }, xattrs, fileattr };
+        let status = Status { dev: status.dev, ..seen.status };
+        let source = Source { fd, status, xattrs, fileattr, recheck: false, unread: None };
         let Ok(mut brought) = self.clone_source(seen, &source)? else { return Ok(None) };
         brought.entry.meta.dev = seen.status.dev;
         brought.entry.meta.has_xattrs = old.meta.has_xattrs;
@@ -183,6 +189,9 @@ impl Target<'_> {
                     return Ok(None);
                 }
             };
+            if let Some(errno) = source.unread.filter(|_| attempt == 1) {
+                self.problem(&unread_xattrs(self.path(seen), errno), part);
+            }
             // What was seen by name may be older than what was opened.
             let is_same = source.status.is_untouched_since(&seen.status);
             let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
@@ -244,16 +253,19 @@ impl Target<'_> {
         let status = &source.status;
         let hash = if let Some(hash) = self.noted_hash(status, &brought.entry.name) {
             brought.cost.resumed_files = 1;
-            hash
-        } else if let Some(hash) = self.known_hash(status) {
-            hash
+            Some(hash)
+        } else if let Some(hash) = self.known_hash(status, &source.fd) {
+            Some(hash)
         } else {
-            let hashed = hash::file(&source.fd, status.size, self.context.monitor)?;
+            // A source that may change without a trace is not what was cloned a moment ago.
+            let is_loose = self.context.devices.may_change_unnoticed(&brought.entry.meta, None, &source.fd);
+            let clone = is_loose.then(|| beneath::open_file(self.above, &brought.entry.name).ok()).flatten();
+            let hashed = hash::file(clone.as_ref().unwrap_or(&source.fd), status.size, self.context.monitor)?;
             brought.cost.read_bytes += hashed.read;
             hashed.hash
         };
         if let Body::File(file) = &mut brought.entry.body {
-            file.hash = Some(hash);
+            file.hash = hash;
         }
         Ok(())
     }
@@ -263,9 +275,14 @@ impl Target<'_> {
         if errno == Errno::CANCELED {
             return Err(Error::interrupted());
         }
-        self.problem(&Error::io(action, self.path(seen), errno), part);
-        self.withdraw(seen.name)?;
-        Ok(())
+        let error = Error::io(action, self.path(seen), errno);
+        if errno == Errno::EXIST {
+            // Another file, which must not be taken back.
+            self.problem(&error.hint(NAME_TAKEN), part);
+            return Ok(());
+        }
+        self.problem(&error, part);
+        self.withdraw(seen.name)
     }
 
     /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
@@ -275,7 +292,7 @@ impl Target<'_> {
         let has_none = unchanged.is_some_and(|old| !old.has_xattrs);
         let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
         let fileattr = self.context.fileattr(fd.as_fd(), seen.status.dev, unchanged);
-        Ok(Source { fd, status: seen.status, xattrs, fileattr })
+        Ok(Source { fd, status: seen.status, xattrs, fileattr, recheck: false, unread: None })
     }
 
     /// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
@@ -285,8 +302,9 @@ impl Target<'_> {
         if status.file_type() != FileType::RegularFile {
             return Ok(None);
         }
-        let xattrs = metadata::xattrs(&fd)?;
+        let recheck = self.context.flusher.flush(&fd, status.dev).is_err();
+        let (xattrs, unread) = metadata::readable_xattrs(&fd);
         let fileattr = self.context.fileattr(fd.as_fd(), status.dev, None);
-        Ok(Some(Source { fd, status, xattrs, fileattr }))
+        Ok(Some(Source { fd, status, xattrs, fileattr, recheck, unread }))
     }
 }

@@ -1,7 +1,7 @@
 //! One file of the snapshot, filled from an open source: cloned, or copied with its holes.
 
-use super::context::Target;
-use super::record::{Brought, keep};
+use super::context::{Target, is_no_name};
+use super::record::{Brought, incomplete, keep};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
@@ -24,6 +24,10 @@ pub(super) struct Source {
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
     pub(super) fileattr: FileAttr,
+    /// Whether it may change after it is read without a change of its times.
+    pub(super) recheck: bool,
+    /// Why not all of its extended attributes could be read.
+    pub(super) unread: Option<Errno>,
 }
 
 impl Source {
@@ -34,8 +38,12 @@ impl Source {
 
     /// The record of its metadata, with what the snapshot's tree did not take.
     pub(super) fn meta(&self, refused: Refused) -> Meta {
-        let mut meta = Meta::of(&self.status, !self.xattrs.is_empty()).with(self.fileattr);
+        let mut meta = Meta::of(&self.status, !self.xattrs.is_empty() || self.unread.is_some()).with(self.fileattr);
+        meta.recheck = self.recheck;
         keep(&mut meta, refused);
+        if self.unread.is_some() {
+            incomplete(&mut meta);
+        }
         meta
     }
 }
@@ -64,9 +72,14 @@ impl Target<'_> {
                 let entry = Entry { name: seen.name.to_vec(), meta: source.meta(refused), body: Body::File(body) };
                 return Ok(Ok(Brought { entry, cost }));
             }
+            // Another entry has the name, on a filesystem that takes both for the same: that entry stays.
+            Err(CloneError::Failed(Errno::EXIST)) => return Ok(Err(Reason::Failed)),
             Err(refused) => refused,
         };
-        self.withdraw(seen.name)?;
+        // What has the name already is another file: its name differs in case only, where that makes no difference.
+        if !matches!(refused, CloneError::Failed(Errno::EXIST)) {
+            self.withdraw(seen.name)?;
+        }
         match refused {
             CloneError::Copy(reason) => Ok(Err(reason)),
             CloneError::Failed(errno) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
@@ -179,6 +192,7 @@ impl Target<'_> {
     pub(super) fn withdraw(&self, name: &[u8]) -> Result<()> {
         match rustix::fs::unlinkat(self.above, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) if is_no_name(errno) => Ok(()),
             Err(errno) => Err(self.cannot_make(name, errno)),
         }
     }

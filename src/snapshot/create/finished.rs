@@ -5,17 +5,19 @@
 //! large files may be never. Here each is written as it is done; a batch of small ones at once.
 
 use super::lookup::{Gathering, Lookup, identity};
+use crate::identity::Identity;
 use crate::mutex::lock;
 use crate::positioned::{read_exact, write_all};
 use crate::session::Session;
 use crate::snapshot::manifest::{Stored, Time};
 use crate::status::Status;
+use crate::timestamp::{Clock, may_have_changed_since};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::sync::Mutex;
 
-const BEGINNING: &[u8; 12] = b"pleachFI\x01\0\0\0";
+const BEGINNING: &[u8; 12] = b"pleachFI\x02\0\0\0";
 const CHECKSUM: usize = 8;
 /// The longest record, in bytes. A path may need more: such a file is not listed.
 const LONGEST: usize = 1 << 16;
@@ -37,6 +39,8 @@ pub(super) struct Finished {
     /// Its path in the tree, and in the source.
     #[serde(with = "serde_bytes")]
     pub(super) path: Vec<u8>,
+    /// The filesystem of the source.
+    pub(super) filesystem: Identity,
     /// Of the source, as the next four: its identity.
     pub(super) dev: u64,
     pub(super) ino: u64,
@@ -94,6 +98,16 @@ impl NewList {
     }
 }
 
+impl NewList {
+    /// Ends the list, and takes back what was written of it, if the disk still allows that.
+    pub(super) fn withdraw(&self) {
+        let mut unwritten = lock(&self.0);
+        if let Some(file) = unwritten.file.take() {
+            let _ = file.set_len(0);
+        }
+    }
+}
+
 impl Drop for NewList {
     fn drop(&mut self) {
         lock(&self.0).write();
@@ -141,13 +155,15 @@ impl List {
     }
 
     /// The finished files whose source was of just this identity. A file as young as the list is none of them.
-    pub(super) fn find(&self, status: &Status) -> impl Iterator<Item = Finished> {
+    pub(super) fn find(&self, status: &Status, filesystem: Identity) -> impl Iterator<Item = Finished> {
         let Status { ino, size, mtime, ctime, .. } = *status;
         let places = self.places.find(size, identity(ino, mtime, ctime));
         let is_same = move |finished: &Finished| {
-            (finished.ino, finished.size, finished.mtime, finished.ctime) == (ino, size, mtime, ctime)
+            (finished.filesystem, finished.ino, finished.size) == (filesystem, ino, size)
+                && (finished.mtime, finished.ctime) == (mtime, ctime)
         };
-        places.filter(move |_| ctime < self.header.created).filter_map(|place| self.at(place)).filter(is_same)
+        let is_settled = !may_have_changed_since(ctime, self.header.created, Clock::Local);
+        places.filter(move |_| is_settled).filter_map(|place| self.at(place)).filter(is_same)
     }
 
     fn at(&self, offset: u64) -> Option<Finished> {
@@ -200,6 +216,7 @@ fn check(bytes: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
+    const DISK: Identity = [7; 16];
     const CREATED: Time = Time { seconds: 100, nanos: 0 };
 
     fn header() -> Header {
@@ -209,7 +226,20 @@ mod tests {
     fn finished(ino: u64, size: u64) -> Finished {
         let (mtime, ctime) = (Time { seconds: 5, nanos: 6 }, Time { seconds: 99, nanos: 8 });
         let (path, hash, copy) = (b"a/b".to_vec(), Some([9; 32]), Some(Made { ino: 1, ctime: None }));
-        Finished { path, dev: 1, ino, size, mtime, ctime, holes: 0, hash, stored: Stored::Copied, written: size, copy }
+        Finished {
+            path,
+            filesystem: DISK,
+            dev: 1,
+            ino,
+            size,
+            mtime,
+            ctime,
+            holes: 0,
+            hash,
+            stored: Stored::Copied,
+            written: size,
+            copy,
+        }
     }
 
     fn status(finished: &Finished) -> Status {
@@ -233,9 +263,10 @@ mod tests {
         let list = List::open(written(&files), 10_000).unwrap();
         assert_eq!(list.header, header());
         for finished in &files {
-            assert_eq!(list.find(&status(finished)).collect::<Vec<_>>(), std::slice::from_ref(finished));
+            assert_eq!(list.find(&status(finished), DISK).collect::<Vec<_>>(), std::slice::from_ref(finished));
             let other = Status { mtime: Time { seconds: 5, nanos: 7 }, ..status(finished) };
-            assert_eq!(list.find(&other).count(), 0);
+            assert_eq!(list.find(&other, DISK).count(), 0);
+            assert_eq!(list.find(&status(finished), [8; 16]).count(), 0, "another filesystem");
         }
     }
 
@@ -243,7 +274,19 @@ mod tests {
     fn a_file_as_young_as_its_run_is_not_found() {
         let young = Finished { ctime: CREATED, ..finished(1, 1) };
         let list = List::open(written(std::slice::from_ref(&young)), 10).unwrap();
-        assert_eq!(list.find(&status(&young)).count(), 0);
+        assert_eq!(list.find(&status(&young), DISK).count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_found_in_a_list_that_was_withdrawn() {
+        let file = tempfile::tempfile().unwrap();
+        let list = NewList::begin(file.try_clone().unwrap(), &header());
+        list.add(&finished(1, 1 << 30), 1 << 30);
+        list.withdraw();
+        list.add(&finished(2, 1 << 30), 1 << 30);
+        drop(list);
+        std::io::Seek::rewind(&mut &file).unwrap();
+        assert!(List::open(file, 10).is_none());
     }
 
     #[test]
@@ -271,7 +314,7 @@ mod tests {
             for file in [cut, altered] {
                 let Some(list) = List::open(file, 100) else { continue };
                 let found: Vec<_> =
-                    files.iter().flat_map(|finished| list.find(&status(finished)).collect::<Vec<_>>()).collect();
+                    files.iter().flat_map(|finished| list.find(&status(finished), DISK).collect::<Vec<_>>()).collect();
                 assert_eq!(found, files[..found.len()], "at {at}");
                 assert!(found.len() as u64 <= at * 50 / whole + 1);
             }

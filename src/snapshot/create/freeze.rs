@@ -7,15 +7,17 @@
 //! source, and what a killed run leaves goes with the other leftovers. Else it lies in the filesystem's top-level
 //! subvolume, which most systems do not mount; there a lock tells the leftovers of killed runs from those in use.
 
+use super::context::Own;
+use crate::beneath;
 use crate::error::{Error, Result};
 use crate::filesystem::{Filesystem, Id, Kind};
 use crate::monitor::Monitor;
 use crate::mounts;
 use crate::snapshot::store::Repository;
+use crate::status::{self, Status};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::subvolume;
 use crate::walk::{Sources, StandIns, absolute};
-use crate::{beneath, status};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -34,6 +36,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOL
 pub(super) struct Frozen {
     snapshots: Vec<Snapshot>,
     stand_ins: StandIns,
+    /// The device of the frozen copy of the repository's own subvolume, if that was frozen.
+    repository: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -92,12 +96,24 @@ impl Frozen {
                 .map_err(|errno| Error::io("open the frozen copy of", absolute(&part.path), errno))?;
             frozen.stand_ins.put(&part.path, directory);
         }
+        if let (Some(Id::Btrfs(filesystem)), Ok(subvolume)) = (home, logical::subvolume_of(repository.fd()))
+            && let Some(snapshot) = made.get(&(filesystem, subvolume)).and_then(|made| frozen.snapshots.get(*made))
+        {
+            let status = Status::of(&snapshot.root);
+            let status = status.map_err(|errno| Error::io("look at the frozen copy of", repository.path(), errno))?;
+            frozen.repository = Some(status.dev);
+        }
         Ok(frozen)
     }
 
     /// The sources, to be read from the frozen snapshots.
     pub(super) fn sources(&self, sources: &Sources) -> Sources {
         sources.with(self.stand_ins.clone())
+    }
+
+    /// The repository's own directory, to be recognised on the walk.
+    pub(super) fn own(&self, repository: &Repository) -> Option<Own> {
+        Status::of(repository.fd()).ok().map(|status| Own { status, frozen: self.repository })
     }
 
     /// Says what was read as it lives, and deletes the snapshots.
@@ -170,7 +186,7 @@ impl Part {
         };
         let here = place(&directory).map_err(failed)?;
         while let Some(above) = top.parent() {
-            let is_root = status::Status::of(&directory).map_err(failed)?.ino == ROOT_DIRECTORY;
+            let is_root = Status::of(&directory).map_err(failed)?.ino == ROOT_DIRECTORY;
             let Ok(next) = rustix::fs::open(above, READ, Mode::empty()) else { break };
             if is_root || place(&next).map_err(failed)? != here {
                 break;
@@ -178,7 +194,7 @@ impl Part {
             (top, directory) = (above, next);
         }
         let subvolume = logical::subvolume_of(&directory).map_err(failed)?;
-        let inode = status::Status::of(&directory).map_err(failed)?.ino;
+        let inode = Status::of(&directory).map_err(failed)?.ino;
         let mut within = match inode {
             ROOT_DIRECTORY => Vec::new(),
             _ => logical::directory_path(&directory, subvolume, inode).map_err(failed)?,
@@ -203,7 +219,7 @@ impl Part {
         let name = format!("{PREFIX}{}.{:x}.{number}", std::process::id(), now.seconds);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let living = logical::open_inode(&self.directory, self.subvolume, ROOT_DIRECTORY, flags).map_err(failed)?;
-        let before = status::Status::of(&dir).map_err(failed)?;
+        let before = Status::of(&dir).map_err(failed)?;
         subvolume::snapshot(living, &dir, name.as_bytes(), true).map_err(failed)?;
         // Where the top level is itself the source, it is to look as it did.
         let _ = rustix::fs::futimens(&dir, &status::timestamps(before.atime, before.mtime));

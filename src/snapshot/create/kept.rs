@@ -1,7 +1,7 @@
 //! What a staging tree has already because it began as a snapshot of the last tree: unchanged entries are only recorded,
 //! and changed ones are taken out before they are brought in again. What is gone is `removal`'s.
 
-use super::context::{Context, Target};
+use super::context::{Context, Target, cannot_make, is_no_name};
 use super::fill::is_inline;
 use super::links::Kept;
 use super::place::Place;
@@ -9,6 +9,7 @@ use super::seen::Seen;
 use super::stats::Stats;
 use crate::beneath;
 use crate::error::Result;
+use crate::inode_map::Identity;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
 use crate::snapshot::remove;
@@ -19,29 +20,40 @@ use std::os::fd::AsFd;
 
 impl Context<'_> {
     /// The record of an entry of which nothing has to be done; `None` for all others.
-    pub(super) fn keep(&self, directory: &Directory<Place>, seen: &Seen<'_>, part: &mut Stats) -> Option<Entry> {
-        let staged = self.staged.as_ref().filter(|staged| staged.based)?;
-        let old = seen.old.as_ref().filter(|_| seen.change.is_none())?;
+    pub(super) fn keep(
+        &self,
+        directory: &Directory<Place>,
+        seen: &Seen<'_>,
+        part: &mut Stats,
+    ) -> Result<Option<Entry>> {
+        let Some(staged) = self.staged.as_ref().filter(|staged| staged.based) else { return Ok(None) };
+        let Some(old) = seen.old.as_ref().filter(|_| seen.change.is_none()) else { return Ok(None) };
         let body = match &old.body {
-            Body::File(file) => Body::File(self.kept_file(directory, seen.name, file)?),
+            Body::File(file) => match self.kept_file(directory, seen.name, file) {
+                Some(file) => Body::File(file),
+                None => return Ok(None),
+            },
             body => body.clone(),
         };
         let meta = Meta { dev: seen.status.dev, ..old.meta.clone() };
         let entry = Entry { name: seen.name.to_vec(), meta, body };
         let is_first = match seen.status.nlink {
             0 | 1 => true,
-            _ => match staged.links.keep((seen.status.dev, seen.status.ino), &directory.path, &entry) {
-                Kept::First => true,
-                Kept::Again => false,
-                // Another name of the inode has been brought in by itself: this one is to become a link to that.
-                Kept::Apart => return None,
-            },
+            _ => {
+                let kept = staged.links.keep(&Identity::of(&seen.status), &directory.path, &entry);
+                match kept.map_err(|errno| cannot_make(&directory.join(seen.name), errno))? {
+                    Kept::First => true,
+                    Kept::Again => false,
+                    // Another name of the inode has been brought in by itself: this one becomes a link to that.
+                    Kept::Apart => return Ok(None),
+                }
+            }
         };
         if let Some(file) = entry.file().filter(|_| is_first) {
             count(file, part);
             self.monitor.advance(Amount { files: 0, bytes: file.size });
         }
-        Some(entry)
+        Ok(Some(entry))
     }
 
     /// The record that cloning the file once more would have led to.
@@ -62,12 +74,13 @@ impl Context<'_> {
 
 fn count(file: &FileBody, part: &mut Stats) {
     let data = file.size.saturating_sub(file.holes);
-    part.bytes += file.size;
-    part.hole_bytes += file.holes;
-    match file.stored {
-        Stored::Inline => part.inline_bytes += data,
-        _ => part.cloned_bytes += data,
-    }
+    part.bytes = part.bytes.saturating_add(file.size);
+    part.hole_bytes = part.hole_bytes.saturating_add(file.holes);
+    let sum = match file.stored {
+        Stored::Inline => &mut part.inline_bytes,
+        _ => &mut part.cloned_bytes,
+    };
+    *sum = sum.saturating_add(data);
 }
 
 impl Target<'_> {
@@ -87,10 +100,11 @@ impl Context<'_> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         match rustix::fs::unlinkat(&above, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) if is_no_name(errno) => Ok(()),
             Err(Errno::ISDIR) => {
                 remove::directory(above.as_fd(), name, &crate::walk::absolute(path), self.monitor).map(|_| ())
             }
-            Err(errno) => Err(super::context::cannot_make(path, errno)),
+            Err(errno) => Err(cannot_make(path, errno)),
         }
     }
 }

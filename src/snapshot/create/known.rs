@@ -8,6 +8,7 @@
 
 use super::Previous;
 use super::context::Target;
+use super::devices::Devices;
 use super::fill::Source;
 use super::lookup::{Gathering, Lookup, identity};
 use super::record::Brought;
@@ -57,7 +58,6 @@ enum Looked {
 
 impl Known {
     fn of(previous: &Previous, monitor: &dyn Monitor) -> Known {
-        let created = previous.reader.header().created;
         let (mut by_content, mut by_inode) = (Gathering::new(MOST), Gathering::new(MOST));
         let mut items = previous.reader.items();
         while let Some(item) = items.next() {
@@ -68,8 +68,8 @@ impl Known {
             if let Some(hash) = &file.hash {
                 by_content.add(file.size, hash::prefix(hash), place);
             }
-            let Meta { ino, mtime, ctime, .. } = entry.meta;
-            if ctime < created {
+            let Meta { ino, mtime, ctime, recheck, .. } = entry.meta;
+            if !recheck {
                 by_inode.add(file.size, identity(ino, mtime, ctime), place);
             }
         }
@@ -111,7 +111,7 @@ impl Target<'_> {
         };
         let known = self.context.known.get_or_init(|| Known::of(previous, self.context.monitor));
         for place in known.by_inode.find(status.size, identity(status.ino, status.mtime, status.ctime)).take(TRIES) {
-            let is_same = |old: &Entry| is_untouched(old, status);
+            let is_same = |old: &Entry| is_untouched(old, status, &self.context.devices, fd.as_fd());
             if let Some(brought) = self.clone_known(previous, place, is_same, seen, source)? {
                 return Ok(Ok(Looked::Cloned(Box::new(brought))));
             }
@@ -141,7 +141,7 @@ impl Target<'_> {
 
     /// The hash of a file on the snapshot's own filesystem that the last snapshot had by another path. `size` bytes will be read
     /// if it is not known.
-    pub(super) fn known_hash(&self, status: &Status) -> Option<[u8; 32]> {
+    pub(super) fn known_hash(&self, status: &Status, source: impl AsFd) -> Option<[u8; 32]> {
         let previous = self.context.previous?;
         let known = match self.context.known.get() {
             Some(known) => known,
@@ -156,7 +156,7 @@ impl Target<'_> {
         let mut places = known.by_inode.find(status.size, identity(status.ino, status.mtime, status.ctime)).take(TRIES);
         places.find_map(|place| {
             let (_, entry) = previous.reader.entry_at(Address::of_number(place)).ok()??;
-            if is_untouched(&entry, status) { entry.file()?.hash } else { None }
+            if is_untouched(&entry, status, &self.context.devices, source.as_fd()) { entry.file()?.hash } else { None }
         })
     }
 
@@ -177,7 +177,7 @@ impl Target<'_> {
             return Ok(Content { hash: None, read: sampled, held: None });
         }
         let hashed = hash::file(fd, size, self.context.monitor)?;
-        Ok(Content { hash: Some(hashed.hash), read: sampled + hashed.read, held: None })
+        Ok(Content { hash: hashed.hash, read: sampled + hashed.read, held: None })
     }
 
     /// Clones the last snapshot's file at this place, if its record is as it has to be and the file still is what that says.
@@ -191,7 +191,14 @@ impl Target<'_> {
     ) -> Result<Option<Brought>> {
         let Some((old, fd, status)) = open_known(previous, place, is_same) else { return Ok(None) };
         let status = Status { dev: status.dev, ..source.status };
-        let known = Source { fd, status, xattrs: source.xattrs.clone(), fileattr: source.fileattr };
+        let known = Source {
+            fd,
+            status,
+            xattrs: source.xattrs.clone(),
+            fileattr: source.fileattr,
+            recheck: source.recheck,
+            unread: source.unread,
+        };
         let Ok(mut brought) = self.clone_source(seen, &known)? else { return Ok(None) };
         brought.entry.meta.dev = source.status.dev;
         if let (Body::File(file), Some(old)) = (&mut brought.entry.body, old.file()) {
@@ -217,19 +224,20 @@ impl Target<'_> {
 
 /// What was read of a file.
 struct Content {
-    /// `None`: no more was read than tells that the last snapshot has not got it.
+    /// `None`: no more was read than shows that the last snapshot does not have it, or its holes are too large to be hashed.
     hash: Option<[u8; 32]>,
     read: u64,
     held: Option<Held>,
 }
 
-/// Whether an inode is as it was when the last snapshot took it. Times without a fraction may have been made up, as in
-/// images that are to be the same wherever they are built.
-fn is_untouched(old: &Entry, status: &Status) -> bool {
+/// Whether an inode, open as `source`, is as it was when the last snapshot took it. Times without a fraction may have been made
+/// up, as in images that are to be the same wherever they are built.
+fn is_untouched(old: &Entry, status: &Status, devices: &Devices, source: BorrowedFd<'_>) -> bool {
     let meta = &old.meta;
     (meta.dev, meta.ino, meta.mtime, meta.ctime) == (status.dev, status.ino, status.mtime, status.ctime)
         && status.ctime.nanos != 0
         && old.file().is_some_and(|file| file.size == status.size && !file.changed)
+        && devices.is_settled(meta, &devices.relation(meta.dev, status.dev, source))
 }
 
 /// Opens the last snapshot's file at a place, if it still has the type, size and time of its record.

@@ -3,21 +3,24 @@
 //! The first name that is brought in is also linked into a directory of the staging area, under the inode's number. Others
 //! are linked from there; the kernel decides who was first, and no path has to be kept. No link leads out of a Btrfs
 //! subvolume: where the tree is one, the path of the first name is kept, and the others are linked from that. What is kept
-//! besides, until the last name has come, is what their records need. `once` brings the entries in.
+//! besides, until the last name has come, is what their records need; `inode_map` bounds its memory. `once` brings the
+//! entries in.
 
 use crate::beneath;
+use crate::inode_map::{Identity, InodeMap, Spill};
 use crate::mutex::lock;
+use crate::rename;
 use crate::snapshot::manifest::Entry;
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The inodes with several names.
 pub(super) struct Links {
     shelf: Shelf,
-    known: Mutex<HashMap<(u64, u64), Known>>,
+    known: Mutex<InodeMap<Known>>,
 }
 
 /// Where further names are linked from.
@@ -28,6 +31,7 @@ enum Shelf {
     Tree(OwnedFd),
 }
 
+#[derive(Serialize, Deserialize)]
 struct Known {
     /// Of the first name.
     entry: Entry,
@@ -54,23 +58,23 @@ pub(super) enum Kept {
 
 impl Links {
     /// Keeps the inodes in the directory `dir`, which is on the snapshot's filesystem and otherwise empty.
-    pub(super) fn in_directory(dir: OwnedFd) -> Self {
-        Links { shelf: Shelf::Directory(dir), known: Mutex::default() }
+    pub(super) fn in_directory(dir: OwnedFd, spill: Spill) -> Self {
+        Links { shelf: Shelf::Directory(dir), known: Mutex::new(InodeMap::new(spill)) }
     }
 
     /// Keeps the paths of the inodes in the tree with this root.
-    pub(super) fn in_tree(tree: OwnedFd) -> Self {
-        Links { shelf: Shelf::Tree(tree), known: Mutex::default() }
+    pub(super) fn in_tree(tree: OwnedFd, spill: Spill) -> Self {
+        Links { shelf: Shelf::Tree(tree), known: Mutex::new(InodeMap::new(spill)) }
     }
 
     /// Makes `name` in `dir` a further name of an inode of the source, if that has been brought in: its record then.
-    pub(super) fn join(&self, inode: (u64, u64), dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
+    pub(super) fn join(&self, inode: &Identity, dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
         let mut known = lock(&self.known);
-        let Some(link) = known.get_mut(&inode) else { return Ok(None) };
+        let Some(mut link) = known.get(inode)? else { return Ok(None) };
         let linked = match &self.shelf {
             // The last one takes the shelf's own name along, so that an inode can have as many names as the filesystem allows.
             Shelf::Directory(shelf) if link.missing <= 1 => {
-                rustix::fs::renameat_with(shelf, key(inode).as_str(), dir, name, RenameFlags::NOREPLACE)
+                rename::without_replacing(shelf, key(inode).as_str(), dir, name)
             }
             Shelf::Directory(shelf) => rustix::fs::linkat(shelf, key(inode).as_str(), dir, name, AtFlags::empty()),
             Shelf::Tree(tree) => beneath::open_dir(tree.as_fd(), &link.directory)
@@ -81,29 +85,27 @@ impl Links {
             // It has as many names as the filesystem allows: this one becomes another inode, which the others join.
             Err(Errno::MLINK) => {
                 link.is_full = true;
+                known.insert(inode, &link)?;
                 return Ok(None);
             }
             Err(error) => return Err(error),
         }
-        let entry = Entry { name: name.to_vec(), ..link.entry.clone() };
         link.missing = link.missing.saturating_sub(1);
-        if link.missing == 0 {
-            known.remove(&inode);
-        }
-        Ok(Some(entry))
+        link.settle(inode, &mut known)?;
+        Ok(Some(Entry { name: name.to_vec(), ..link.entry }))
     }
 
     /// Offers the file just made to the names that will follow; it lies in `dir`, the staging tree's directory at `path`, and
     /// has its record's name. `false`: another thread was first.
-    pub(super) fn offer(&self, inode: (u64, u64), dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
+    pub(super) fn offer(&self, inode: &Identity, dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
         let mut known = lock(&self.known);
-        let missing = match known.get(&inode) {
+        let missing = match known.get(inode)? {
             Some(link) if !link.is_full => return Ok(false),
             Some(full) => full.missing.saturating_sub(1),
             None => entry.meta.nlink.saturating_sub(1),
         };
         if let Shelf::Directory(shelf) = &self.shelf
-            && known.remove(&inode).is_some()
+            && known.remove(inode)?.is_some()
         {
             rustix::fs::unlinkat(shelf, key(inode).as_str(), AtFlags::empty())?;
         }
@@ -120,7 +122,7 @@ impl Links {
         };
         match put {
             Ok(()) => {
-                known.insert(inode, Known { missing, ..Known::new(entry, directory, false) });
+                known.insert(inode, &Known { missing, ..Known::new(entry, directory, false) })?;
                 Ok(true)
             }
             // All its names had come already, or more can't be had, or only the manifest has it: it stands alone.
@@ -130,20 +132,18 @@ impl Links {
     }
 
     /// A name of an inode of the source that the tree has had from its beginning, in its directory at `path`.
-    pub(super) fn keep(&self, inode: (u64, u64), path: &[u8], entry: &Entry) -> Kept {
+    pub(super) fn keep(&self, inode: &Identity, path: &[u8], entry: &Entry) -> Result<Kept> {
         let mut known = lock(&self.known);
-        let Some(link) = known.get_mut(&inode) else {
-            known.insert(inode, Known::new(entry, path.to_vec(), true));
-            return Kept::First;
+        let Some(mut link) = known.get(inode)? else {
+            known.insert(inode, &Known::new(entry, path.to_vec(), true))?;
+            return Ok(Kept::First);
         };
         if !link.kept {
-            return Kept::Apart;
+            return Ok(Kept::Apart);
         }
         link.missing = link.missing.saturating_sub(1);
-        if link.missing == 0 {
-            known.remove(&inode);
-        }
-        Kept::Again
+        link.settle(inode, &mut known)?;
+        Ok(Kept::Again)
     }
 }
 
@@ -151,8 +151,17 @@ impl Known {
     fn new(entry: &Entry, directory: Vec<u8>, kept: bool) -> Known {
         Known { entry: entry.clone(), directory, kept, missing: entry.meta.nlink.saturating_sub(1), is_full: false }
     }
+
+    /// Remembers it, until the last name has come.
+    fn settle(&self, inode: &Identity, known: &mut InodeMap<Known>) -> Result<()> {
+        match self.missing {
+            0 => known.remove(inode).map(|_| ()),
+            _ => known.insert(inode, self),
+        }
+    }
 }
 
-fn key((dev, ino): (u64, u64)) -> String {
-    format!("{dev:x}-{ino:x}")
+fn key(inode: &Identity) -> String {
+    let Identity { dev, ino, since } = inode;
+    format!("{dev:x}-{ino:x}-{:x}-{:x}", since.seconds, since.nanos)
 }

@@ -5,10 +5,11 @@ use super::stats::Stats;
 use super::tree::Output;
 use crate::error::Result;
 use crate::monitor::{Change, Monitor};
-use crate::snapshot::manifest::{Entry, FileBody, Item, Items, Writer, compare_paths};
+use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
 use crate::walk::absolute;
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 
 /// Renamed files are recognised among at most this many new and this many gone ones: 8 MiB each.
 const RENAME_CANDIDATES: usize = 1 << 20;
@@ -28,6 +29,11 @@ pub(super) struct Merge<'a> {
     gone: Vec<u64>,
     come: Vec<u64>,
     removed_files: u64,
+    /// The unit of allocation, and what copied files take beyond their data because of it.
+    block_size: u64,
+    rounding: u64,
+    /// Entries with more attributes than a record can hold.
+    shortened: Vec<PathBuf>,
 }
 
 impl<'a> Merge<'a> {
@@ -36,6 +42,7 @@ impl<'a> Merge<'a> {
         old: Option<Items<'a>>,
         plan: Option<&'a dyn Monitor>,
         removal: Option<Removal<'a>>,
+        block_size: u64,
     ) -> Result<Self> {
         let mut merge = Merge {
             writer,
@@ -48,6 +55,9 @@ impl<'a> Merge<'a> {
             gone: Vec::new(),
             come: Vec::new(),
             removed_files: 0,
+            block_size: block_size.max(1),
+            rounding: 0,
+            shortened: Vec::new(),
         };
         merge.read_old()?;
         Ok(merge)
@@ -55,9 +65,12 @@ impl<'a> Merge<'a> {
 
     /// Takes what a part of the walk yielded.
     pub(super) fn push(&mut self, output: Output) -> Result<()> {
-        for (item, change) in output.items {
+        for (mut item, change) in output.items {
             if let Item::Directory(directory) = &item {
                 self.directory.clone_from(&directory.path);
+            }
+            if manifest::shorten(&mut item) {
+                self.shortened.push(absolute(&path_of(&self.directory, &item)));
             }
             self.pass(Some(&item))?;
             if let (Item::Directory(directory), Some(removal)) = (&item, &mut self.removal) {
@@ -65,6 +78,12 @@ impl<'a> Merge<'a> {
             }
             if let (Some(change), Some(monitor)) = (change, self.plan) {
                 monitor.planned(change, &absolute(&path_of(&self.directory, &item)));
+            }
+            if let (Some(_), Item::Entry(entry)) = (change, &item)
+                && let Some(file) = entry.file().filter(|file| file.stored == Stored::Copied)
+            {
+                let data = file.size.saturating_sub(file.holes);
+                self.rounding += data.next_multiple_of(self.block_size) - data;
             }
             if let (Some(Change::Added), Item::Entry(entry)) = (change, &item)
                 && let Some(file) = entry.file()
@@ -79,6 +98,11 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
+    /// The entries whose attributes were dropped because a record cannot hold them.
+    pub(super) fn shortened(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.shortened)
+    }
+
     /// Passes what is left of the old stream, adds what only the streams know to `stats`, and hands the writer back.
     pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Option<Writer>> {
         self.pass(None)?;
@@ -88,6 +112,7 @@ impl<'a> Merge<'a> {
         self.gone.sort_unstable();
         let renamed = self.come.iter().filter(|come| self.gone.binary_search(come).is_ok()).count() as u64;
         let renamed = renamed.min(self.removed_files).min(stats.new_files);
+        stats.rounding_bytes = self.rounding;
         stats.renamed_files = renamed;
         stats.removed_files = self.removed_files - renamed;
         stats.new_files -= renamed;

@@ -7,6 +7,10 @@
 mod changed;
 mod cloned;
 mod context;
+mod cost;
+mod devices;
+mod directory;
+mod emptied;
 mod file;
 mod fill;
 mod finished;
@@ -20,9 +24,11 @@ mod merge;
 mod moment;
 mod node;
 mod once;
+mod options;
 mod place;
 mod previous;
 mod record;
+mod refuse;
 mod removal;
 mod resume;
 mod seen;
@@ -30,17 +36,18 @@ mod staged;
 mod stats;
 mod tree;
 
+pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclude::{self, Filter};
+use crate::exclude::Filter;
 use crate::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
+use crate::procfs;
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::store::{Blocks, Repository, Staging, Start};
-use crate::status::Status;
 use crate::walk::{self, Sources};
-use context::Context;
+use context::{Context, Own};
 use freeze::Frozen;
 use merge::Merge;
 use moment::Moment;
@@ -54,61 +61,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tree::Tree;
 
-/// When the content of files is hashed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hash {
-    /// New and changed files.
-    #[default]
-    New,
-    /// Never: no data is read where clones work.
-    None,
-}
-
-/// Whether the tree may be a Btrfs subvolume that begins as a snapshot of the last one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Subvolumes {
-    /// Where that can be. Else every file is cloned by itself: the same tree, the same manifest, later.
-    #[default]
-    Auto,
-    /// Never.
-    Never,
-}
-
-/// How a file comes into a snapshot that has not changed since the last one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unchanged {
-    /// As a file of its own that shares the data.
-    #[default]
-    Clone,
-    /// As a further name of the last snapshot's file, where that can have one.
-    Hardlink,
-}
-
-/// What a snapshot is to be like.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Its name; by default the moment in UTC, as `2026-11-20T020000Z`.
-    pub name: Option<String>,
-    /// Its tags.
-    pub tags: Vec<String>,
-    /// The snapshot to compare with, as an `ID`; by default the newest of the same sources.
-    pub parent: Option<String>,
-    /// What of the sources is left out.
-    pub excludes: exclude::Options,
-    /// When content is hashed.
-    pub hash: Hash,
-    /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. Not in a dry run.
-    pub freeze: bool,
-    /// Whether the tree may be a Btrfs subvolume.
-    pub subvolumes: Subvolumes,
-    /// How unchanged files come in.
-    pub unchanged: Unchanged,
-    /// How many threads; by default as many as the device's queue likes.
-    pub threads: Option<usize>,
-    /// Only tell the monitor what would be done.
-    pub dry_run: bool,
-}
-
 /// Takes a snapshot of `sources` into the repository at `repo`.
 ///
 /// # Errors
@@ -116,8 +68,9 @@ pub struct Options {
 /// cannot be taken is told to the monitor, counted in [`Stats::errors`], and left out.
 pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
+    procfs::require()?;
     let sources = Sources::resolve(sources)?;
-    refuse_overlap(&sources, repo)?;
+    refuse::overlap(&sources, repo)?;
     if options.freeze {
         Frozen::check(&sources)?;
     }
@@ -127,37 +80,13 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
     Ok(stats)
 }
 
-/// A repository below a source would hold itself; a source in the repository would be a snapshot of snapshots.
-fn refuse_overlap(sources: &Sources, repo: &Path) -> Result<()> {
-    let resolved = match (repo.canonicalize(), repo.parent(), repo.file_name()) {
-        (Ok(path), ..) => path,
-        // It will be made; its parent must be there.
-        (Err(_), Some(parent), Some(name)) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            let parent = parent.canonicalize().map_err(|cause| Error::io("find the directory", parent, cause))?;
-            parent.join(name)
-        }
-        (Err(cause), ..) => return Err(Error::io("find the repository", repo, cause)),
-    };
-    for source in sources.paths() {
-        if resolved.starts_with(source) {
-            let action = "take a snapshot into a repository that lies inside its own source";
-            return Err(Error::usage(action)
-                .at(source)
-                .hint("put the repository beside the source, or name smaller sources"));
-        }
-        if source.starts_with(&resolved) {
-            let action = "take a snapshot of what lies inside the repository";
-            return Err(Error::usage(action).at(source).hint("name a source outside the repository"));
-        }
-    }
-    Ok(())
-}
-
 fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     // One without snapshots cannot have the one that is asked for.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
-    let _lock = repository.lock()?;
+    let lock = repository.lock()?;
+    if !lock.is_held {
+        monitor.notice("the repository's filesystem has no locks: take care that only one run uses it at a time");
+    }
     repository.clear_leftovers(&repository.leftovers()?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
@@ -168,8 +97,14 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
         };
         monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: {what}"));
     }
+    if repository.try_publishing()? {
+        monitor.notice(
+            "the repository's filesystem does not distinguish upper from lower case: of names that differ only in case it takes one",
+        );
+    }
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
+    emptied::refuse(sources, &repository, options, monitor)?;
     let moment = Moment::behind(candidates.newest, begun);
     moment.tell(monitor);
     loop {
@@ -198,6 +133,9 @@ fn take_beside(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let name = repository.free_name(options.name.as_deref(), moment.created)?;
+    // What was written before the run is none of its cost.
+    repository.sync()?;
+    let before = repository.space();
     let leftovers = repository.leftovers()?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository.begin(&name, start)?;
@@ -207,7 +145,8 @@ fn take_beside(
     let header = header(&name, moment.created, sources, options, previous);
     let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
-            visit(&frozen.sources(sources), Some(repository), previous, Some((staged, moment)), options, monitor)
+            let own = frozen.own(repository);
+            visit(&frozen.sources(sources), own, previous, Some((staged, moment)), options, monitor)
         });
         frozen.end(monitor);
         result
@@ -217,12 +156,13 @@ fn take_beside(
         Ok(stats) => {
             monitor.phase("publishing", None);
             repository.publish(staging)?;
+            let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
             // The snapshot is there; what a failure leaves, in the trash or on its way there, the next run deletes.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository.drop_blocks(&parent.name);
             }
             let _ = repository.clear_leftovers(&[], threads(options, true), monitor);
-            Ok(Stats { name, ..stats })
+            Ok(stats)
         }
         // Stopping must be quick: the next run clears what is left.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
@@ -305,9 +245,11 @@ fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
     let Some(repository) = repository else { return visit(sources, None, None, None, options, monitor) };
     let mut candidates = candidates(&repository, sources, options, monitor)?;
+    emptied::refuse(sources, &repository, options, monitor)?;
     loop {
         let previous = candidates.open(monitor)?;
-        match visit(sources, Some(&repository), previous.as_ref(), None, options, monitor) {
+        let own = Frozen::default().own(&repository);
+        match visit(sources, own, previous.as_ref(), None, options, monitor) {
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -332,7 +274,7 @@ fn candidates<'r>(
 /// Walks the sources: with a staging area and a writer to take the snapshot, without to plan it.
 fn visit(
     sources: &Sources,
-    repository: Option<&Repository>,
+    repository: Option<Own>,
     previous: Option<&Previous>,
     staged: Option<((Staged, Writer), Moment)>,
     options: &Options,
@@ -342,10 +284,9 @@ fn visit(
     let (staged, writer) = staged.unzip();
     let expected = previous.map(|previous| {
         let totals = previous.reader.totals();
-        Amount { files: totals.files + totals.dirs + totals.symlinks + totals.others, bytes: totals.bytes }
+        Amount { files: totals.entries(), bytes: totals.bytes }
     });
     monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
-    let identity = repository.and_then(|repository| Status::of(repository.fd()).ok());
     let plan = options.dry_run.then_some(monitor);
     let removal = match staged.as_ref().filter(|staged| staged.based) {
         Some(staged) => {
@@ -354,30 +295,47 @@ fn visit(
         }
         None => None,
     };
-    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal)?;
+    let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
+    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal, block_size)?;
     let filter = Filter::new(&options.excludes, sources);
-    let tree = Tree::new(Context::new(previous, staged, identity, filter, options, monitor));
+    let begun = moment.map(|moment| moment.begun);
+    let tree = Tree::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let mut walk = || {
-        walk::walk(sources, &tree, threads(options, reads_content), |mut output| {
-            if let Some(moment) = moment {
-                output.items.iter_mut().for_each(|(item, _)| moment.settle(item));
-            }
+        walk::walk(sources, &tree, threads(options, reads_content), |output| {
+            // There is no use in going on.
+            tree.staged().map_or(Ok(()), Staged::check_synced)?;
             merge.push(output)
         })
     };
     match tree.staged() {
-        Some(staged) => staged.ahead.during(|| staged.sync(), walk)?,
+        Some(staged) => {
+            let walked = staged.ahead.during(1, || staged.sync(), walk);
+            // Before the error of an interrupted walk: what that left is kept for the next run.
+            staged.check_synced()?;
+            walked?;
+        }
         None => walk()?,
     }
     tree.tell_unmatched();
+    let origins = tree.origins();
     let mut stats = tree.into_stats();
+    if stats.errors > 0 {
+        refuse::failed(sources)?;
+    }
     for path in sources.vanished() {
         let error = Error::failed("keep all of the source").at(path);
         monitor.problem(&error.hint("it vanished while it was read: the snapshot has of it what was read before"));
         stats.errors += 1;
     }
-    if let Some(writer) = merge.finish(&mut stats)? {
+    for path in merge.shortened() {
+        monitor.problem(
+            &Error::failed("keep the extended attributes of").at(path).hint("they are too large for a manifest"),
+        );
+        stats.errors += 1;
+    }
+    if let Some(mut writer) = merge.finish(&mut stats)? {
+        writer.set_origins(origins);
         writer.finish(&stats.totals())?;
     }
     Ok(stats)

@@ -4,7 +4,7 @@
 //! that names never collide and the order stays that of the runs.
 
 use crate::monitor::Monitor;
-use crate::snapshot::manifest::{Item, Time};
+use crate::snapshot::manifest::Time;
 use crate::text;
 
 /// When a snapshot was begun.
@@ -35,25 +35,12 @@ impl Moment {
             ));
         }
     }
-
-    /// Lets a record tell that its inode changed since the scan began. The next run knows that by a ctime at or after
-    /// `created`; by a clock that was set back it may be earlier.
-    pub(super) fn settle(&self, item: &mut Item) {
-        let meta = match item {
-            Item::Directory(directory) => &mut directory.meta,
-            Item::Entry(entry) => &mut entry.meta,
-        };
-        if meta.ctime >= self.begun {
-            meta.ctime = meta.ctime.max(self.created);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::monitor::Recording;
-    use crate::snapshot::manifest::{Directory, Meta};
 
     fn at(seconds: i64) -> Time {
         Time { seconds, nanos: 7 }
@@ -72,17 +59,5 @@ mod tests {
         let notices = monitor.notices.into_inner().unwrap();
         assert_eq!(notices.len(), 1);
         assert!(notices[0].contains("1970-01-01T00:01:40Z") && notices[0].contains("00:03:21Z"), "{notices:?}");
-    }
-
-    #[test]
-    fn what_changed_since_the_scan_began_is_known_by_its_ctime_under_any_clock() {
-        let back = Moment::behind(Some(at(200)), at(100));
-        for (ctime, recorded) in [(at(99), at(99)), (at(100), back.created), (at(300), at(300))] {
-            let meta = Meta { ctime, ..Meta::default() };
-            let mut item = Item::Directory(Directory { path: Vec::new(), scaffold: false, meta });
-            back.settle(&mut item);
-            let Item::Directory(directory) = item else { unreachable!() };
-            assert_eq!(directory.meta.ctime, recorded);
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! Everything but directories and regular files: symbolic links, devices, named pipes, sockets.
 
 use super::context::Target;
-use super::record::{Brought, keep};
+use super::record::{Brought, incomplete, keep, unread_xattrs};
 use super::seen::Seen;
 use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::metadata::{self, Attributes, Refused};
 use crate::snapshot::manifest::{Body, Entry, Meta};
-use rustix::fs::{FileType, Mode};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 impl Target<'_> {
@@ -16,13 +16,10 @@ impl Target<'_> {
         let Target { staged, directory, above, .. } = self;
         let Seen { name, status, .. } = seen;
         let file_type = status.file_type();
-        let xattrs = match metadata::xattrs_at(&directory.fd, name) {
-            Ok(xattrs) => xattrs,
-            Err(errno) => {
-                self.problem(&Error::io("read the extended attributes of", self.path(seen), errno), part);
-                Vec::new()
-            }
-        };
+        let (xattrs, unread) = metadata::readable_xattrs_at(&directory.fd, name);
+        if let Some(errno) = unread.filter(|errno| *errno != Errno::NOENT) {
+            self.problem(&unread_xattrs(self.path(seen), errno), part);
+        }
         let body = match file_type {
             FileType::Symlink => match rustix::fs::readlinkat(&directory.fd, *name, Vec::new()) {
                 Ok(target) => Body::Symlink(target.into_bytes()),
@@ -44,19 +41,32 @@ impl Target<'_> {
                 rustix::fs::mknodat(above, *name, file_type, permissions, dev)
             }
         };
-        let mut meta = Meta::of(status, !xattrs.is_empty());
-        match made {
-            Ok(()) => {
-                let attributes = Attributes::of(status, &xattrs);
-                let refused = staged.creator.finish_at(above, name, permissions.bits(), &attributes);
-                keep(&mut meta, refused.map_err(|errno| self.cannot_make(name, errno))?);
-            }
+        let mut meta = Meta::of(status, !xattrs.is_empty() || unread.is_some());
+        if unread.is_some() {
+            incomplete(&mut meta);
+        }
+        let attributes = Attributes::of(status, &xattrs);
+        let in_manifest = || Refused { ownership: true, xattrs: xattrs.clone(), ..Refused::default() };
+        let finished = made.and_then(|()| {
+            let finished = staged.creator.finish_at(above, name, permissions.bits(), &attributes);
+            // With some of its metadata it would be something else.
+            finished.inspect_err(|_| {
+                let _ = rustix::fs::unlinkat(above, *name, AtFlags::empty());
+            })
+        });
+        match finished {
+            Ok(refused) => keep(&mut meta, refused),
             // Device nodes are root's to make; the manifest keeps this one.
-            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {
-                let attributes = Attributes::of(status, &xattrs);
-                keep(&mut meta, Refused { ownership: true, xattrs: attributes.xattrs.to_vec(), ..Refused::default() });
+            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) if file_type != FileType::Symlink => {
+                keep(&mut meta, in_manifest());
             }
-            Err(errno) => return Err(self.cannot_make(name, errno)),
+            // The repository's filesystem does not take it, such as a long target of a link. The manifest has all of it.
+            Err(errno) => {
+                let hint = "only the manifest keeps it, and a restore to a filesystem that takes it brings it back";
+                self.entry_failed(name, errno, hint, part)?;
+                keep(&mut meta, in_manifest());
+                incomplete(&mut meta);
+            }
         }
         Ok(Some(Brought { entry: Entry { name: name.to_vec(), meta, body }, cost: Stats::default() }))
     }

@@ -4,6 +4,7 @@
 //! opened only when something in it has to change, and becomes what a new one is: private until it is left.
 
 use super::context::cannot_make;
+use super::record;
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::beneath;
@@ -11,6 +12,8 @@ use crate::error::Result;
 use crate::metadata::{self, Attributes, FileAttr, Refused, Xattr};
 use crate::monitor::Monitor;
 use crate::mutex::lock;
+use crate::reopener::{Inode, Reopener};
+use crate::status::Status;
 use crate::walk::Directory;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -29,6 +32,8 @@ pub(super) struct Place {
     opening: Mutex<()>,
     /// Its version in the last snapshot, once somebody has asked for it.
     previous: OnceLock<Option<OwnedFd>>,
+    /// The copy, if it was closed to be opened again: its inode.
+    closed: Option<(Inode, Last)>,
 }
 
 /// A directory of the staging tree that is open for changes.
@@ -56,6 +61,28 @@ impl Place {
         let place = Place::default();
         let _ = place.copy.set(Copy { fd, last });
         place
+    }
+
+    /// Closes what is open, until [`Place::reopen`].
+    pub(super) fn close(&mut self) {
+        self.previous.take();
+        if let Some(Copy { fd, last }) = self.copy.take() {
+            match Status::of(&fd) {
+                Ok(status) => self.closed = Some(((status.dev, status.ino), last)),
+                // It stays open.
+                Err(_) => {
+                    let _ = self.copy.set(Copy { fd, last });
+                }
+            }
+        }
+    }
+
+    /// Opens the copy again, if it was open; its path in the staging tree is `path`.
+    pub(super) fn reopen(&mut self, reopener: &Reopener, path: &[u8]) -> rustix::io::Result<()> {
+        if let Some((inode, last)) = self.closed.take() {
+            let _ = self.copy.set(Copy { fd: reopener.open(path, inode)?, last });
+        }
+        Ok(())
     }
 
     /// The copy, if it has been opened for changes, and what it has to get last.
@@ -95,7 +122,7 @@ pub(super) fn copy<'d>(
 /// Makes a directory of the last snapshot's tree what a new one is: private, with nothing that its entries could inherit.
 pub(super) fn reopen(staged: &Staged, fd: &OwnedFd, attributes: &Attributes<'_>) -> rustix::io::Result<Refused> {
     staged.creator.make_private(fd)?;
-    metadata::remove_other_xattrs(fd, attributes.xattrs)?;
+    metadata::remove_other_xattrs(fd, attributes.xattrs)?.removed()?;
     staged.creator.begin_directory(fd, attributes)
 }
 
@@ -105,17 +132,17 @@ pub(super) fn make(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Own
     beneath::open_subdir(above, name)
 }
 
-/// The extended attributes of a directory of the source; none if they cannot be read, which is told.
+/// The extended attributes of a directory of the source, as far as they can be read; the others are reported.
 pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, part: &mut Stats) -> Vec<Xattr> {
-    metadata::xattrs(&directory.fd).unwrap_or_else(|errno| {
-        let path = crate::walk::absolute(&directory.path);
-        monitor.problem(&crate::error::Error::io("read the extended attributes of", path, errno));
+    let (xattrs, failure) = metadata::readable_xattrs(&directory.fd);
+    if let Some(errno) = failure {
+        monitor.problem(&record::unread_xattrs(crate::walk::absolute(&directory.path), errno));
         part.errors += 1;
-        Vec::new()
-    })
+    }
+    xattrs
 }
 
 /// Takes out of a directory's attributes what it would hand down.
 pub(super) fn take_handed_down(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
-    xattrs.extract_if(.., |(name, _)| metadata::is_handed_down(name)).collect()
+    xattrs.extract_if(.., |(name, _)| metadata::is_inherited(name)).collect()
 }

@@ -55,10 +55,14 @@ impl<'r> Candidates<'r> {
     /// Opens the best one, and takes it from the list. A damaged one is named and passed over.
     pub(super) fn open(&mut self, monitor: &dyn Monitor) -> Result<Option<Previous>> {
         while let Some(name) = self.names.pop() {
-            match self.repository.manifest(&name).and_then(|reader| reader.check().map(|()| reader)) {
-                Ok(reader) => return Ok(Some(Previous { reader, tree: self.repository.tree(&name)? })),
-                Err(error) if error.kind() == ErrorKind::Damage => self.pass_over(error, monitor),
-                Err(error) => return Err(error),
+            let opened = self.repository.manifest(&name).and_then(|reader| {
+                reader.check()?;
+                Ok(Previous { tree: self.repository.tree(&name)?, reader })
+            });
+            match opened {
+                Ok(previous) => return Ok(Some(previous)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(error) => self.pass_over(error, monitor),
             }
         }
         Ok(None)

@@ -20,7 +20,9 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) struct Removal<'a> {
     tree: OwnedFd,
     monitor: &'a dyn Monitor,
-    /// The newest directory of the new manifest and those above it, topmost first.
+    /// The newest directory of the new manifest.
+    newest: Vec<u8>,
+    /// It and those above it, topmost first.
     chain: Vec<Above>,
     /// Where something was looked for last.
     open: Option<Open>,
@@ -29,7 +31,8 @@ pub(super) struct Removal<'a> {
 }
 
 struct Above {
-    path: Vec<u8>,
+    /// How much of the newest directory's path is its own.
+    length: usize,
     /// `None` for the top of a snapshot that is no copy of anything.
     mtime: Option<Time>,
 }
@@ -44,15 +47,21 @@ struct Open {
 impl<'a> Removal<'a> {
     /// From the tree whose root is `tree`.
     pub(super) fn new(tree: OwnedFd, monitor: &'a dyn Monitor) -> Self {
-        Removal { tree, monitor, chain: Vec::new(), open: None, gone: None }
+        Removal { tree, monitor, newest: Vec::new(), chain: Vec::new(), open: None, gone: None }
     }
 
     /// The new manifest has this directory. What is removed later comes behind it in the manifest's order.
     pub(super) fn passed(&mut self, directory: &Directory) {
-        let is_above = |above: &Above| is_below(&directory.path, &above.path);
-        self.chain.truncate(self.chain.iter().take_while(|above| is_above(above)).count());
-        let is_copy = !(directory.path.is_empty() && directory.scaffold);
-        self.chain.push(Above { path: directory.path.clone(), mtime: is_copy.then_some(directory.meta.mtime) });
+        let path = &directory.path;
+        let common = self.newest.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let is_above = |length: usize| length <= common && is_below(path, &self.newest[..length]);
+        while self.chain.last().is_some_and(|above| !is_above(above.length)) {
+            self.chain.pop();
+        }
+        self.newest.truncate(common);
+        self.newest.extend_from_slice(&path[common..]);
+        let is_copy = !(path.is_empty() && directory.scaffold);
+        self.chain.push(Above { length: path.len(), mtime: is_copy.then_some(directory.meta.mtime) });
     }
 
     /// Removes what the record `old` of the last snapshot, at `path`, stands for.
@@ -75,7 +84,9 @@ impl<'a> Removal<'a> {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
                 Err(errno) => return Err(cannot_make(above, errno)),
             };
-            let mtime = self.chain.iter().find(|place| place.path == above).and_then(|place| place.mtime);
+            let found = self.chain.binary_search_by_key(&above.len(), |place| place.length);
+            let is_there = self.newest.get(..above.len()) == Some(above);
+            let mtime = found.ok().filter(|_| is_there).and_then(|at| self.chain[at].mtime);
             self.open = Some(Open { path: above.to_vec(), fd, mtime });
         }
         let Some(Open { fd: Some(fd), .. }) = &self.open else { return Ok(()) };

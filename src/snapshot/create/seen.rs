@@ -1,6 +1,6 @@
 //! An entry of the source as it was found, beside its record in the last snapshot.
 
-use super::Previous;
+use super::devices::{Devices, Relation};
 use super::stats::Stats;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
@@ -17,8 +17,8 @@ pub(super) struct Seen<'n> {
     pub(super) change: Option<Change>,
 }
 
-/// How an entry differs from its record; `None`: not at all, by type, size, mtime, ctime and inode.
-pub(super) fn compare(old: &Entry, status: &Status, previous: &Previous) -> Option<Change> {
+/// How an entry differs from its record; `None`: not at all, by type, size, mtime, ctime, inode and filesystem.
+pub(super) fn compare(old: &Entry, status: &Status, devices: &Devices, relation: &Relation) -> Option<Change> {
     let meta = &old.meta;
     if FileType::from_raw_mode(meta.mode) != status.file_type() {
         return Some(Change::Type);
@@ -27,8 +27,8 @@ pub(super) fn compare(old: &Entry, status: &Status, previous: &Previous) -> Opti
     if meta.mtime != status.mtime || (old.file().is_some() && size != status.size) {
         return Some(Change::Content);
     }
-    let racy = meta.ctime >= previous.reader.header().created || old.file().is_some_and(|file| file.changed);
-    if meta.ctime != status.ctime || meta.ino != status.ino || racy {
+    let is_settled = devices.is_settled(meta, relation) && !old.file().is_some_and(|file| file.changed);
+    if meta.ctime != status.ctime || meta.ino != status.ino || !is_settled {
         return Some(Change::Metadata);
     }
     None

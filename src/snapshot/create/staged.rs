@@ -5,12 +5,15 @@ use super::resume::Resume;
 use crate::copy::{Ladder, Reason};
 use crate::error::{Error, Result};
 use crate::filesystem::Filesystem;
+use crate::inode_map::Spill;
 use crate::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
+use crate::reopener::Reopener;
 use crate::snapshot::store::{Blocks, Staging};
 use crate::staging::Ahead;
 use crate::turns::Turns;
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// Where a snapshot is made.
 pub(super) struct Staged {
@@ -31,8 +34,12 @@ pub(super) struct Staged {
     /// has in a project of its own is counted there.
     projects: bool,
     writers: Turns,
+    /// Opens directories of the tree again.
+    pub(super) reopener: Reopener,
     /// Has what was made written out meanwhile.
     pub(super) ahead: Ahead,
+    /// Why a sync failed, once one has. The kernel reports lost data once, so no later sync makes that good.
+    lost: OnceLock<Errno>,
 }
 
 impl Staged {
@@ -42,13 +49,14 @@ impl Staged {
         let Staging { tree, links, is_subvolume, is_based, .. } = staging;
         let creator = Creator::current();
         creator.make_private(tree).map_err(|errno| Error::failed("prepare the staging area").because(errno))?;
+        let spill = Spill::into(Some(duplicate(links)?));
         Ok(Staged {
             tree: duplicate(tree)?,
             // No link leads out of a subvolume.
             links: if *is_subvolume {
-                Links::in_tree(duplicate(tree)?)
+                Links::in_tree(duplicate(tree)?, spill)
             } else {
-                Links::in_directory(duplicate(links)?)
+                Links::in_directory(duplicate(links)?, spill)
             },
             based: *is_based,
             filesystem,
@@ -58,8 +66,10 @@ impl Staged {
             large: Mutex::new(()),
             resume: Resume::default(),
             projects: creator.is_root() && !metadata::has_project(tree),
+            reopener: Reopener::new(tree).map_err(|errno| Error::failed("open the staging area").because(errno))?,
             writers: Turns::of_writers(filesystem.kind),
             ahead: Ahead::default(),
+            lost: OnceLock::new(),
         })
     }
 
@@ -81,9 +91,32 @@ impl Staged {
         }
     }
 
-    /// Writes what was made to the disk.
+    /// Writes what was made to the disk. If that fails, nothing that this run made is used, by this run or by the next.
     pub(super) fn sync(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.tree).map_err(|errno| Error::failed("sync the repository").because(errno))
+        if let Err(errno) = rustix::fs::syncfs(&self.tree) {
+            let _ = self.lost.set(errno);
+            self.resume.withdraw();
+        }
+        self.check_synced()
+    }
+
+    /// # Errors
+    /// That of the first sync that failed.
+    pub(super) fn check_synced(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(errno) => {
+                let hint = match *errno {
+                    Errno::NOSPC | Errno::DQUOT => {
+                        "no snapshot was made, and those before it are whole; free some space and run again"
+                    }
+                    _ => {
+                        "the disk did not take all data: no snapshot was made, and those before it are whole; check the disk"
+                    }
+                };
+                Err(Error::failed("sync the repository").because(*errno).hint(hint))
+            }
+        }
     }
 
     /// Runs what creates and clones, when it is its turn.

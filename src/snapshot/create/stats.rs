@@ -3,6 +3,7 @@
 use crate::copy::Reason;
 use crate::exclude;
 use crate::snapshot::manifest::Totals;
+use crate::snapshot::store::Added;
 use std::collections::BTreeMap;
 
 /// What was done. The names are those of the JSON summary.
@@ -52,6 +53,12 @@ pub struct Stats {
     pub errors: u64,
     /// Why data was copied and not cloned, with its bytes.
     pub reasons: BTreeMap<Reason, u64>,
+    /// What the last blocks of copied files take beyond their data.
+    pub rounding_bytes: u64,
+    /// What the snapshot added on the disk; not in a dry run.
+    pub added: Option<Added>,
+    /// Bytes that were free for this user afterwards.
+    pub free_bytes: u64,
     /// Wall-clock seconds.
     pub seconds: f64,
 }
@@ -59,7 +66,7 @@ pub struct Stats {
 impl Stats {
     /// Of the data that could be shared, how much is: 100 where nothing was copied.
     pub fn sharing_percent(&self) -> f64 {
-        let shareable = self.cloned_bytes + self.copied_bytes + self.resumed_bytes;
+        let shareable = self.cloned_bytes.saturating_add(self.copied_bytes).saturating_add(self.resumed_bytes);
         if shareable == 0 { 100.0 } else { self.cloned_bytes as f64 * 100.0 / shareable as f64 }
     }
 
@@ -71,34 +78,41 @@ impl Stats {
             symlinks: self.symlinks,
             others: self.others,
             bytes: self.bytes,
-            written_bytes: self.copied_bytes + self.resumed_bytes + self.inline_bytes,
+            written_bytes: self.copied_bytes.saturating_add(self.resumed_bytes).saturating_add(self.inline_bytes),
             errors: self.errors,
         }
     }
 
     /// Adds the counts of a part of the run.
     pub(super) fn add(&mut self, part: &Stats) {
-        self.files += part.files;
-        self.dirs += part.dirs;
-        self.symlinks += part.symlinks;
-        self.others += part.others;
-        self.bytes += part.bytes;
-        self.new_files += part.new_files;
-        self.changed_files += part.changed_files;
-        self.unchanged_files += part.unchanged_files;
-        self.renamed_files += part.renamed_files;
-        self.removed_files += part.removed_files;
-        self.resumed_files += part.resumed_files;
-        self.resumed_bytes += part.resumed_bytes;
-        self.cloned_bytes += part.cloned_bytes;
-        self.range_shared_bytes += part.range_shared_bytes;
-        self.copied_bytes += part.copied_bytes;
-        self.read_bytes += part.read_bytes;
-        self.inline_bytes += part.inline_bytes;
-        self.hole_bytes += part.hole_bytes;
-        self.errors += part.errors;
+        // Sparse files can claim more than 64 bits hold.
+        let sums = [
+            (&mut self.files, part.files),
+            (&mut self.dirs, part.dirs),
+            (&mut self.symlinks, part.symlinks),
+            (&mut self.others, part.others),
+            (&mut self.bytes, part.bytes),
+            (&mut self.new_files, part.new_files),
+            (&mut self.changed_files, part.changed_files),
+            (&mut self.unchanged_files, part.unchanged_files),
+            (&mut self.renamed_files, part.renamed_files),
+            (&mut self.removed_files, part.removed_files),
+            (&mut self.resumed_files, part.resumed_files),
+            (&mut self.resumed_bytes, part.resumed_bytes),
+            (&mut self.cloned_bytes, part.cloned_bytes),
+            (&mut self.range_shared_bytes, part.range_shared_bytes),
+            (&mut self.copied_bytes, part.copied_bytes),
+            (&mut self.read_bytes, part.read_bytes),
+            (&mut self.inline_bytes, part.inline_bytes),
+            (&mut self.hole_bytes, part.hole_bytes),
+            (&mut self.errors, part.errors),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
         for (reason, bytes) in &part.reasons {
-            *self.reasons.entry(*reason).or_default() += bytes;
+            let sum = self.reasons.entry(*reason).or_default();
+            *sum = sum.saturating_add(*bytes);
         }
     }
 }

@@ -1,28 +1,25 @@
 //! The visitor of the walk: brings directories and their entries from the source into the staging tree.
 
-use super::context::{Context, Target, cannot_make};
-use super::place::{self, Last, Place};
-use super::record::keep;
+use super::context::{Context, Target};
+use super::devices::Relation;
+use super::directory::{self, Recorded, last};
+use super::emptied;
+use super::place::Place;
 use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::Attributes;
 use crate::monitor::{Amount, Change};
 use crate::mutex::{self, lock};
-use crate::snapshot::manifest::{Directory as DirectoryRecord, DirectoryCursor, Entry, Item, Meta};
-use crate::status::{Status, Time, timestamps};
-use crate::walk::{Directory, Name, Names, Visitor, absolute};
-use rustix::fs::{FileType, Mode};
+use crate::snapshot::manifest::{DirectoryCursor, Entry, Item, LONGEST_PATH, Meta, Origin};
+use crate::status::Status;
+use crate::text;
+use crate::walk::{self, Directory, Name, Names, Visitor, absolute};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
-
-/// Stands for the inode number of what could not be read as a whole, so that it counts as changed next time.
-const UNKNOWN: u64 = 0;
 
 /// What a directory or a batch of entries yields: records, and how each differs from the last snapshot's.
 #[derive(Default)]
@@ -30,19 +27,32 @@ pub(super) struct Output {
     pub(super) items: Vec<(Item, Option<Change>)>,
 }
 
+impl Output {
+    fn of((record, change): Recorded) -> Output {
+        Output { items: vec![(Item::Directory(record), change)] }
+    }
+}
+
 /// Brings a tree in.
 pub(super) struct Tree<'a> {
     context: Context<'a>,
     stats: Mutex<Stats>,
+    /// How many files go through the steps together.
+    group: usize,
 }
 
 impl<'a> Tree<'a> {
     pub(super) fn new(context: Context<'a>) -> Self {
-        Tree { context, stats: Mutex::default() }
+        Tree { context, stats: Mutex::default(), group: walk::group(super::file::GROUP) }
     }
 
     pub(super) fn into_stats(self) -> Stats {
         Stats { excluded: self.context.filter.counts(), ..mutex::into_inner(self.stats) }
+    }
+
+    /// The filesystems that the walk met.
+    pub(super) fn origins(&self) -> Vec<Origin> {
+        self.context.devices.origins()
     }
 
     /// Where the snapshot is made; nowhere in a dry run.
@@ -59,12 +69,20 @@ impl<'a> Tree<'a> {
         lock(&self.stats).add(part);
     }
 
-    /// Compares with the last manifest.
+    fn keep_empty(&self, parent: &Directory<Place>, path: &[u8], status: &Status) -> Result<Option<Output>> {
+        let mut part = Stats::default();
+        let recorded = directory::keep_empty(&self.context, parent, path, status, &mut part)?;
+        self.count(&part);
+        Ok(recorded.map(Output::of))
+    }
+
+    /// Compares with the last manifest. `relation` is that of the entry before, which most entries of a directory share.
     fn look<'n>(
         &self,
         directory: &Directory<Place>,
         name: &'n [u8],
         cursor: &mut Option<DirectoryCursor<'_>>,
+        relation: &mut Option<Relation>,
     ) -> Result<std::result::Result<Seen<'n>, Errno>> {
         let old = match cursor {
             Some(cursor) => cursor.seek(name)?,
@@ -74,96 +92,20 @@ impl<'a> Tree<'a> {
             Ok(status) => status,
             Err(error) => return Ok(Err(error)),
         };
-        let change = match (&old, self.context.previous) {
-            (Some(old), Some(previous)) => compare(old, &status, previous),
-            _ => Some(Change::Added),
+        let change = match &old {
+            Some(old) => {
+                let devices = &self.context.devices;
+                let relation = match relation {
+                    Some(relation) if relation.is_of(old.meta.dev, &status) => *relation,
+                    _ => *relation.insert(devices.relation(old.meta.dev, status.dev, &directory.fd)),
+                };
+                compare(old, &status, devices, &relation)
+            }
+            None => Some(Change::Added),
         };
         let old = old.filter(|old| change != Some(Change::Type) && old.meta.ino != 0);
         Ok(Ok(Seen { name, status, old, change }))
     }
-
-    /// The directory's copy, open for changes: a new one, or the last snapshot's where the tree began with that.
-    fn open_copy(
-        &self,
-        directory: &Directory<()>,
-        parent: Option<&Directory<Place>>,
-        staged: &Staged,
-        old: Option<&DirectoryRecord>,
-        part: &mut Stats,
-    ) -> Result<OwnedFd> {
-        let failed = |errno: Errno| cannot_make(&directory.path, errno);
-        let Some(parent) = parent else {
-            return staged.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
-        };
-        if old.is_some() {
-            return beneath::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed);
-        }
-        let above = place::copy(parent, staged, self.context.monitor, part)?;
-        if staged.based {
-            // Something else, under this name, that the last snapshot had.
-            self.context.take_out(above, &directory.path)?;
-        }
-        place::make(above, directory.name()).map_err(failed)
-    }
-
-    /// The directory's record in the last snapshot, if the staging tree began with that.
-    fn old_directory(&self, directory: &Directory<()>) -> Result<Option<DirectoryRecord>> {
-        let based = self.context.staged.as_ref().is_some_and(|staged| staged.based);
-        match self.context.previous.filter(|_| based) {
-            Some(previous) => Ok(previous.reader.directory(&directory.path)?.map(|cursor| cursor.directory().clone())),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether nothing of the directory itself has to be done in a tree that began with its `old` version. The top of the
-    /// tree was made private when it began.
-    fn is_untouched(&self, directory: &Directory<()>, old: &DirectoryRecord) -> bool {
-        let (now, then) = (&directory.status, &old.meta);
-        let is_same = (now.mtime, now.ctime, now.ino, now.mode) == (then.mtime, then.ctime, then.ino, then.mode);
-        let is_settled = self.context.previous.is_some_and(|previous| then.ctime < previous.reader.header().created);
-        is_same && is_settled && old.scaffold == directory.scaffold && !directory.path.is_empty()
-    }
-
-    fn change_of_directory(&self, path: &[u8], scaffold: bool, status: &Status) -> Result<Option<Change>> {
-        if !self.context.options.dry_run {
-            return Ok(None);
-        }
-        let old = match self.context.previous {
-            Some(previous) => previous.reader.directory(path)?.map(|cursor| cursor.directory().meta.clone()),
-            None => None,
-        };
-        Ok(match old {
-            None => Some(Change::Added),
-            Some(old) if scaffold || old.ctime == status.ctime => None,
-            Some(_) => Some(Change::Metadata),
-        })
-    }
-
-    /// Keeps of a directory that it is there, and nothing that is in it.
-    fn keep_empty(&self, parent: &Directory<Place>, path: &[u8], status: &Status) -> Result<Output> {
-        let mut part = Stats { dirs: 1, ..Stats::default() };
-        let mut meta = Meta { ino: UNKNOWN, ..Meta::of(status, false) };
-        if let Some(staged) = &self.context.staged {
-            let name = last(path);
-            let above = place::copy(parent, staged, self.context.monitor, &mut part)?;
-            let failed = |errno| cannot_make(path, errno);
-            if staged.based {
-                // With all that the last snapshot still saw of it.
-                self.context.take_out(above, path)?;
-            }
-            rustix::fs::mkdirat(above, name, place::PRIVATE).map_err(failed)?;
-            keep(&mut meta, staged.creator.apply_at(above, name, &Attributes::of(status, &[])).map_err(failed)?);
-        }
-        self.count(&part);
-        let change = self.change_of_directory(path, false, status)?;
-        let record = DirectoryRecord { path: path.to_vec(), scaffold: false, meta };
-        Ok(Output { items: vec![(Item::Directory(record), change)] })
-    }
-}
-
-/// The last component of a path.
-fn last(path: &[u8]) -> &[u8] {
-    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 impl Visitor for Tree<'_> {
@@ -173,28 +115,40 @@ impl Visitor for Tree<'_> {
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
         let mut part = Stats::default();
         if self.context.is_repository(&directory.status) {
-            let error = Error::failed("take a snapshot of the repository itself").at(absolute(&directory.path));
-            self.context.problem(&error.hint("it is mounted here a second time; it was left out"), &mut part);
+            let path = text::path(&absolute(&directory.path));
+            self.context.monitor.notice(&format!("the repository itself is left out: {path}"));
+            return Ok(None);
+        }
+        if directory.path.len() > LONGEST_PATH {
+            let error = Error::failed("keep the directory").at(absolute(last(&directory.path)));
+            let hint = format!("its path is longer than {} MiB", LONGEST_PATH >> 20);
+            self.context.problem(&error.hint(hint), &mut part);
             self.count(&part);
             return Ok(None);
         }
-        let old = self.old_directory(directory)?;
-        let (place, meta) = match &old {
-            Some(old) if self.is_untouched(directory, old) => {
-                (Place::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() })
-            }
-            _ => self.enter_changed(directory, parent, old.as_ref(), &mut part)?,
+        let Some((place, recorded)) = directory::enter(&self.context, directory, parent, &mut part)? else {
+            self.context.filter.note_unreadable();
+            self.count(&part);
+            return Ok(None);
         };
-        part.dirs = u64::from(!directory.scaffold);
         self.count(&part);
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
-        let change = self.change_of_directory(&directory.path, directory.scaffold, &directory.status)?;
-        let record = DirectoryRecord { path: directory.path.clone(), scaffold: directory.scaffold, meta };
-        Ok(Some((place, Output { items: vec![(Item::Directory(record), change)] })))
+        Ok(Some((place, Output::of(recorded))))
     }
 
     fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
-        self.context.filter.list(directory)
+        let (names, error) = self.context.filter.list(directory);
+        if let (Some(previous), None) = (self.context.previous, &error)
+            && let Some(vanished) = emptied::vanished_mount(&previous.reader, directory, &names)
+        {
+            let mut part = Stats::default();
+            match self.context.options.allow_empty {
+                true => self.context.monitor.notice(&vanished.to_string()),
+                false => self.context.problem(&vanished, &mut part),
+            }
+            self.count(&part);
+        }
+        (names, error)
     }
 
     fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
@@ -203,21 +157,23 @@ impl Visitor for Tree<'_> {
         }
         // What is mounted there is not opened, but that it is there is kept: a restored tree has its mount points.
         let status = Status::at(&parent.fd, last(path)).ok().filter(is_directory);
-        status.map(|status| self.keep_empty(parent, path, &status)).transpose().map(ControlFlow::Break)
+        let output = status.map(|status| self.keep_empty(parent, path, &status)).transpose()?;
+        Ok(ControlFlow::Break(output.flatten()))
     }
 
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
         let mut part = Stats::default();
         let mut output = Output::default();
         let mut names = names.peekable();
+        let mut relation = None;
         let mut cursor = match (self.context.previous, names.peek()) {
             (Some(previous), Some(first)) => previous.reader.entries_from(&directory.path, first.bytes)?,
             _ => None,
         };
         while names.peek().is_some() {
-            let mut group = Vec::with_capacity(super::file::GROUP);
-            for name in names.by_ref().take(super::file::GROUP) {
-                match self.look(directory, name.bytes, &mut cursor)? {
+            let mut group = Vec::with_capacity(self.group);
+            for name in names.by_ref().take(self.group) {
+                match self.look(directory, name.bytes, &mut cursor, &mut relation)? {
                     Ok(seen) if self.context.filter.leaves_out(directory, seen.name, &seen.status) => {}
                     Ok(seen) => group.push(seen),
                     // Deleted since the directory was listed: it is not there.
@@ -237,15 +193,22 @@ impl Visitor for Tree<'_> {
         Ok(output)
     }
 
-    fn leave(&self, directory: &Directory<Place>) -> Result<()> {
-        let (Some(staged), Some((copy, last))) = (&self.context.staged, directory.place.changed()) else {
-            return Ok(());
-        };
-        if directory.path.is_empty() && directory.scaffold {
-            return leave_top(copy).map_err(|errno| cannot_make(b"", errno));
+    fn close(&self, _: &[u8], place: &mut Place) {
+        place.close();
+    }
+
+    fn reopen(&self, path: &[u8], place: &mut Place) -> rustix::io::Result<()> {
+        match &self.context.staged {
+            Some(staged) => place.reopen(&staged.reopener, path),
+            None => Ok(()),
         }
-        let attributes = Attributes::of(&directory.status, &last.xattrs).with(staged.takes(last.fileattr));
-        staged.creator.end_directory(copy, &attributes).map_err(|errno| cannot_make(&directory.path, errno))
+    }
+
+    fn leave(&self, directory: &Directory<Place>) -> Result<()> {
+        let mut part = Stats::default();
+        directory::leave(&self.context, directory, &mut part)?;
+        self.count(&part);
+        Ok(())
     }
 
     fn incomplete(&self, error: Error) {
@@ -268,40 +231,11 @@ impl Visitor for Tree<'_> {
             return Ok(None);
         };
         // Its content is out of reach, but not that it is there.
-        self.keep_empty(parent, path, &status).map(Some)
+        self.keep_empty(parent, path, &status)
     }
 }
 
 impl Tree<'_> {
-    /// Enters a directory that is new or changed: its part of the snapshot, and its record's metadata.
-    fn enter_changed(
-        &self,
-        directory: &Directory<()>,
-        parent: Option<&Directory<Place>>,
-        old: Option<&DirectoryRecord>,
-        part: &mut Stats,
-    ) -> Result<(Place, Meta)> {
-        let errors = part.errors;
-        let mut xattrs = place::read_xattrs(directory, self.context.monitor, part);
-        let fileattr = self.context.fileattr(directory.fd.as_fd(), directory.status.dev, None);
-        let mut meta = Meta::of(&directory.status, !xattrs.is_empty()).with(fileattr);
-        if part.errors > errors {
-            meta.ino = UNKNOWN;
-        }
-        let last = Last { xattrs: place::take_handed_down(&mut xattrs), fileattr };
-        let Some(staged) = &self.context.staged else { return Ok((Place::untouched(), meta)) };
-        let copy = self.open_copy(directory, parent, staged, old, part)?;
-        let attributes = Attributes::of(&directory.status, &xattrs);
-        let refused = match staged.based {
-            true => place::reopen(staged, &copy, &attributes),
-            false => staged.creator.begin_directory(&copy, &attributes),
-        };
-        keep(&mut meta, refused.map_err(|errno| cannot_make(&directory.path, errno))?);
-        // A filesystem may refuse them only when they are given, after this record is written.
-        meta.kept_xattrs.extend(last.xattrs.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
-        Ok((Place::open(copy, last), meta))
-    }
-
     /// Brings entries in that have been looked at, and adds their records to `output` in their order.
     fn bring(
         &self,
@@ -326,7 +260,7 @@ impl Tree<'_> {
         let mut entries = Vec::with_capacity(group.len());
         let mut rest = Vec::new();
         for seen in group {
-            match self.context.keep(directory, &seen, part) {
+            match self.context.keep(directory, &seen, part)? {
                 Some(entry) => {
                     count(&seen, part);
                     entries.push((entry, None));
@@ -367,24 +301,22 @@ impl Tree<'_> {
                     None
                 }
                 _ => {
-                    let made = target.once(seen, || target.node(seen, part))?;
+                    let made = target.once(seen, part, |part| target.node(seen, part))?;
                     made.map(|brought| brought.entry)
                 }
             };
-            if let Some(entry) = entry {
+            if let Some(mut entry) = entry {
+                let is_settled = |old: &Entry| seen.change.is_none() && old.meta.ctime == entry.meta.ctime;
+                if !seen.old.as_ref().is_some_and(is_settled) {
+                    let (devices, fd) = (&self.context.devices, &directory.fd);
+                    entry.meta.recheck |= devices.may_change_unnoticed(&entry.meta, seen.old.as_ref(), fd);
+                }
                 count(seen, part);
                 entries.push((entry, seen.change));
             }
         }
         Ok(())
     }
-}
-
-/// The snapshot's own top is no copy of anything: open to whom the repository lets pass, and as old as the snapshot.
-fn leave_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
-    let now = Time::now();
-    rustix::fs::futimens(top, &timestamps(now, now))
 }
 
 fn is_directory(status: &Status) -> bool {

@@ -1,6 +1,8 @@
 //! A block in memory: its bytes unpacked, checked once from end to end, and where its directories begin.
 
+use super::limits;
 use super::order::{self, compare_tails, shared_length};
+use super::record::Body;
 use super::wire::Record;
 use std::cmp::Ordering;
 
@@ -36,6 +38,7 @@ impl Block {
             let record = length - rest.len() as u32;
             let (value, after) = Record::take_from(rest, version).ok_or("a record of it is malformed")?;
             rest = after;
+            check(&value)?;
             match value {
                 Record::Directory { shared, suffix, .. } => {
                     let shared_length = shared as usize;
@@ -43,6 +46,9 @@ impl Block {
                     path.clear();
                     path.extend_from_slice(before.get(..shared_length).ok_or("a directory's path is malformed")?);
                     path.extend_from_slice(suffix);
+                    if path.len() > limits::PATH {
+                        return Err("a directory's path is too long");
+                    }
                     if marks.is_empty() && !order::is_path(&path) {
                         return Err("a directory's path is none");
                     }
@@ -60,7 +66,7 @@ impl Block {
                     if !marks.is_empty() {
                         return Err("a directory goes on in its middle");
                     }
-                    if !order::is_path(full) {
+                    if !order::is_path(full) || full.len() > limits::PATH {
                         return Err("a directory's path is none");
                     }
                     let start = offset_of(&raw, full);
@@ -79,6 +85,11 @@ impl Block {
             }
         }
         Ok(Block { version, raw, marks })
+    }
+
+    /// How many bytes it takes, about.
+    pub(super) fn size(&self) -> usize {
+        self.raw.len() + self.marks.len() * size_of::<Mark>()
     }
 
     /// The record at an offset, and the offset behind it; `None` at the end. The block was checked when it was made.
@@ -150,6 +161,17 @@ impl Block {
     fn suffix(&self, mark: &Mark) -> &[u8] {
         &self.raw[mark.suffix.0 as usize..mark.suffix.1 as usize]
     }
+}
+
+/// Refuses sizes that no file can have, so that nobody has to expect them.
+fn check(record: &Record<'_>) -> Result<(), &'static str> {
+    if let Record::Entry { body, .. } = record
+        && let Body::File(file) = &**body
+        && (file.size > i64::MAX as u64 || file.holes > file.size)
+    {
+        return Err("a file's size is none");
+    }
+    Ok(())
 }
 
 /// Where a part of `whole` begins in it.

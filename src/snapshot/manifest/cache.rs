@@ -12,6 +12,9 @@ pub(super) struct Cache {
     capacity: usize,
 }
 
+/// How many bytes the blocks have together, unless one alone has more.
+const BYTES: usize = 64 << 20;
+
 impl Cache {
     /// A cache of at most `capacity` blocks.
     pub(super) fn new(capacity: usize) -> Cache {
@@ -32,9 +35,13 @@ impl Cache {
         if blocks.iter().any(|(n, _)| *n == number) {
             return; // Two threads unpacked it at once.
         }
-        if blocks.len() >= self.capacity {
-            blocks.remove(0);
-        }
         blocks.push((number, Arc::clone(block)));
+        let mut bytes = 0;
+        let fit = blocks.iter().rev().take(self.capacity).take_while(|(_, block)| {
+            bytes += block.size();
+            bytes <= BYTES
+        });
+        let surplus = blocks.len() - fit.count().max(1);
+        blocks.drain(..surplus);
     }
 }

@@ -1,6 +1,7 @@
 //! The index of a manifest: where each block is, its digest, and which record it begins with.
 
 use super::layout::Digest;
+use super::limits;
 use super::order::{compare_paths, is_name};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -54,6 +55,7 @@ impl Index {
             bytes = rest;
             let key = index.keys.len();
             let shared = record.shared as usize;
+            index.reserve(shared.checked_add(record.suffix.len())?.checked_add(record.name.len())?)?;
             if shared > 0 {
                 let before = index.places.last()?;
                 if shared > before.path_length as usize {
@@ -78,6 +80,7 @@ impl Index {
                 path_length,
                 name_length,
             };
+            // Its memory is reserved.
             index.places.push(place);
             if number > 0 {
                 let (path, name) = index.key(number as usize);
@@ -88,6 +91,12 @@ impl Index {
             offset = offset.checked_add(u64::from(record.stored))?;
         }
         (bytes.is_empty() && offset == end).then_some(index)
+    }
+
+    /// Makes room for a further key of this length. `None`: it cannot be had, or would be too much.
+    fn reserve(&mut self, length: usize) -> Option<()> {
+        let fits = self.keys.len().checked_add(length)? <= limits::KEYS;
+        (fits && self.keys.try_reserve(length).is_ok() && self.places.try_reserve(1).is_ok()).then_some(())
     }
 
     /// How many blocks there are.

@@ -10,7 +10,7 @@ const MAGIC: [u8; 8] = *b"pleachMF";
 /// The last eight bytes of every manifest.
 const END_MAGIC: [u8; 8] = *b"FMhcaelp";
 /// The version that this program writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest that it reads.
 pub(super) const OLDEST: u32 = 1;
 /// Magic, version, the version's complement, the header's length.

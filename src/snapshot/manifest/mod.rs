@@ -10,6 +10,7 @@ mod cursor;
 mod index;
 mod items;
 mod layout;
+mod limits;
 mod older;
 mod order;
 mod reader;
@@ -21,9 +22,10 @@ pub use address::Address;
 pub use cursor::DirectoryCursor;
 pub use items::Items;
 pub use layout::VERSION;
+pub use limits::{PATH as LONGEST_PATH, shorten};
 pub use order::compare_paths;
 pub use reader::{Reader, Summary};
-pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Stored, Time, Totals};
+pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals};
 pub use writer::Writer;
 
 #[cfg(test)]

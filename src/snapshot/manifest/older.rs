@@ -1,5 +1,6 @@
 //! What older versions of the format have in a record. They are only read.
 
+use super::limits;
 use super::record::{Meta, Time};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ pub(super) struct Meta1 {
     ino: u64,
     nlink: u64,
     has_xattrs: bool,
+    #[serde(deserialize_with = "limits::attributes")]
     kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     kept_here: bool,
 }
@@ -23,7 +25,6 @@ pub(super) struct Meta1 {
 impl From<Meta1> for Meta {
     fn from(old: Meta1) -> Meta {
         let Meta1 { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, kept_xattrs, kept_here } = old;
-        let (flags, project) = (None, None);
         Meta {
             mode,
             uid,
@@ -37,8 +38,24 @@ impl From<Meta1> for Meta {
             has_xattrs,
             kept_xattrs,
             kept_here,
-            flags,
-            project,
+            flags: None,
+            project: None,
+            recheck: false,
         }
+    }
+}
+
+/// [`Meta`] in version 2: without the mark that has an inode looked at again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Meta2 {
+    meta: Meta1,
+    flags: Option<u32>,
+    project: Option<u32>,
+}
+
+impl From<Meta2> for Meta {
+    fn from(old: Meta2) -> Meta {
+        let Meta2 { meta, flags, project } = old;
+        Meta { flags, project, ..meta.into() }
     }
 }

@@ -6,7 +6,8 @@ use super::cursor::DirectoryCursor;
 use super::index::Index;
 use super::items::Items;
 use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
-use super::record::{Header, Totals};
+use super::limits::{self, Extent};
+use super::record::{Header, Origin, Totals};
 use crate::error::{Error, Result};
 use crate::mutex::lock;
 use std::fs::File;
@@ -21,6 +22,8 @@ pub struct Summary {
     pub header: Header,
     /// Its sums.
     pub totals: Totals,
+    /// The filesystems that it was read from. None in manifests before version 3.
+    pub origins: Vec<Origin>,
 }
 
 /// A manifest, open for many threads at once. Memory: the index (about 100 bytes for each 64 KiB of records) and a
@@ -68,15 +71,25 @@ impl Ends {
         file.read_exact_at(&mut footer_bytes, length - FOOTER_LENGTH as u64).map_err(io)?;
         let start = PREFIX_LENGTH as u64 + u64::from(header_length);
         let footer = Footer::parse(&footer_bytes, start, length, path)?;
-        let mut beginning = vec![0; start as usize];
-        file.read_exact_at(&mut beginning, 0).map_err(io)?;
-        let mut totals = vec![0; footer.totals_length as usize];
-        file.read_exact_at(&mut totals, footer.totals_offset).map_err(io)?;
+        let header = Extent { offset: 0, length: start, limit: limits::HEADER };
+        let beginning = limits::read(file, header, "header", path)?;
+        let totals = Extent { offset: footer.totals_offset, length: footer.totals_length, limit: limits::TOTALS };
+        let totals = limits::read(file, totals, "totals", path)?;
         Footer::check(&footer_bytes, &beginning, &totals, path)?;
-        let header =
-            postcard::from_bytes(&beginning[PREFIX_LENGTH..]).map_err(|_| damage("header", path, "it is malformed"))?;
-        let totals = postcard::from_bytes(&totals).map_err(|_| damage("totals", path, "they are malformed"))?;
-        Ok(Ends { version, summary: Summary { header, totals }, footer, start })
+        let header = postcard::from_bytes(&beginning[PREFIX_LENGTH..])
+            .ok()
+            .filter(Header::is_dated)
+            .ok_or_else(|| damage("header", path, "it is malformed"))?;
+        let (totals, origins) =
+            Self::totals(&totals, version).ok_or_else(|| damage("totals", path, "they are malformed"))?;
+        Ok(Ends { version, summary: Summary { header, totals, origins }, footer, start })
+    }
+
+    fn totals(bytes: &[u8], version: u32) -> Option<(Totals, Vec<Origin>)> {
+        match version {
+            1 | 2 => Some((postcard::from_bytes(bytes).ok()?, Vec::new())),
+            _ => postcard::from_bytes(bytes).ok(),
+        }
     }
 }
 
@@ -92,9 +105,8 @@ impl Reader {
     /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are not what was written.
     pub fn from_file(file: File, path: &Path) -> Result<Reader> {
         let Ends { version, summary, footer, start } = Ends::read(&file, path)?;
-        let mut bytes = vec![0; footer.index_length as usize];
-        file.read_exact_at(&mut bytes, footer.index_offset)
-            .map_err(|cause| layout::unreadable("index", path, cause))?;
+        let index = Extent { offset: footer.index_offset, length: footer.index_length, limit: limits::INDEX };
+        let bytes = limits::read(&file, index, "index", path)?;
         if *blake3::hash(&bytes).as_bytes() != footer.index_digest {
             return Err(damage("index", path, "its checksum is wrong"));
         }
@@ -118,6 +130,11 @@ impl Reader {
     /// Its sums.
     pub fn totals(&self) -> &Totals {
         &self.summary.totals
+    }
+
+    /// The filesystems that it was read from. None in manifests before version 3.
+    pub fn origins(&self) -> &[Origin] {
+        &self.summary.origins
     }
 
     /// The path it was opened with.
@@ -177,10 +194,9 @@ impl Reader {
     /// A block's bytes as they stand in the file, checked.
     fn stored(&self, number: usize) -> Result<Vec<u8>> {
         let place = self.index.place(number);
-        let mut stored = vec![0; place.stored as usize];
-        self.file
-            .read_exact_at(&mut stored, place.offset)
-            .map_err(|cause| layout::unreadable(self.part(number), &self.path, cause))?;
+        let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
+        let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };
+        let stored = limits::read(&self.file, extent, self.part(number), &self.path)?;
         if *blake3::hash(&stored).as_bytes() != place.digest {
             return Err(damage(self.part(number), &self.path, "its checksum is wrong"));
         }
@@ -196,18 +212,28 @@ impl Reader {
         let place = self.index.place(number);
         let part = || self.part(number);
         let stored = self.stored(number)?;
+        let length = place.raw as usize;
+        if u64::from(place.raw) > limits::BLOCK {
+            return Err(damage(part(), &self.path, "it is larger than such a part can be"));
+        }
+        // A frame need not say how much it unpacks to. One that does is held to it before memory is reserved.
+        let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
+        if claimed.is_some_and(|claimed| claimed != length as u64) {
+            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+        }
+        let mut raw = Vec::new();
+        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), &self.path))?;
         let free = lock(&self.unpackers).pop();
         let mut unpacker = match free {
             Some(unpacker) => unpacker,
             None => zstd::bulk::Decompressor::new()
                 .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
         };
-        let raw = unpacker.decompress(&stored, place.raw as usize);
+        let unpacked = unpacker.decompress_to_buffer(&stored, &mut raw);
         lock(&self.unpackers).push(unpacker);
-        let raw = raw
-            .ok()
-            .filter(|raw| raw.len() == place.raw as usize)
-            .ok_or_else(|| damage(part(), &self.path, "it cannot be unpacked"))?;
+        if unpacked.is_err() || raw.len() != length {
+            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+        }
         let block = Block::parse(raw, self.version).map_err(|why| damage(part(), &self.path, why))?;
         if !block.begins_with(self.index.key(number)) {
             return Err(damage(part(), &self.path, "it is not the one that the index names"));

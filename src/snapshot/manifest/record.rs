@@ -3,6 +3,8 @@
 //!
 //! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
 
+use super::limits;
+use crate::identity::Identity;
 use crate::metadata::FileAttr;
 use crate::status::Status;
 pub use crate::status::Time;
@@ -13,15 +15,17 @@ use serde::{Deserialize, Serialize};
 pub struct Header {
     /// The snapshot's name, also its directory's.
     pub name: String,
-    /// When it was begun; files with a ctime at or after it count as changed next time.
+    /// When it was begun.
     pub created: Time,
     /// The program and version that wrote it.
     pub program: String,
     /// The machine's name.
     pub host: String,
     /// The absolute paths that were asked for, in order, without duplicates.
+    #[serde(deserialize_with = "limits::sources")]
     pub sources: Vec<serde_bytes::ByteBuf>,
     /// The tags given by the user.
+    #[serde(deserialize_with = "limits::sources")]
     pub tags: Vec<String>,
     /// The snapshot it was compared with.
     pub parent: Option<String>,
@@ -85,9 +89,10 @@ pub struct Meta {
     pub ino: u64,
     /// Number of hard links in the source.
     pub nlink: u64,
-    /// Whether the source has extended attributes or ACLs.
+    /// Whether the source has extended attributes or ACLs. If neither the tree nor this record has any, they could not be read.
     pub has_xattrs: bool,
     /// Those extended attributes (ACLs among them) that the snapshot's own tree could not take: name, value.
+    #[serde(deserialize_with = "limits::attributes")]
     pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
@@ -96,6 +101,9 @@ pub struct Meta {
     pub flags: Option<u32>,
     /// Project id. `None` as above.
     pub project: Option<u32>,
+    /// Whether the inode may change again without a change of `ctime`, or not all of it could be read: it counts as changed
+    /// next time. False in manifests before version 3, which leave that to the reader.
+    pub recheck: bool,
 }
 
 impl Meta {
@@ -158,6 +166,15 @@ pub enum Stored {
     Inline,
 }
 
+/// A filesystem that entries of a snapshot were read from, so that another one with equal inode numbers and times is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// `st_dev` of its entries, as their records have it.
+    pub dev: u64,
+    /// What identifies it across mounts and reboots.
+    pub identity: Identity,
+}
+
 /// The sums of a snapshot, at the manifest's end so that a listing need not read the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
@@ -175,6 +192,21 @@ pub struct Totals {
     pub written_bytes: u64,
     /// Entries that were left out or kept with a reservation.
     pub errors: u64,
+}
+
+impl Header {
+    /// Whether its moment is one that the calendar has.
+    pub(super) fn is_dated(&self) -> bool {
+        // The year 9999 ends here.
+        (0..253_402_300_800).contains(&self.created.seconds) && self.created.nanos < 1_000_000_000
+    }
+}
+
+impl Totals {
+    /// Entries of every type.
+    pub fn entries(&self) -> u64 {
+        [self.dirs, self.symlinks, self.others].into_iter().fold(self.files, u64::saturating_add)
+    }
 }
 
 impl Entry {

@@ -114,6 +114,41 @@ fn a_large_manifest_is_read_as_a_stream_by_directory_and_from_the_middle() {
 }
 
 #[test]
+fn the_index_of_a_deep_tree_is_a_fraction_of_its_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut items = vec![directory(b"")];
+    let mut deep = Vec::new();
+    for level in 0..1000 {
+        deep.extend_from_slice(format!("/{level:-<250}").as_bytes());
+        items.push(directory(&deep[1..]));
+    }
+    let reader = Reader::open(&write(dir.path(), &items, &Totals::default())).unwrap();
+    let keys: usize = (0..reader.blocks()).map(|number| reader.index().key(number).0.len()).sum();
+    assert!(reader.blocks() > 1 && keys < deep.len() / 2, "{keys} of {}", deep.len());
+    assert!(all(reader.items()) == items);
+}
+
+#[test]
+fn attributes_that_no_record_can_hold_are_dropped() {
+    let with = |attributes: Vec<(&[u8], usize)>| {
+        let kept_xattrs =
+            attributes.into_iter().map(|(name, length)| (name.to_vec().into(), vec![0; length].into())).collect();
+        Item::Entry(Entry {
+            name: b"a".into(),
+            meta: Meta { ino: 5, kept_xattrs, ..Meta::default() },
+            body: Body::Fifo,
+        })
+    };
+    let mut fits = with(vec![(b"user.a", 1 << 20); 7]);
+    assert!(!shorten(&mut fits));
+    for mut item in [with(vec![(b"user.a", 1 << 20); 9]), with(vec![(b"", 0); 70_000])] {
+        assert!(shorten(&mut item));
+        let Item::Entry(entry) = item else { unreachable!() };
+        assert_eq!((entry.meta.kept_xattrs.len(), entry.meta.ino), (0, 0));
+    }
+}
+
+#[test]
 fn many_threads_read_one_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let reader = Reader::open(&write(dir.path(), &large(), &Totals::default())).unwrap();
@@ -213,7 +248,7 @@ fn another_version_is_refused_in_words() {
     fs::write(&path, &bytes).unwrap();
     let error = read_all(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed);
-    assert!(error.to_string().contains("version 9") && error.to_string().contains("versions 1 to 2"), "{error}");
+    assert!(error.to_string().contains("version 9") && error.to_string().contains("versions 1 to 3"), "{error}");
 }
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
@@ -223,8 +258,11 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let file = (any::<u64>(), any::<u64>(), any::<Option<[u8; 32]>>(), any::<bool>()).prop_map(
-        |(size, holes, hash, changed)| Body::File(FileBody { size, holes, hash, stored: Stored::Inline, changed }),
+    let file = (0..=i64::MAX as u64, any::<u64>(), any::<Option<[u8; 32]>>(), any::<bool>()).prop_map(
+        |(size, holes, hash, changed)| {
+            let holes = holes.min(size);
+            Body::File(FileBody { size, holes, hash, stored: Stored::Inline, changed })
+        },
     );
     let symlink = proptest::collection::vec(any::<u8>(), 0..40).prop_map(Body::Symlink);
     prop_oneof![
@@ -244,12 +282,12 @@ fn meta() -> impl Strategy<Value = Meta> {
     );
     let times = (time(), time(), proptest::option::of(time()));
     let extended = any::<(Option<u32>, Option<u32>)>();
-    (any::<[u32; 3]>(), times, any::<[u64; 3]>(), any::<[bool; 2]>(), xattrs, extended).prop_map(
+    (any::<[u32; 3]>(), times, any::<[u64; 3]>(), any::<[bool; 3]>(), xattrs, extended).prop_map(
         |(
             [mode, uid, gid],
             (mtime, ctime, btime),
             [dev, ino, nlink],
-            [has_xattrs, kept_here],
+            [has_xattrs, kept_here, recheck],
             kept_xattrs,
             (flags, project),
         )| {
@@ -268,6 +306,7 @@ fn meta() -> impl Strategy<Value = Meta> {
                 kept_here,
                 flags,
                 project,
+                recheck,
             }
         },
     )

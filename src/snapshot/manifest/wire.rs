@@ -1,7 +1,7 @@
 //! The records as they stand in a block: those of [`super::record`], with names borrowed and directory paths shortened by
 //! what they share with the directory before. What an older version had in its place is in `older`.
 
-use super::older::Meta1;
+use super::older::{Meta1, Meta2};
 use super::record::{Body, Entry, Meta};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -49,17 +49,20 @@ impl<'a> Record<'a> {
 
     /// The record at the beginning of `bytes`, which are of this version of the format, and what follows it.
     pub(super) fn take_from(bytes: &'a [u8], version: u32) -> Option<(Self, &'a [u8])> {
-        if version == 1 {
-            let (record, rest) = postcard::take_from_bytes::<Record<'a, Meta1>>(bytes).ok()?;
-            return Some((record.into(), rest));
+        match version {
+            1 => Self::take_older::<Meta1>(bytes),
+            2 => Self::take_older::<Meta2>(bytes),
+            _ => postcard::take_from_bytes(bytes).ok(),
         }
-        postcard::take_from_bytes(bytes).ok()
     }
-}
 
-impl<'a> From<Record<'a, Meta1>> for Record<'a> {
-    fn from(record: Record<'a, Meta1>) -> Self {
-        let meta = |meta: Cow<'_, Meta1>| Cow::Owned(meta.into_owned().into());
+    fn take_older<M: Clone + Into<Meta> + Deserialize<'a> + 'a>(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (record, rest) = postcard::take_from_bytes::<Record<'a, M>>(bytes).ok()?;
+        Some((Self::from_older(record), rest))
+    }
+
+    fn from_older<M: Clone + Into<Meta>>(record: Record<'a, M>) -> Self {
+        let meta = |meta: Cow<'_, M>| Cow::Owned(meta.into_owned().into());
         match record {
             Record::Directory { shared, suffix, scaffold, meta: old } => {
                 Record::Directory { shared, suffix, scaffold, meta: meta(old) }

@@ -2,8 +2,9 @@
 
 use super::index::IndexRecord;
 use super::layout::{self, BLOCK_TARGET, Digest, Footer};
+use super::limits;
 use super::order;
-use super::record::{Directory, Entry, Header, Item, Totals};
+use super::record::{Directory, Entry, Header, Item, Origin, Totals};
 use super::wire::{self, Record};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub struct Writer {
     blocks: u64,
     directory: Option<Vec<u8>>,
     last_name: Option<Vec<u8>>,
+    origins: Vec<Origin>,
 }
 
 /// The block that is being filled.
@@ -47,7 +49,10 @@ impl Writer {
     pub fn create(file: File, path: &Path, header: &Header) -> Result<Writer> {
         let mut encoded = Vec::new();
         wire::encode(header, &mut encoded)?;
-        let length = u32::try_from(encoded.len()).map_err(|_| Error::failed("encode the header of the manifest"))?;
+        let length = u32::try_from(encoded.len())
+            .ok()
+            .filter(|length| u64::from(*length) + layout::PREFIX_LENGTH as u64 <= limits::HEADER)
+            .ok_or_else(|| Error::failed("keep so many sources or tags in the manifest").at(path))?;
         let mut beginning = layout::prefix(length).to_vec();
         beginning.extend_from_slice(&encoded);
         let compressor =
@@ -64,6 +69,7 @@ impl Writer {
             blocks: 0,
             directory: None,
             last_name: None,
+            origins: Vec::new(),
             beginning,
         };
         let beginning = std::mem::take(&mut writer.beginning);
@@ -90,6 +96,9 @@ impl Writer {
         let before = self.directory.as_deref();
         let shared = before.map_or(0, |before| order::shared_length(before, path));
         order::may_follow(before, path, shared).map_err(|why| self.misuse(path, why))?;
+        if path.len() > limits::PATH {
+            return Err(self.misuse(path, "a directory's path is too long"));
+        }
         self.cut_if_full()?;
         let shared = if self.block.raw.is_empty() {
             self.block.key = (path.clone(), None);
@@ -138,11 +147,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Notes the filesystems that the entries were read from.
+    pub fn set_origins(&mut self, origins: Vec<Origin>) {
+        self.origins = origins;
+    }
+
     /// Ends the manifest and syncs it to the disk.
     pub fn finish(mut self, totals: &Totals) -> Result<File> {
         self.cut()?;
         let mut encoded = Vec::new();
-        wire::encode(totals, &mut encoded)?;
+        wire::encode(&(totals, &self.origins), &mut encoded)?;
         let index = std::mem::take(&mut self.index);
         let footer = Footer {
             index_offset: self.offset,
@@ -169,6 +183,9 @@ impl Writer {
     fn cut(&mut self) -> Result<()> {
         if self.block.raw.is_empty() {
             return Ok(());
+        }
+        if self.block.raw.len() as u64 > limits::BLOCK || self.index.len() as u64 > limits::INDEX {
+            return Err(Error::io("write", &self.path, io::Error::from(io::ErrorKind::FileTooLarge)));
         }
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(self.block.raw.len()));
@@ -212,7 +229,10 @@ impl Writer {
 }
 
 impl OpenBlock {
+    /// A block is several times as long as the path at its beginning, or the index of a deep tree would be as large as the
+    /// tree's records.
     fn is_full(&self) -> bool {
-        self.raw.len() - self.leading.min(self.raw.len()) >= BLOCK_TARGET
+        let records = self.raw.len() - self.leading.min(self.raw.len());
+        records >= BLOCK_TARGET && records >= 8 * self.leading
     }
 }

@@ -1,32 +1,33 @@
-//! What is to be done with one entry, from what stands in its place. Changes nothing.
+//! What must be done with one entry, given what is in its place. Changes nothing.
 
 use super::origin::Origin;
 use super::place::Place;
-use super::{Context, Overwrite};
+use super::{Context, Overwrite, Stats, content};
 use crate::beneath;
 use crate::filesystem::Kind;
 use crate::metadata::{self, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
-use crate::staging;
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
-use std::os::fd::AsFd;
+use std::os::fd::AsFd as _;
 
-/// What is to be done with an entry.
+/// What must be done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Nothing is there: make it.
     Make,
-    /// Make it in the place of what is there and is no directory.
+    /// Make it in the place of what is there and is no directory, for this difference.
     Replace(Change),
     /// Delete the directory that is there, then make it.
     Clear,
     /// The content is right, the metadata is not.
     Metadata,
-    /// All is right, or it is to stay.
+    /// All is right, or it must stay.
     Leave,
+    /// The content is right. The metadata is not, but to replace the inode for that would lose attributes.
+    Keep,
     /// A directory is there that may not be deleted.
     Blocked,
 }
@@ -44,7 +45,7 @@ impl Decision {
             Decision::Replace(change) => Some(change),
             Decision::Clear => Some(Change::Type),
             Decision::Metadata => Some(Change::Metadata),
-            Decision::Leave | Decision::Blocked => None,
+            Decision::Leave | Decision::Keep | Decision::Blocked => None,
         }
     }
 }
@@ -66,10 +67,10 @@ pub(super) fn decide(
     entry: &Entry,
     existing: Option<&Status>,
     origin: &mut Origin<'_>,
+    stats: &mut Stats,
 ) -> Result<Decision> {
     let Some(status) = existing else { return Ok(Decision::Make) };
-    let overwrite = context.options.overwrite;
-    if overwrite == Overwrite::Never {
+    if context.options.overwrite == Overwrite::Never {
         return Ok(Decision::Leave);
     }
     if status.file_type() == FileType::Directory {
@@ -78,18 +79,34 @@ pub(super) fn decide(
     if status.file_type() != FileType::from_raw_mode(entry.meta.mode) {
         return Ok(Decision::Replace(Change::Type));
     }
-    // Writing metadata to an inode that has other names would change those too. Names that the snapshot knows of may be
-    // among them, but no more than those.
-    let is_alone = status.nlink == 1 || status.nlink <= entry.meta.nlink;
-    if !is_alone || !has_same_content(overwrite, place, entry, status, origin)? {
+    let Some(target) = &place.target else { return Ok(Decision::Make) };
+    let is_same = match &entry.body {
+        Body::File(body) => content::is_same(context, place, (entry, body), status, origin, stats)?,
+        Body::Symlink(to) => {
+            rustix::fs::readlinkat(target, entry.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice()
+        }
+        Body::Device(major, minor) => status.rdev == (*major, *minor),
+        Body::Fifo | Body::Socket => true,
+    };
+    if !is_same {
         return Ok(Decision::Replace(Change::Content));
     }
     let present = fileattr(place, entry);
-    if status.size > 0 && place.device.kind == Some(Kind::Btrfs) && has_other_nocow(entry, present) {
-        return Ok(Decision::Replace(Change::Metadata));
+    let must_be_new = status.size > 0 && place.device.kind == Some(Kind::Btrfs) && has_other_nocow(entry, present);
+    if !must_be_new && entry.meta.fileattr().is_met_by(present) && has_same_metadata(place, entry, status, origin)? {
+        return Ok(Decision::Leave);
     }
-    let same = entry.meta.fileattr().is_met_by(present) && has_same_metadata(place, entry, status, origin)?;
-    Ok(if same { Decision::Leave } else { Decision::Metadata })
+    // Writing metadata to an inode that has other names would change those too. Names that the snapshot knows of may be
+    // among them, but no more than those.
+    let is_alone = status.nlink == 1 || status.nlink <= entry.meta.nlink;
+    if is_alone && !must_be_new {
+        return Ok(Decision::Metadata);
+    }
+    // With another inode, attributes that nobody can list would be lost, though the content is right.
+    Ok(match metadata::has_unlisted_xattrs_at(target, &entry.name) {
+        true => Decision::Keep,
+        false => Decision::Replace(Change::Metadata),
+    })
 }
 
 /// Flags and project id of the file that is there; nothing of other kinds of entries, and where the snapshot knows none.
@@ -105,37 +122,14 @@ fn has_other_nocow(entry: &Entry, present: FileAttr) -> bool {
     entry.meta.flags.zip(present.flags).is_some_and(|(wanted, present)| nocow(wanted) != nocow(present))
 }
 
-fn has_same_content(
-    overwrite: Overwrite,
-    place: &Place,
-    entry: &Entry,
-    status: &Status,
-    origin: &mut Origin<'_>,
-) -> Result<bool> {
-    let Some(target) = &place.target else { return Ok(false) };
-    match &entry.body {
-        Body::File(file) if file.size != status.size => Ok(false),
-        Body::File(_) if overwrite == Overwrite::IfChanged => Ok(status.mtime == entry.meta.mtime),
-        Body::File(file) if file.size == 0 => Ok(true),
-        Body::File(_) => {
-            let Ok(present) = beneath::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
-            staging::has_same_extents(origin.file()?, present.as_fd())
-        }
-        Body::Symlink(to) => {
-            Ok(rustix::fs::readlinkat(target, entry.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice())
-        }
-        Body::Device(major, minor) => Ok(status.rdev == (*major, *minor)),
-        Body::Fifo | Body::Socket => Ok(true),
-    }
-}
-
 fn has_same_metadata(place: &Place, entry: &Entry, status: &Status, origin: &mut Origin<'_>) -> Result<bool> {
     let meta = &entry.meta;
     let is_link = status.file_type() == FileType::Symlink;
     let same_mode = is_link || status.permissions() == meta.mode & 0o7777;
-    if (status.uid, status.gid, status.mtime) != (meta.uid, meta.gid, meta.mtime) || !same_mode {
+    if (status.uid, status.gid) != (meta.uid, meta.gid) || !content::has_mtime(status, meta.mtime) || !same_mode {
         return Ok(false);
     }
     let Some(target) = &place.target else { return Ok(false) };
-    Ok(metadata::xattrs_at(target, &entry.name)? == origin.xattrs()?)
+    let (present, unread) = metadata::readable_xattrs_at(target, &entry.name);
+    Ok(unread.is_none() && origin.recorded()?.is_met_by(&present))
 }

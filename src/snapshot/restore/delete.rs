@@ -1,25 +1,25 @@
-//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mounted
-//! filesystem entered, and neither the repository nor a directory above it is ever removed.
+//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount moved or
+//! crossed, and neither the repository nor a directory above it is ever removed. The repository itself is skipped with a notice,
+//! as a snapshot skips it.
 
+use super::outcome::{self, Attempt, Failure};
 use super::place::Place;
 use super::selection::join;
 use super::{Context, Stats};
-use crate::beneath;
 use crate::error::{Error, Result};
 use crate::monitor::Change;
-use crate::snapshot::manifest::Reader;
-use crate::snapshot::remove;
+use crate::mounts;
+use crate::snapshot::remove::in_place::{self, Kept};
 use crate::status::Status;
-use rustix::fs::{AtFlags, FileType};
+use crate::text;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Removes what the directory has and the snapshot has not. `is_mount`: another filesystem is mounted on it here that
-/// was not in the source, so what is in it is none of the snapshot's business.
-pub(super) fn extraneous(context: &Context<'_>, manifest: &Reader, place: &Place, is_mount: bool) -> Result<Stats> {
-    let mut stats = Stats::default();
-    let Some(target) = &place.target else { return Ok(stats) };
+/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is on a
+/// filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
+pub(super) fn extraneous(context: &Context<'_>, place: &Place, is_beyond_mount: bool, stats: &mut Stats) -> Result<()> {
+    let Some(target) = &place.target else { return Ok(()) };
     let mut problem = |error: Error| {
         context.monitor.problem(&error);
         stats.errors += 1;
@@ -27,90 +27,77 @@ pub(super) fn extraneous(context: &Context<'_>, manifest: &Reader, place: &Place
     let names = match names(target.as_fd()) {
         Ok(names) => names,
         Err(errno) => {
-            problem(Error::io("read the directory", context.shown(&place.path), errno));
-            return Ok(stats);
+            problem(Error::io("read the directory", context.shown(&place.path()), errno));
+            return Ok(());
         }
     };
-    let Some(mut known) = manifest.directory(&place.path)? else { return Ok(stats) };
-    let mut deleted = 0;
+    let directory = place.path();
+    let Some(mut known) = context.manifest.directory(&directory)? else { return Ok(()) };
     for name in names {
-        let path = join(&place.path, &name);
-        if known.seek(&name)?.is_some() || manifest.directory(&path)?.is_some() {
+        let path = join(&directory, &name);
+        if known.seek(&name)?.is_some() || context.manifest.directory(&path)?.is_some() {
             continue;
         }
         let shown = context.shown(&path);
-        if is_mount {
-            let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&place.path));
-            problem(error.hint("another filesystem is mounted there; it was left as it is"));
+        if Status::at(target, &name).is_ok_and(|status| context.is_repository(&status)) {
+            // No snapshot has it.
+            context.monitor.notice(&format!("the repository itself was not deleted: {}", text::path(&shown)));
+            continue;
+        }
+        if is_beyond_mount {
+            let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));
+            problem(error.hint("it lies on another mount; nothing was deleted there: to delete there as well, name the mount point as PATH"));
             break;
         }
         if context.monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
-        match remove_entry(context, target.as_fd(), &name, &shown) {
+        match tree(context, target.as_fd(), &name, &shown) {
             Ok(()) => {
                 if context.options.dry_run {
                     context.monitor.planned(Change::Removed, &shown);
                 }
-                deleted += 1;
+                context.done.count(Change::Removed);
             }
-            Err(Errno::NOENT) => {}
-            Err(errno) => problem(refusal(&shown, errno)),
+            Err(Failure::Entry(error)) => problem(error),
+            Err(Failure::Fatal(error)) => return Err(error),
         }
     }
-    stats.deleted = deleted;
-    Ok(stats)
+    Ok(())
 }
 
-fn remove_entry(context: &Context<'_>, dir: BorrowedFd<'_>, name: &[u8], shown: &Path) -> rustix::io::Result<()> {
-    let status = Status::at(dir, name)?;
-    if status.file_type() == FileType::Directory {
-        return tree(context, dir, name, shown);
+/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory that
+/// holds the repository, a mount or a subvolume is kept whole.
+pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> Attempt<()> {
+    match Status::at(parent, name) {
+        Ok(status) if context.is_guarded(&status) => {
+            let error = Error::failed("delete").at(shown);
+            return Err(Failure::Entry(error.hint("the repository is in it, so all of it was kept")));
+        }
+        Ok(_) => {}
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(outcome::failure_at(context, shown, "delete", errno)),
     }
-    if context.options.dry_run { Ok(()) } else { rustix::fs::unlinkat(dir, name, AtFlags::empty()) }
-}
-
-/// Removes a directory and all in it; in a dry run, finds out whether it may be.
-///
-/// # Errors
-/// `BUSY` if it is a mount point or holds the repository, `NOTEMPTY` if something in it could not be removed (the
-/// monitor has been told).
-pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> rustix::io::Result<()> {
-    let dir = beneath::open_subdir(parent, name)?;
-    let status = Status::of(&dir)?;
-    if context.is_guarded(&status) || is_mount_point(parent, &dir)? {
-        return Err(Errno::BUSY);
-    }
-    if context.options.dry_run {
-        return Ok(());
-    }
-    let emptied = remove::empty(dir.as_fd(), shown, &remove::Options::default(), context.monitor);
-    if emptied.is_err() {
-        return Err(Errno::CANCELED);
-    }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
-}
-
-/// Whether a directory is the top of a mount: the kernel numbers mounts, and Btrfs's subvolumes are none by themselves.
-fn is_mount_point(parent: BorrowedFd<'_>, dir: impl AsFd) -> rustix::io::Result<bool> {
-    let mount = |fd: BorrowedFd<'_>| {
-        let wanted = rustix::fs::StatxFlags::MNT_ID;
-        rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted).map(|statx| statx.stx_mnt_id)
+    let removed = match context.options.dry_run {
+        true => in_place::check(parent, name, shown, &context.mounts),
+        false => in_place::delete(parent, name, shown, &context.mounts, context.monitor),
     };
-    Ok(mount(parent)? != mount(dir.as_fd())?)
+    removed.map_err(|kept| match kept {
+        Kept::Whole(error) => Failure::Entry(error),
+        Kept::Interrupted => Failure::Fatal(Error::interrupted()),
+        Kept::Partly => {
+            let error = Error::io("delete", shown, Errno::NOTEMPTY);
+            Failure::Entry(error.hint("the entries named above could not be deleted"))
+        }
+    })
 }
 
-/// Whether another filesystem is mounted on a directory that was opened from `parent`.
+/// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of this
+/// one. What cannot be known counts as mounted.
 pub(super) fn is_mounted_on(parent: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> bool {
-    is_mount_point(parent, dir).unwrap_or(true)
-}
-
-fn refusal(shown: &Path, errno: Errno) -> Error {
-    let error = Error::io("delete", shown, errno);
-    match errno {
-        Errno::BUSY => error.hint("it holds the repository, or a filesystem is mounted on it"),
-        Errno::NOTEMPTY => error.hint("what is left in it could not be deleted"),
-        _ => error,
+    match (mounts::mount_id(parent), mounts::mount_id(dir)) {
+        (Ok(above), Ok(below)) => above != below,
+        _ => true,
     }
 }
 

@@ -1,36 +1,44 @@
 //! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
 
+use super::make::TEMPORARY;
+use super::origin::Recorded;
 use super::outcome::{self, Attempt, Failure};
 use super::place::Place;
 use super::selection::split;
-use super::{Context, Overwrite, decide, delete, origin};
+use super::{Context, Overwrite, Stats, content, decide, delete, origin, xattrs};
 use crate::beneath;
-use crate::error::Error;
-use crate::metadata::{self, Attributes, FileAttr};
+use crate::error::{Error, Result};
+use crate::metadata::{self, Attributes, FileAttr, Others};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::remove::allow_all;
+use crate::staging;
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// What a directory gets when all in it is done.
+/// What a directory gets when everything in it is done.
 pub(super) struct End {
     /// Its metadata, unless it stays as it is.
     pub(super) meta: Option<Meta>,
-    /// It was asked for, and not only made on the way: what it could not take of that is an error.
+    /// It was asked for, and not only made on the way: metadata that it cannot take is an error.
     pub(super) is_wanted: bool,
-    /// What the snapshot does not have is to be removed.
+    /// What the snapshot does not have is removed.
     pub(super) delete: bool,
     /// Something is mounted on it that was not in the source.
-    pub(super) is_mount: bool,
+    pub(super) is_beyond_mount: bool,
 }
 
 impl End {
     pub(super) fn nothing() -> End {
-        End { meta: None, is_wanted: false, delete: false, is_mount: false }
+        End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false }
+    }
+
+    /// Whether it gets anything.
+    pub(super) fn is_something(&self) -> bool {
+        self.meta.is_some() || self.delete
     }
 }
 
@@ -46,13 +54,13 @@ pub(super) struct Opened {
 pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
     let options = context.options;
     let name = split(&record.path).1;
-    let shown = context.shown(&record.path);
-    let fail = |action: &str, errno: Errno| outcome::failure_at(&shown, action, errno);
+    let shown = || context.shown(&record.path);
+    let fail = |action: &str, errno: Errno| outcome::failure_at(context, &shown(), action, errno);
     let source = beneath::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
     let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
-        return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(&shown)));
+        return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(shown())));
     }
     let is_there = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
     let keep = options.overwrite == Overwrite::Never;
@@ -60,7 +68,7 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
         None => Some(Change::Added),
         Some(_) if is_there => None,
         Some(_) if is_wanted && !keep => Some(Change::Type),
-        Some(status) => return Err(in_the_way(&shown, status)),
+        Some(status) => return Err(in_the_way(&shown(), status)),
     };
     let gets_metadata = !is_there || (is_wanted && !keep);
     let target = match &above.target {
@@ -68,14 +76,22 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
             if change == Some(Change::Type) {
                 rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
             }
-            if change.is_some() {
+            if let Some(change) = change {
                 rustix::fs::mkdirat(dir, name, Mode::RWXU).map_err(|errno| fail("make the directory", errno))?;
-            } else if gets_metadata && !context.creator.is_root() {
-                // It gets its mode when all in it is done.
+                context.done.count(change);
+            } else if gets_metadata && !context.creator.is_root() && existing.is_some_and(is_closed) {
+                // It gets its mode when everything in it is done.
                 let name = std::ffi::CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
                 let _ = allow_all(dir.as_fd(), &name);
             }
             Some(dir)
+        }
+        Some(_) if options.dry_run && change == Some(Change::Type) && above.has_mount_at(context, name) => {
+            return Err(fail("replace", Errno::BUSY));
+        }
+        Some(_) | None if options.dry_run && change.is_some() => {
+            change.inspect(|change| context.done.count(*change));
+            None
         }
         Some(dir) if is_there => Some(dir),
         _ => None,
@@ -85,22 +101,38 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
         .transpose()
         .map_err(|errno| fail("open the directory", errno))?;
     if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.ground.inherits) {
-        // What is made in it shall inherit nothing but what the snapshot says, and that comes last.
+        // New entries must inherit only what the snapshot says, and the directory gets that last.
         metadata::remove_other_xattrs(made, &[])
+            .and_then(Others::removed)
             .and_then(|()| context.creator.make_private(made))
             .map_err(|errno| fail("set the mode of", errno))?;
+    }
+    if let Some(dir) = target.as_ref().filter(|_| is_there && !options.dry_run) {
+        clear(dir);
     }
     let is_mount = match (&above.target, &target) {
         (Some(parent), Some(dir)) => is_there && delete::is_mounted_on(parent.as_fd(), dir.as_fd()),
         _ => false,
     };
-    let place = Place::new(context, &record.path, source, target).map_err(|errno| fail("look at", errno))?;
+    let place = Place::new(context, above.child(name), source, target).map_err(|errno| fail("look at", errno))?;
     if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
-        change = differs(&status, &place, &record.meta).then_some(Change::Metadata);
+        let recorded = origin::recorded(&record.meta, || metadata::readable_xattrs(&place.source))
+            .map_err(|errno| fail("read from the snapshot", errno))?;
+        change = differs(&status, &place, &record.meta, &recorded).then_some(Change::Metadata);
     }
     let delete = options.delete && is_wanted && is_there;
-    let end = End { meta: gets_metadata.then(|| record.meta.clone()), is_wanted, delete, is_mount };
+    let end = End { meta: gets_metadata.then(|| record.meta.clone()), is_wanted, delete, is_beyond_mount: is_mount };
     Ok(Opened { place, end, change })
+}
+
+/// Removes what killed runs left in a directory under temporary names. What cannot be removed hinders nothing.
+pub(super) fn clear(dir: &OwnedFd) {
+    let _ = staging::clear(dir.as_fd(), TEMPORARY);
+}
+
+/// Whether its owner lacks a permission to work in a directory.
+fn is_closed(status: Status) -> bool {
+    status.permissions() & 0o700 != 0o700
 }
 
 fn in_the_way(shown: &Path, status: &Status) -> Failure {
@@ -111,41 +143,82 @@ fn in_the_way(shown: &Path, status: &Status) -> Failure {
     Failure::Entry(Error::io("restore", shown, Errno::NOTDIR).hint(hint))
 }
 
-/// Gives a directory its metadata, now that all in it is done, if it differs. `Some`: what it could not take.
-pub(super) fn finish(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Option<Error>> {
-    let Some(target) = &place.target else { return Ok(None) };
-    if Status::of(target).is_ok_and(|status| !differs(&status, place, meta)) {
-        return Ok(None);
+/// Ends a directory: what the snapshot does not have is removed, and it gets its own metadata.
+///
+/// # Errors
+/// What ends the run.
+pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut Stats) -> Result<()> {
+    let problem = |stats: &mut Stats, error: &Error| {
+        context.monitor.problem(error);
+        stats.errors += 1;
+    };
+    if end.delete {
+        match delete::extraneous(context, place, end.is_beyond_mount, stats) {
+            Ok(()) => {}
+            Err(error) if context.monitor.is_cancelled() => return Err(error),
+            // What the manifest does not show is not deleted.
+            Err(error) => problem(stats, &error),
+        }
+    }
+    let Some(meta) = end.meta else { return Ok(()) };
+    match give_metadata(context, place, &meta) {
+        Ok(errors) => {
+            for error in errors.into_iter().map(|error| error.at(context.shown(&place.path()))) {
+                match end.is_wanted {
+                    true => problem(stats, &error),
+                    // An ordinary user cannot make another's home, only what leads to their own.
+                    false => context.monitor.detail(&format!("{error}.")),
+                }
+            }
+        }
+        Err(Failure::Entry(error)) => problem(stats, &error),
+        Err(Failure::Fatal(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot then; a dry
+/// run only looks.
+fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Vec<Error>> {
+    let fail = |action: &str, errno| outcome::failure_at(context, &context.shown(&place.path()), action, errno);
+    let recorded = origin::recorded(meta, || metadata::readable_xattrs(&place.source))
+        .map_err(|errno| fail("read from the snapshot", errno))?;
+    let Some(target) = place.target.as_ref().filter(|_| !context.options.dry_run) else {
+        let is_unlisted = place.target.as_ref().is_some_and(metadata::has_unlisted_xattrs);
+        return Ok(Vec::from_iter(xattrs::of_directory(context, &recorded, is_unlisted)));
+    };
+    if Status::of(target).is_ok_and(|status| !differs(&status, place, meta, &recorded)) {
+        return Ok(Vec::from_iter(xattrs::of_directory(context, &recorded, false)));
     }
     let give = || {
-        let xattrs = origin::with_kept(meta, || metadata::xattrs(&place.source))?;
         let atime = Status::of(&place.source)?.atime;
         let Meta { uid, gid, mode, mtime, .. } = *meta;
         let wanted = meta.fileattr();
         let fileattr = FileAttr { project: None, ..wanted };
-        metadata::remove_other_xattrs(target, &xattrs)?;
-        let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &xattrs, fileattr };
+        let others = match recorded.is_complete {
+            true => metadata::remove_other_xattrs(target, &recorded.xattrs)?,
+            false => Others::Removed,
+        };
+        let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &recorded.xattrs, fileattr };
         let mut refused = context.creator.apply(target, &attributes)?;
         refused.fileattr.add(wanted.seal(target));
-        Ok(refused)
+        Ok((refused, others))
     };
-    let shown = context.shown(&place.path);
-    match give() {
-        Ok(refused) => Ok(outcome::refused_error(&refused).map(|error| error.at(shown))),
-        Err(errno) => Err(outcome::failure_at(&shown, "set the metadata of", errno)),
-    }
+    let (refused, others) = give().map_err(|errno| fail("set the metadata of", errno))?;
+    let lacking = xattrs::of_directory(context, &recorded, others == Others::Unlisted);
+    Ok(outcome::refused_error(&refused).into_iter().chain(lacking).collect())
 }
 
 /// Whether a directory that is there has other metadata than the snapshot's.
-fn differs(status: &Status, place: &Place, meta: &Meta) -> bool {
-    let own = (status.uid, status.gid, status.permissions(), status.mtime);
-    if own != (meta.uid, meta.gid, meta.mode & 0o7777, meta.mtime) {
+fn differs(status: &Status, place: &Place, meta: &Meta, recorded: &Recorded) -> bool {
+    let own = (status.uid, status.gid, status.permissions());
+    if own != (meta.uid, meta.gid, meta.mode & 0o7777) || !content::has_mtime(status, meta.mtime) {
         return true;
     }
     let Some(target) = &place.target else { return true };
     if !meta.fileattr().is_met_by(FileAttr::of(target)) {
         return true;
     }
-    let wanted = origin::with_kept(meta, || metadata::xattrs(&place.source));
-    metadata::xattrs(target).ok() != wanted.ok()
+    let (present, unread) = metadata::readable_xattrs(target);
+    unread.is_some() || !recorded.is_met_by(&present)
 }

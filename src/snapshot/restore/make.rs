@@ -1,21 +1,25 @@
-//! Makes one entry: aside, then puts it in its place, so that a reader sees the old or the new and a killed run leaves no half
+//! Makes one entry: under a temporary name, then puts it in its place, so that a reader sees the old or the new and a killed run leaves no half
 //! of a file under its name.
 
-use super::decide::{self, Decision};
+use super::decide::Decision;
 use super::origin::Origin;
-use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure, report};
+use super::outcome::{Attempt, Failure, Outcome, failure, report};
+use super::pending::Pending;
 use super::place::Place;
-use super::{Context, Stats, delete, seal};
+use super::{Context, Stats, content, delete, seal};
 use crate::beneath;
-use crate::copy::{self, CopyError, Request};
+use crate::copy::{self, Copied, CopyError, Engine, Request};
 use crate::error::Error;
-use crate::metadata::{self, Attributes, FileAttr, Xattr};
+use crate::filesystem::Kind;
+use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
+use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
-use crate::staging::{Aside, Node, Temporary, pin};
+use crate::staging::{self, Aside, Node, Temporary, Unsynced, pin};
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// The beginning of temporary names. `--delete` takes those away that a killed run left.
 pub(super) const TEMPORARY: &str = ".pleach-restore.";
@@ -23,62 +27,65 @@ pub(super) const TEMPORARY: &str = ".pleach-restore.";
 /// What was made, and has not its name yet.
 enum Made<'d> {
     File(Aside<'d>),
-    Node(Temporary<'d>),
+    /// With data that may be in memory only, and the times that it gets when that is on the disk.
+    Written(Aside<'d>, (Time, Time)),
+    Node(Temporary<BorrowedFd<'d>>),
 }
 
-/// Restores one entry that is no further name of an inode restored before.
-pub(super) fn entry(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
-    let mut origin = Origin::new(place, entry);
-    let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
-    let decision = decide::decide(context, place, entry, existing.as_ref(), &mut origin)
-        .map_err(|errno| fail("compare with the snapshot", errno))?;
-    let mut stats = count(entry);
+/// Does what was decided about an entry, and completes its outcome. `existing` is in its place.
+pub(super) fn carry_out(
+    context: &Context<'_>,
+    place: &Place,
+    entry: &Entry,
+    decision: Decision,
+    existing: Option<&Status>,
+    origin: &mut Origin<'_>,
+    outcome: &mut Outcome,
+) -> Attempt<()> {
+    let Some(target) = &place.target else { return Ok(()) };
+    let stats = &mut outcome.stats;
     match decision {
-        Decision::Blocked => return Err(blocked(context, place, entry)),
-        Decision::Leave | Decision::Metadata if entry.file().is_some() => stats.unchanged_files = 1,
-        _ => {}
-    }
-    let mut inode = existing.as_ref().map(|status| (status.dev, status.ino));
-    if !matches!(decision, Decision::Leave | Decision::Metadata) {
-        inode = None;
-    }
-    if !context.options.dry_run
-        && let Some(target) = &place.target
-    {
-        match decision {
-            Decision::Leave | Decision::Blocked => {}
-            Decision::Metadata => {
-                let given = match &existing {
-                    Some(seen) => set_metadata(context, target, entry, seen, &mut origin),
-                    None => Err(Errno::NOENT),
-                };
-                let refused = given.map_err(|errno| fail("restore", errno))?;
-                stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
-            }
-            Decision::Make | Decision::Replace(_) | Decision::Clear => {
-                let target_fd = target.as_fd();
-                let made = make(context, place, target_fd, entry, decision.replaces(), &mut origin, &mut stats)?;
-                let file = put(context, place, target_fd, entry, decision, || match made {
-                    Made::File(aside) => aside.put(&entry.name).map(Some),
-                    Made::Node(temporary) => temporary.put(&entry.name, decision.replaces()).map(|()| None),
-                })?;
-                context.ahead.made(1, stats.copied_bytes);
-                match file {
-                    Some(file) if entry.meta.nlink > 1 => {
-                        inode = Status::of(file).ok().map(|status| (status.dev, status.ino));
-                    }
-                    Some(file) if seal::is_wanted(place, entry) => {
-                        let shown = context.shown(&place.join(&entry.name));
-                        stats.errors += seal::file(context, &file, entry.meta.fileattr(), &shown);
-                    }
-                    Some(_) => {}
-                    None => inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino)),
-                }
-            }
+        Decision::Leave | Decision::Keep | Decision::Blocked => return Ok(()),
+        Decision::Metadata => {
+            let given = match existing {
+                Some(seen) => set_metadata(context, target, entry, seen, origin),
+                None => Err(Errno::NOENT),
+            };
+            let refused = given.map_err(|errno| failure(context, place, entry, "restore", errno))?;
+            context.done.count(Change::Metadata);
+            stats.errors += report(context, &refused, || context.shown(&place.join(&entry.name)));
+            return Ok(());
         }
+        Decision::Make | Decision::Replace(_) | Decision::Clear => {}
     }
-    Ok(Outcome { stats, change: decision.change(), inode })
+    let target_fd = target.as_fd();
+    let made = make(context, place, target_fd, entry, decision.replaces(), origin, stats)?;
+    let file = match made {
+        Made::Written(aside, times) => {
+            outcome.inode = put_after_sync(context, place, entry, decision, aside, times)?;
+            outcome.is_waiting = true;
+            context.writeback.made(1, outcome.stats.copied_bytes);
+            return Ok(());
+        }
+        Made::File(aside) => Some(put(context, place, target_fd, entry, decision, || aside.put(&entry.name))?),
+        Made::Node(temporary) => {
+            put(context, place, target_fd, entry, decision, || temporary.put(&entry.name, decision.replaces()))?;
+            None
+        }
+    };
+    context.writeback.made(1, stats.copied_bytes);
+    match file {
+        Some(file) if entry.meta.nlink > 1 => {
+            outcome.inode = Status::of(file).ok().map(|status| (status.dev, status.ino));
+        }
+        Some(file) if seal::is_wanted(place, entry) => {
+            let shown = || context.shown(&place.join(&entry.name));
+            stats.errors += seal::file(context, &file, entry.meta.fileattr(), shown);
+        }
+        Some(_) => {}
+        None => outcome.inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino)),
+    }
+    Ok(())
 }
 
 /// Has a finished inode put in its place, once that is free.
@@ -90,11 +97,12 @@ pub(super) fn put<T>(
     decision: Decision,
     put: impl FnOnce() -> rustix::io::Result<T>,
 ) -> Attempt<T> {
-    let is_free = match decision {
-        Decision::Clear => delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name))),
-        _ => Ok(()),
-    };
-    is_free.and_then(|()| put()).map_err(|errno| failure(context, place, entry, "put in place", errno))
+    if decision == Decision::Clear {
+        delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name)))?;
+    }
+    let made = put().map_err(|errno| failure(context, place, entry, "put in place", errno))?;
+    decision.change().inspect(|change| context.done.count(*change));
+    Ok(made)
 }
 
 /// Makes the inode aside, with content and metadata.
@@ -111,19 +119,73 @@ fn make<'d>(
         Body::File(file) => {
             let aside = Aside::make(target, TEMPORARY, replaces)
                 .map_err(|errno| failure(context, place, entry, "make", errno))?;
-            let refused = fill(context, place, &aside, entry, file, origin, stats)?;
-            (refused, Made::File(aside))
+            let (refused, times) = fill(context, place, &aside, entry, file, origin, stats)?;
+            let made = match times {
+                Some(times) => Made::Written(aside, times),
+                None => Made::File(aside),
+            };
+            (refused, made)
         }
         _ => {
             let (refused, temporary) = make_node(context, place, target, entry, origin)?;
             (refused, Made::Node(temporary))
         }
     };
-    stats.errors += report(context, &refused, &context.shown(&place.join(&entry.name)));
+    stats.errors += report(context, &refused, || context.shown(&place.join(&entry.name)));
     Ok(made)
 }
 
-/// Gives an empty file content and metadata.
+/// Has a written file put in its place, with its times, when its data is on the disk. A new file has its name at once, under
+/// a provisional time. The inode.
+fn put_after_sync(
+    context: &Context<'_>,
+    place: &Place,
+    entry: &Entry,
+    decision: Decision,
+    aside: Aside<'_>,
+    times: (Time, Time),
+) -> Attempt<Option<(u64, u64)>> {
+    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let target = place.target.as_ref().ok_or_else(|| fail("put in place", Errno::BADF))?;
+    let status = Status::of(&aside).map_err(|errno| fail("look at", errno))?;
+    let inode = Some((status.dev, status.ino));
+    let is_sealed = seal::is_wanted(place, entry);
+    if entry.meta.nlink > 1 && (decision.replaces() || is_sealed) {
+        // Its other names follow, and the last of them seals it: it does not wait.
+        rustix::fs::fsync(&aside).map_err(|errno| fail("write", errno))?;
+        metadata::set_times(&aside, times.0, times.1).map_err(|errno| fail("set the times of", errno))?;
+        put(context, place, target.as_fd(), entry, decision, || aside.put(&entry.name))?;
+        return Ok(inode);
+    }
+    staging::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
+    if decision == Decision::Clear {
+        let shown = context.shown(&place.join(&entry.name));
+        delete::tree(context, target.as_fd(), &entry.name, &shown)?;
+    }
+    let (file, change) = match aside.postpone(|| Arc::clone(target)) {
+        Ok((file, temporary)) => {
+            place.waits_for_sync();
+            (Unsynced::named(file, &place.device, times).replacing(temporary, &entry.name), decision.change())
+        }
+        Err(aside) => {
+            let file = put(context, place, target.as_fd(), entry, decision, || aside.put(&entry.name))?;
+            (Unsynced::named(file, &place.device, times), None)
+        }
+    };
+    let seal = (is_sealed && entry.meta.nlink < 2).then(|| entry.meta.fileattr());
+    context.after_sync(Pending::File { file, seal, change, path: place.child(&entry.name) }).map_err(Failure::Fatal)?;
+    Ok(inode)
+}
+
+/// Whether content was written that may still be in memory only. A clone on XFS and Btrfs is a change of metadata like the
+/// times and the name, which the journal keeps in their order; the snapshot's data is on the disk.
+fn is_written(place: &Place, copied: &Copied) -> bool {
+    let is_journaled = matches!(place.device.kind, Some(Kind::Xfs | Kind::Btrfs));
+    copied.data > 0 && !(copied.engine == Engine::Clone && is_journaled)
+}
+
+/// Gives an empty file content and metadata. The times are left out, and given back, if data was written: they come when that
+/// is on the disk.
 fn fill(
     context: &Context<'_>,
     place: &Place,
@@ -132,35 +194,45 @@ fn fill(
     body: &FileBody,
     origin: &mut Origin<'_>,
     stats: &mut Stats,
-) -> Attempt<metadata::Refused> {
+) -> Attempt<(metadata::Refused, Option<(Time, Time)>)> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
-    let xattrs = origin.xattrs().map_err(|errno| fail("read from the snapshot", errno))?.to_vec();
+    let xattrs = origin.recorded().map_err(|errno| fail("read from the snapshot", errno))?.xattrs.clone();
     let source = origin.file().map_err(|errno| fail("read from the snapshot", errno))?;
     let status = Status::of(source).map_err(|errno| fail("read from the snapshot", errno))?;
     if status.file_type() != FileType::RegularFile || status.size != body.size {
         let error = Error::new(crate::error::ErrorKind::Damage, "restore").at(context.shown(&place.join(&entry.name)));
-        return Err(Failure::Entry(error.hint("the snapshot's file is not of the size that its manifest says")));
+        return Err(Failure::Entry(
+            error.hint("the snapshot's file does not have the size in its manifest; nothing was put in place"),
+        ));
     }
     let attributes = attributes(entry, status.atime, &xattrs);
-    let prepared = match place.ground.inherits {
-        true => context.creator.prepare_inheriting(file, &attributes),
-        false => context.creator.prepare(file, &attributes),
-    };
+    let prepared = place.ground.prepare(&context.creator, file, &attributes);
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
+    let mut times = None;
     if body.size > 0 {
-        let ladder = &place.device.ladder;
-        let copied = copy::content(source.as_fd(), &status, file.as_fd(), ladder, &Request::default(), context.monitor);
+        let (from, ladder, monitor) = (source.as_fd(), &place.device.ladder, context.monitor);
+        let copied = match body.hash.is_some() || context.options.verify {
+            true => copy::content_hashing_copies(from, &status, file.as_fd(), ladder, monitor),
+            false => copy::content(from, &status, file.as_fd(), ladder, &Request::default(), monitor),
+        };
         let copied = copied.map_err(|error| match error {
             CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),
             CopyError::Source(errno) => fail("read from the snapshot", errno),
             CopyError::Destination(errno) => fail("write", errno),
             CopyError::Refused(_) => fail("clone", Errno::OPNOTSUPP),
         })?;
+        content::check(context, body, file.as_fd(), &copied, stats)
+            .map_err(|wrong| wrong.failure(context, &context.shown(&place.join(&entry.name))))?;
         (stats.cloned_bytes, stats.copied_bytes) = (copied.cloned, copied.data);
+        times = is_written(place, &copied).then_some((attributes.atime, attributes.mtime));
     }
     // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
     // gives its own group to what is made in it.
-    context.creator.apply(file, &attributes).map_err(|errno| fail("set the metadata of", errno))
+    let given = match times {
+        Some(_) => context.creator.apply_but_times(file, &attributes),
+        None => context.creator.apply(file, &attributes),
+    };
+    given.map(|refused| (refused, times)).map_err(|errno| fail("set the metadata of", errno))
 }
 
 fn make_node<'d>(
@@ -169,7 +241,7 @@ fn make_node<'d>(
     target: BorrowedFd<'d>,
     entry: &Entry,
     origin: &mut Origin<'_>,
-) -> Attempt<(metadata::Refused, Temporary<'d>)> {
+) -> Attempt<(metadata::Refused, Temporary<BorrowedFd<'d>>)> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let kind = FileType::from_raw_mode(entry.meta.mode);
     let node = match &entry.body {
@@ -204,9 +276,12 @@ fn set_metadata(
             return Err(Errno::STALE);
         }
         let atime = Status::of(origin.file()?)?.atime;
-        let xattrs = origin.xattrs()?;
-        metadata::remove_other_xattrs(&file, xattrs)?;
-        let mut refused = context.creator.apply(&file, &attributes(entry, atime, xattrs))?;
+        let recorded = origin.recorded()?;
+        if recorded.is_complete {
+            // Unlisted ones are reported by `xattrs`.
+            let (Others::Removed | Others::Unlisted) = metadata::remove_other_xattrs(&file, &recorded.xattrs)?;
+        }
+        let mut refused = context.creator.apply(&file, &attributes(entry, atime, &recorded.xattrs))?;
         if entry.meta.nlink < 2 {
             refused.fileattr.add(entry.meta.fileattr().seal(&file));
         }
@@ -216,7 +291,7 @@ fn set_metadata(
     give_to_node(context, place, &node, entry, true, origin)
 }
 
-/// Gives an inode that is not to be opened the entry's metadata.
+/// Gives an inode that must not be opened the entry's metadata.
 fn give_to_node(
     context: &Context<'_>,
     place: &Place,
@@ -226,11 +301,12 @@ fn give_to_node(
     origin: &mut Origin<'_>,
 ) -> rustix::io::Result<metadata::Refused> {
     let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
-    let xattrs = origin.xattrs()?;
-    if has_others {
-        metadata::remove_other_xattrs_of_node(node, xattrs)?;
+    let recorded = origin.recorded()?;
+    if has_others && recorded.is_complete {
+        // Unlisted ones are reported by `xattrs`.
+        let (Others::Removed | Others::Unlisted) = metadata::remove_other_xattrs_of_node(node, &recorded.xattrs)?;
     }
-    context.creator.apply_node(node, &attributes(entry, atime, xattrs))
+    context.creator.apply_node(node, &attributes(entry, atime, &recorded.xattrs))
 }
 
 fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {

@@ -12,7 +12,15 @@ pub(super) struct Origin<'a> {
     pub(super) place: &'a Place,
     entry: &'a Entry,
     file: Option<OwnedFd>,
-    xattrs: Option<Vec<Xattr>>,
+    xattrs: Option<Recorded>,
+}
+
+/// The extended attributes that a snapshot has of an inode.
+pub(super) struct Recorded {
+    /// Sorted by name.
+    pub(super) xattrs: Vec<Xattr>,
+    /// Whether the source had no others, as far as the snapshot shows.
+    pub(super) is_complete: bool,
 }
 
 impl<'a> Origin<'a> {
@@ -28,32 +36,75 @@ impl<'a> Origin<'a> {
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// All extended attributes, those that only the manifest has among them, sorted by name.
-    pub(super) fn xattrs(&mut self) -> rustix::io::Result<&[Xattr]> {
+    /// The extended attributes.
+    pub(super) fn recorded(&mut self) -> rustix::io::Result<&Recorded> {
         if self.xattrs.is_none() {
-            let present = || metadata::xattrs_at(&self.place.source, &self.entry.name);
-            self.xattrs = Some(with_kept(&self.entry.meta, present)?);
+            let present = || metadata::readable_xattrs_at(&self.place.source, &self.entry.name);
+            self.xattrs = Some(recorded(&self.entry.meta, present)?);
         }
-        Ok(self.xattrs.as_deref().unwrap_or_default())
+        self.xattrs.as_ref().ok_or(Errno::BADF)
     }
 }
 
-/// The extended attributes of the tree and those that only the manifest has.
-pub(super) fn with_kept(
+impl Recorded {
+    /// Whether an inode that has these, sorted by name, has what the snapshot has: no others, unless the snapshot may lack some.
+    pub(super) fn is_met_by(&self, present: &[Xattr]) -> bool {
+        match self.is_complete {
+            true => self.xattrs == present,
+            false => self.xattrs.iter().all(|xattr| present.binary_search(xattr).is_ok()),
+        }
+    }
+}
+
+/// The extended attributes of the tree, which `present` reads, and those that only the manifest has.
+///
+/// # Errors
+/// If the tree does not have the inode.
+pub(super) fn recorded(
     meta: &Meta,
-    present: impl FnOnce() -> rustix::io::Result<Vec<Xattr>>,
-) -> rustix::io::Result<Vec<Xattr>> {
-    let mut xattrs = match meta.has_xattrs.then(present) {
-        Some(Ok(xattrs)) => xattrs,
+    present: impl FnOnce() -> (Vec<Xattr>, Option<Errno>),
+) -> rustix::io::Result<Recorded> {
+    let (mut xattrs, unread) = if meta.has_xattrs { present() } else { (Vec::new(), None) };
+    let is_complete = match unread {
+        None => !meta.has_xattrs || !xattrs.is_empty() || !meta.kept_xattrs.is_empty(),
         // A node that the tree could not take is only in the manifest.
-        Some(Err(Errno::NOENT)) if meta.kept_here => Vec::new(),
-        Some(Err(errno)) => return Err(errno),
-        None => Vec::new(),
+        Some(Errno::NOENT) if meta.kept_here => true,
+        Some(Errno::NOENT) => return Err(Errno::NOENT),
+        Some(_) => false,
     };
-    for (name, value) in &meta.kept_xattrs {
+    // Manifests of earlier versions have names that are no attributes of their own.
+    for (name, value) in meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
         xattrs.retain(|(present, _)| present != name.as_ref());
         xattrs.push((name.to_vec(), value.to_vec()));
     }
     xattrs.sort_unstable();
-    Ok(xattrs)
+    Ok(Recorded { xattrs, is_complete })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_without_the_attributes_that_its_source_had_is_incomplete() {
+        let attribute = |name: &str| (name.as_bytes().to_vec(), b"value".to_vec());
+        let meta = |has_xattrs| Meta { has_xattrs, ..Meta::default() };
+        let is_complete =
+            |meta: &Meta, xattrs: &[Xattr], unread| recorded(meta, || (xattrs.to_vec(), unread)).unwrap().is_complete;
+        assert!(is_complete(&meta(false), &[], None));
+        assert!(is_complete(&meta(true), &[attribute("user.a")], None));
+        assert!(!is_complete(&meta(true), &[], None), "none could be read when the snapshot was taken");
+        assert!(!is_complete(&meta(true), &[attribute("user.a")], Some(Errno::IO)));
+        let kept = vec![(b"user.b".to_vec().into(), b"value".to_vec().into())];
+        let kept = Meta { kept_xattrs: kept, ..meta(true) };
+        assert!(is_complete(&kept, &[], None));
+        assert_eq!(recorded(&kept, || (vec![attribute("user.a")], None)).unwrap().xattrs.len(), 2);
+        assert!(recorded(&meta(true), || (Vec::new(), Some(Errno::NOENT))).is_err());
+        let some = Recorded { xattrs: vec![attribute("user.a")], is_complete: false };
+        let both = [attribute("user.a"), attribute("user.b")];
+        assert!(some.is_met_by(&both) && !some.is_met_by(&both[1..]));
+        assert!(!Recorded { is_complete: true, ..some }.is_met_by(&both));
+        let only_here = Meta { kept_here: true, ..meta(true) };
+        assert!(is_complete(&only_here, &[], Some(Errno::NOENT)));
+    }
 }

@@ -1,4 +1,4 @@
-//! What the restore of one entry came to: its counts, or why it failed, and how that is told.
+//! The result of restoring one entry: its counts, or why it failed, and how that is reported.
 
 use super::place::Place;
 use super::{Context, Stats};
@@ -10,9 +10,9 @@ use crate::snapshot::manifest::{Body, Entry};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What an entry's restore came to.
+/// The result of restoring an entry.
 pub(super) struct Outcome {
     /// Its share in the counts.
     pub(super) stats: Stats,
@@ -20,17 +20,28 @@ pub(super) struct Outcome {
     pub(super) change: Option<Change>,
     /// The inode that has its name now, if it may have others; in a dry run, if it stays.
     pub(super) inode: Option<(u64, u64)>,
+    /// Its data may not be on the disk yet.
+    pub(super) is_waiting: bool,
 }
 
 /// Why an entry was not restored.
 pub(super) enum Failure {
     /// The run ends.
     Fatal(Error),
-    /// The entry is left out.
+    /// The entry is skipped.
     Entry(Error),
 }
 
-/// The result of restoring an entry.
+impl Failure {
+    /// The error alone.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Failure::Fatal(error) | Failure::Entry(error) => error,
+        }
+    }
+}
+
+/// An outcome, or why there is none.
 pub(super) type Attempt<T> = Result<T, Failure>;
 
 /// An entry's share in the counts, whatever is done with it.
@@ -47,10 +58,10 @@ pub(super) fn count(entry: &Entry) -> Stats {
     stats
 }
 
-/// Tells what the target could not take of an inode's metadata, and counts it.
-pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: &Path) -> u64 {
+/// Reports the metadata of an inode that the target could not take, and counts it.
+pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: impl FnOnce() -> PathBuf) -> u64 {
     refused_error(refused).map_or(0, |error| {
-        context.monitor.problem(&error.at(shown));
+        context.monitor.problem(&error.at(shown()));
         1
     })
 }
@@ -85,20 +96,28 @@ pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
 
 /// Why an entry was not restored; the end of the run if every other would meet the same.
 pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
-    failure_at(&context.shown(&place.join(&entry.name)), action, errno)
+    failure_at(context, &context.shown(&place.join(&entry.name)), action, errno)
 }
 
 /// [`failure`] with the path in the target.
-pub(super) fn failure_at(shown: &Path, action: &str, errno: Errno) -> Failure {
+pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errno: Errno) -> Failure {
     let error = Error::io(action, shown, errno);
     let error = match errno {
+        Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
+        Errno::BUSY => error.hint("something is mounted on it"),
         Errno::STALE => error.hint("something else was put in its place meanwhile; run again"),
         Errno::PERM if rustix::process::geteuid().is_root() => {
-            error.hint("what is there, or its directory, may be immutable or append-only: see lsattr(1)")
+            error.hint("it, or its directory, may be immutable or append-only: see lsattr(1)")
         }
         _ => error,
     };
-    if copy::is_fatal(errno) { Failure::Fatal(error) } else { Failure::Entry(error) }
+    if copy::is_fatal(errno) {
+        Failure::Fatal(error)
+    } else if context.has_lost_a_filesystem(errno) {
+        Failure::Fatal(error.hint("the filesystem of the target, or that of the repository, has failed: see dmesg(1)"))
+    } else {
+        Failure::Entry(error)
+    }
 }
 
 pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {

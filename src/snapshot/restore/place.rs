@@ -2,59 +2,133 @@
 
 use super::Context;
 use super::selection::join;
-use crate::beneath;
-use crate::error::{Error, Result};
+use crate::mounts::Inside;
+use crate::reopener::{Inode, Reopener};
 use crate::staging::{Device, Ground};
-use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use crate::status::Status;
+use crate::walk::PathNode;
+use rustix::io::Result;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A directory of the snapshot and where it is restored.
 pub(super) struct Place {
     /// Its path in the snapshot.
-    pub(super) path: Vec<u8>,
+    node: Arc<PathNode>,
     /// It in the snapshot's tree.
     pub(super) source: OwnedFd,
     /// It in the target; none in a dry run where there is nothing yet.
-    pub(super) target: Option<OwnedFd>,
+    pub(super) target: Option<Arc<OwnedFd>>,
     /// The filesystem of the target.
     pub(super) device: Arc<Device>,
-    /// What the target hands down to what is made in it.
+    /// What new entries of the target inherit.
     pub(super) ground: Ground,
+    /// Names in it are replaced after the next sync. Shared by all that opens it again.
+    is_pending: Arc<AtomicBool>,
+    /// The mounts inside it, once a dry run has asked for them.
+    mounts: OnceLock<Vec<Inside>>,
+}
+
+/// A directory that was closed to save descriptors.
+pub(super) struct Closed {
+    node: Arc<PathNode>,
+    source: Inode,
+    target: Option<Inode>,
+    is_pending: Arc<AtomicBool>,
 }
 
 impl Place {
-    /// Opens a directory from the tops of the snapshot's tree and of the target.
-    pub(super) fn from_top(
-        context: &Context<'_>,
-        (source, target): (&OwnedFd, Option<&OwnedFd>),
-        path: &[u8],
-    ) -> Result<Place> {
-        let failed = |errno| Error::io("open the directory", context.shown(path), errno);
-        let source = beneath::open_dir(source.as_fd(), path).map_err(failed)?;
-        let target = match target.map(|target| beneath::open_dir(target.as_fd(), path)) {
-            Some(Ok(target)) => Some(target),
-            // A dry run made no directory where there is none.
-            Some(Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if context.options.dry_run => None,
-            Some(Err(errno)) => return Err(failed(errno)),
-            None => None,
-        };
-        Place::new(context, path, source, target).map_err(failed)
-    }
-
+    /// The directory with this path, as it was opened.
     pub(super) fn new(
         context: &Context<'_>,
-        path: &[u8],
+        node: Arc<PathNode>,
         source: OwnedFd,
         target: Option<OwnedFd>,
-    ) -> rustix::io::Result<Place> {
+    ) -> Result<Place> {
+        Place::with(context, node, source, target, Arc::default())
+    }
+
+    fn with(
+        context: &Context<'_>,
+        node: Arc<PathNode>,
+        source: OwnedFd,
+        target: Option<OwnedFd>,
+        is_pending: Arc<AtomicBool>,
+    ) -> Result<Place> {
         let device = context.devices.of(target.as_ref())?;
         let ground = target.as_ref().map_or(Ground::default(), Ground::of);
-        Ok(Place { path: path.to_vec(), source, target, device, ground })
+        let target = target.map(Arc::new);
+        Ok(Place { node, source, target, device, ground, is_pending, mounts: OnceLock::new() })
+    }
+
+    /// What is needed to open it again.
+    pub(super) fn closed(&self) -> Result<Closed> {
+        let source = inode(&self.source)?;
+        let target = self.target.as_ref().map(inode).transpose()?;
+        Ok(Closed { node: Arc::clone(&self.node), source, target, is_pending: Arc::clone(&self.is_pending) })
+    }
+
+    /// Its path in the snapshot.
+    pub(super) fn path(&self) -> Vec<u8> {
+        self.node.path()
     }
 
     /// The path of an entry.
     pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
-        join(&self.path, name)
+        join(&self.path(), name)
     }
+
+    /// The path of a subdirectory, which shares the names above it.
+    pub(super) fn child(&self, name: &[u8]) -> Arc<PathNode> {
+        self.node.child(name)
+    }
+
+    /// A name in it is replaced after the next sync.
+    pub(super) fn waits_for_sync(&self) {
+        self.is_pending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether names in it are replaced after the next sync.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_pending.load(Ordering::Relaxed)
+    }
+
+    /// Whether something is mounted on this entry of the target, or below it, as it was when this was first asked. What
+    /// cannot be known counts as mounted.
+    pub(super) fn has_mount_at(&self, context: &Context<'_>, name: &[u8]) -> bool {
+        let Some(target) = &self.target else { return false };
+        let mounts = match self.mounts.get() {
+            Some(mounts) => mounts,
+            None => match context.mounts.inside(target.as_fd()) {
+                Ok(found) => self.mounts.get_or_init(|| found),
+                Err(_) => return true,
+            },
+        };
+        mounts.iter().any(|mount| mount.is_at(name))
+    }
+}
+
+impl Closed {
+    /// Opens the directory again; `path` is its path.
+    ///
+    /// # Errors
+    /// `STALE` if another one is there.
+    pub(super) fn reopen(
+        &self,
+        context: &Context<'_>,
+        path: &[u8],
+        (source, target): (&Reopener, Option<&Reopener>),
+    ) -> Result<Place> {
+        let opened = source.open(path, self.source)?;
+        let target = match (target, self.target) {
+            (Some(target), Some(inode)) => Some(target.open(path, inode)?),
+            _ => None,
+        };
+        Place::with(context, Arc::clone(&self.node), opened, target, Arc::clone(&self.is_pending))
+    }
+}
+
+fn inode(fd: impl std::os::fd::AsFd) -> Result<Inode> {
+    Status::of(fd).map(|status| (status.dev, status.ino))
 }

@@ -8,15 +8,15 @@ use crate::metadata::{FileAttr, Refused};
 use crate::snapshot::manifest::Entry;
 use crate::staging;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Whether a file that was made in `place` does not have all of that by its making.
 pub(super) fn is_wanted(place: &Place, entry: &Entry) -> bool {
     staging::is_sealed(entry.meta.fileattr(), place.ground.project)
 }
 
-/// Seals an open file that is in its place under all its names. How many of these failed, and was told.
-pub(super) fn file(context: &Context<'_>, file: impl AsFd, wanted: FileAttr, shown: &Path) -> u64 {
+/// Seals an open file that is in its place under all its names. Counts the failure, which is reported.
+pub(super) fn file(context: &Context<'_>, file: impl AsFd, wanted: FileAttr, shown: impl FnOnce() -> PathBuf) -> u64 {
     let fileattr = wanted.seal(file);
     report(context, &Refused { fileattr, ..Refused::default() }, shown)
 }

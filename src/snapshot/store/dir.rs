@@ -2,6 +2,7 @@
 
 use crate::beneath;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shutdown;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -88,11 +89,19 @@ impl Dir {
         let name = name.as_ref();
         let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let failed = |errno| Error::io("open", self.join(name), errno);
-        let file = fs::openat(&self.fd, name, flags | careful, mode).map_err(failed)?;
-        if FileType::from_raw_mode(fs::fstat(&file).map_err(failed)?.st_mode) != FileType::RegularFile {
-            let cause = io::Error::new(io::ErrorKind::InvalidData, "it is no regular file");
-            return Err(Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause));
+        let check = |stat: &Stat| match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(()),
+            _ => {
+                let cause = io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
+                Err(Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause))
+            }
+        };
+        // Opening a device can have effects.
+        if let Some(stat) = self.stat(name)? {
+            check(&stat)?;
         }
+        let file = fs::openat(&self.fd, name, flags | careful, mode).map_err(failed)?;
+        check(&fs::fstat(&file).map_err(failed)?)?;
         Ok(file.into())
     }
 
@@ -145,7 +154,12 @@ impl Dir {
 
     /// Writes the directory's own changes to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        fs::fsync(&self.fd).map_err(|errno| Error::io("sync", &self.path, errno))
+        let synced = match shutdown::sync_directory(&self.fd) {
+            // Not for directories, on some filesystems.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::syncfs(&self.fd),
+            result => result,
+        };
+        synced.map_err(|errno| Error::io("sync", &self.path, errno))
     }
 }
 

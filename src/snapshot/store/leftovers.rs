@@ -5,7 +5,8 @@ use super::blocks::BLOCKS;
 use super::dir::os;
 use super::{Dir, Repository, Staging};
 use crate::error::{Error, Result};
-use rustix::fs::{self, Mode, OFlags, RenameFlags};
+use crate::rename;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -92,7 +93,7 @@ fn set_aside(partial: &Dir, name: &[u8]) -> Result<String> {
     let mut number = 0_u64;
     loop {
         let aside = format!("{ASIDE}{number}");
-        match fs::renameat_with(partial, name, partial, aside.as_str(), RenameFlags::NOREPLACE) {
+        match rename::without_replacing(partial, name, partial, aside.as_str()) {
             Ok(()) => return Ok(aside),
             Err(Errno::EXIST) => number += 1,
             Err(errno) => return Err(Error::io("set aside", partial.join(os(name)), errno)),

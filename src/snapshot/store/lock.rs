@@ -11,19 +11,22 @@ use std::io::{Read, Write};
 #[derive(Debug)]
 pub struct Lock {
     pub(super) file: File,
+    /// Whether the filesystem has locks: without them nothing keeps two runs apart.
+    pub is_held: bool,
 }
 
 impl Lock {
     pub(super) fn take(control: &Dir) -> Result<Lock> {
         let mut file = control.file("lock", OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
+        let is_held = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => true,
+            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => false,
             Err(Errno::WOULDBLOCK) => return Err(Self::held(control, file)),
             Err(errno) => return Err(Error::io("lock", control.join("lock"), errno)),
-        }
+        };
         // Only for the message that another run gives; nobody relies on it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Lock { file })
+        Ok(Lock { file, is_held })
     }
 
     fn held(control: &Dir, file: File) -> Error {

@@ -1,4 +1,4 @@
-//! What a snapshot may be called.
+//! The rules for names of snapshots.
 
 use super::LATEST;
 use crate::error::{Error, Result};
@@ -8,7 +8,8 @@ use std::ffi::OsStr;
 /// The longest name that the filesystems have, in bytes.
 const LONGEST: usize = 255;
 
-/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, and shown on terminals.
+/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, is shown on terminals, and is one
+/// of the forms of an ID: `latest:` begins another one.
 ///
 /// # Errors
 /// Kind `Usage`, with the rule that was broken.
@@ -20,15 +21,17 @@ pub fn check_name(name: &str) -> Result<()> {
     } else if name.starts_with('-') {
         "it begins with a hyphen, like an option"
     } else if name.contains('/') {
-        "it has a slash"
+        "it contains a slash"
     } else if name.chars().any(char::is_control) {
-        "it has a control character"
+        "it contains a control character"
     } else if name.len() > LONGEST {
         "it is longer than 255 bytes"
     } else if name == LATEST {
-        "that is the name of the link to the newest"
+        "it is the name of the link to the newest"
+    } else if name.starts_with("latest:") {
+        "`latest:PATH` means the newest snapshot that has PATH"
     } else if name == "lost+found" {
-        "filesystems use it"
+        "filesystems have a directory of this name"
     } else {
         return Ok(());
     };
@@ -41,10 +44,12 @@ mod tests {
 
     #[test]
     fn a_name_is_one_printable_component_that_hides_nothing() {
-        for name in ["2026-11-20T020000Z", "before upgrade", "ä", &"x".repeat(255)] {
+        for name in ["2026-11-20T020000Z", "before upgrade", "ä", "at 02:00", "latest-but-one", &"x".repeat(255)] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        for name in ["", ".", "..", ".x", "-x", "a/b", "a\nb", "latest", "lost+found", &"x".repeat(256)] {
+        for name in
+            ["", ".", "..", ".x", "-x", "a/b", "a\nb", "latest", "latest:x", "latest:", "lost+found", &"x".repeat(256)]
+        {
             assert!(check_name(name).is_err(), "{name}");
         }
     }

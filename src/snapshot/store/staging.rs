@@ -1,18 +1,23 @@
 //! How a snapshot comes to be there at once: it is built aside, synced, and renamed into its place.
 
 use super::dir::os;
+use super::durable;
 use super::leftovers::{FINISHED, Leftover};
 use super::subvolume::{self, Start};
 use super::{Dir, LATEST, Repository, check_name};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::rename;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::remove::{self, FreshNames};
-use rustix::fs::{self, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+
+/// The name of a directory that is moved to find out whether trees can be. No snapshot's name begins so.
+const TRIAL: &str = ".pleach-trial";
 
 /// A snapshot in the making, in `.pleach/partial/NAME`.
 #[derive(Debug)]
@@ -85,7 +90,8 @@ impl Repository {
         check_name(name)?;
         self.check_free(name)?;
         // Its tree was never published, or is gone already.
-        self.manifests.unlink(name)?;
+        self.clear_entry(&self.manifests, name.as_bytes(), &FreshNames::new())?;
+        self.clear_added(Some(name));
         let partial = self.partial()?;
         if partial.stat(name)?.is_some() {
             self.throw_away(&partial, name.as_bytes(), &FreshNames::new())?;
@@ -111,14 +117,24 @@ impl Repository {
         let name = staging.name.as_str();
         let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
         let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
-        manifest.sync_all().map_err(|cause| Error::io("sync", &staging.manifest, cause))?;
-        fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))?;
+        let synced = manifest
+            .sync_all()
+            .map_err(|cause| Error::io("sync", &staging.manifest, cause))
+            .and_then(|()| self.sync())
+            .and_then(|()| {
+                durable::sync_tree(&staging.tree, &self.root).map_err(|errno| Error::io("sync", self.path(), errno))
+            });
+        if synced.is_err() {
+            // Some of what was made is lost: the next run must not take it over.
+            let _ = staging.dir.unlink(FINISHED);
+        }
+        synced?;
         let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
         // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a snapshot.
         fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
         self.manifests.sync()?;
         self.publish_blocks(&staging)?;
-        fs::renameat_with(&staging.dir, "tree", &self.root, name, RenameFlags::NOREPLACE).map_err(failed)?;
+        rename::without_replacing(&staging.dir, "tree", &self.root, name).map_err(failed)?;
         match subvolume {
             // Not before, since a read-only subvolume cannot be moved. What stands in `partial` tells the next run to do it. The
             // sync that follows the move of `latest` writes all three: Btrfs commits whole when a subvolume was moved.
@@ -128,8 +144,8 @@ impl Repository {
         self.point_latest_to(name)?;
         let partial = self.partial()?;
         let _ = staging.dir.unlink(FINISHED);
-        let emptied = fs::unlinkat(&staging.dir, "links", fs::AtFlags::REMOVEDIR)
-            .and_then(|()| fs::unlinkat(&partial, name, fs::AtFlags::REMOVEDIR));
+        let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
+            .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
         match emptied {
             Ok(()) => Ok(()),
             Err(_) => self.throw_away(&partial, name.as_bytes(), &FreshNames::new()),
@@ -152,10 +168,42 @@ impl Repository {
     /// Moves the link `latest`; also after a removal. On the disk when it returns.
     pub fn point_latest_to(&self, name: &str) -> Result<()> {
         let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
-        self.control.unlink("latest.new")?;
-        fs::symlinkat(name, &self.control, "latest.new").map_err(failed)?;
-        fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?;
+        self.clear_entry(&self.control, b"latest.new", &FreshNames::new())?;
+        match fs::symlinkat(name, &self.control, "latest.new") {
+            Ok(()) => fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?,
+            // No symbolic links on this filesystem. The ID `latest` does not need the link.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
         self.root.sync()
+    }
+
+    /// Finds out whether a tree can be moved to its place, before anything is copied. Whether names that differ only in
+    /// case are one name in the repository.
+    pub fn try_publishing(&self) -> Result<bool> {
+        let failed = |errno| {
+            let error = Error::io("publish snapshots in", self.path(), errno);
+            match errno {
+                Errno::XDEV => error.hint("nothing was copied; its directory .pleach must be on the same filesystem"),
+                _ => error.hint("nothing was copied"),
+            }
+        };
+        let partial = self.partial()?;
+        for dir in [&self.root, &partial] {
+            // Left by a killed run.
+            let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+        }
+        fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;
+        let moved = rename::without_replacing(&partial, TRIAL, &self.root, TRIAL);
+        let is_caseless = self.root.stat(TRIAL.to_uppercase()).is_ok_and(|found| found.is_some());
+        let dir = if moved.is_ok() { &self.root } else { &partial };
+        let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+        moved.map_err(failed)?;
+        if self.root.has_dir(LATEST)? {
+            return Err(Error::io("move the link", self.root.join(LATEST), Errno::ISDIR)
+                .hint("nothing was copied; move that directory away"));
+        }
+        Ok(is_caseless)
     }
 
     /// Removes what killed or failed runs left: staged snapshots but those in `used`, manifests without a tree, the trash.
@@ -167,15 +215,21 @@ impl Repository {
             if used.iter().any(|leftover| leftover.is_named(&name)) {
                 continue;
             }
+            if let Some(point) = remove::mount_at(partial.as_fd(), &name) {
+                // Moving it would move the mount. It is in nobody's way here.
+                monitor.problem(&remove::busy(&partial.join(os(&name)), &point));
+                continue;
+            }
             self.complete(&partial, &name)?;
             self.throw_away(&partial, &name, &fresh)?;
         }
         for name in self.manifests.names()? {
             if !self.root.has_dir(os(&name))? {
-                self.manifests.unlink(os(&name))?;
+                self.clear_entry(&self.manifests, &name, &fresh)?;
             }
         }
         self.clear_blocks()?;
+        self.clear_added(None);
         self.empty_trash(threads, monitor)
     }
 
@@ -189,7 +243,21 @@ impl Repository {
         if is_published { self.seal_published(name) } else { Ok(()) }
     }
 
+    /// Removes an entry that should be no directory; one that is goes into the trash.
+    fn clear_entry(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+        match from.stat(os(name))? {
+            None => Ok(()),
+            Some(stat) if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory => {
+                self.throw_away(from, name, fresh)
+            }
+            Some(_) => from.unlink(os(name)),
+        }
+    }
+
     pub(super) fn throw_away(&self, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+        if let Some(point) = remove::mount_at(from.as_fd(), name) {
+            return Err(remove::busy(&from.join(os(name)), &point));
+        }
         fresh
             .rename(from.as_fd(), name, self.trash()?.as_fd())
             .map(|_| ())

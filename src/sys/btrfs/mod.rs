@@ -4,13 +4,11 @@
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
-mod extent;
 mod file_extent;
 pub mod logical;
 pub mod subvolume;
 pub mod tree;
 
-pub use extent::extent_length;
 pub use file_extent::{ExtentPart, FileExtent};
 
 use rustix::io::Result;

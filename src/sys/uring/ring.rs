@@ -2,13 +2,15 @@
 //! as it has slots.
 //!
 //! The buffers are the ring's own and are lent out only while no request of their slot is under way; a ring that is dropped waits
-//! for what is under way. That is what makes the interface safe.
+//! for what is under way. That is what makes the interface safe. Once io_uring_enter(2) has failed, a ring is broken: it
+//! submits nothing any more, since a queued request names its descriptor by a number that may be another file's by then.
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::CString;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -16,8 +18,8 @@ use std::ptr::NonNull;
 /// Where buffers begin: at a multiple of what direct I/O asks for.
 const ALIGN: usize = 4096;
 
-/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns; then the kernel has
-/// the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open until that is
+/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns, or it never is; then the
+/// kernel has the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open until that is
 /// done, or the name is looked up elsewhere.
 #[derive(Debug)]
 pub enum Op<'a> {
@@ -83,6 +85,10 @@ pub struct Ring {
     slots: Vec<Slot>,
     is_registered: bool,
     under_way: usize,
+    /// Why nothing is submitted any more.
+    broken: Option<Errno>,
+    #[cfg(test)]
+    next_error: Option<Errno>,
 }
 
 #[derive(Default)]
@@ -121,6 +127,9 @@ impl Ring {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             is_registered: false,
             under_way: 0,
+            broken: None,
+            #[cfg(test)]
+            next_error: None,
         };
         let all: Vec<_> = (0..slots).map(|slot| ring.memory.iovec(slot)).collect();
         // SAFETY: the buffers live until the ring is closed, which `Drop` does first.
@@ -160,21 +169,29 @@ impl Ring {
     ///
     /// # Errors
     /// `INVAL` for a slot that is not there or has a request under way, or for a range outside of its buffer: then nothing of
-    /// that request was done, and those before it are under way. Otherwise those of io_uring_enter(2).
+    /// that request was done, and those before it are under way. Otherwise those of io_uring_enter(2): what was not
+    /// submitted by then never is, and every later turn fails as well.
     #[doc(alias = "io_uring_enter")]
     pub fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
+        if let Some(errno) = self.broken {
+            return Err(errno);
+        }
         for op in ops {
             self.push(op)?;
         }
         let want = usize::from(self.under_way() > 0);
         self.enter(want)?;
+        // Short of memory, the kernel may take only some of them.
+        while !self.ring.submission().is_empty() {
+            self.enter(0)?;
+        }
         Ok(self.reap())
     }
 
     /// Waits for all that is under way, and lets it go.
     pub fn drain(&mut self) {
         while self.under_way > 0 {
-            if self.enter(1).is_err() {
+            if self.enter(1).is_err() && self.wait().is_err() {
                 return;
             }
             self.reap();
@@ -233,13 +250,44 @@ impl Ring {
         Ok(())
     }
 
+    /// Submits what is queued, and waits for so much of what is under way.
     fn enter(&mut self, want: usize) -> Result<()> {
+        if let Some(errno) = self.broken {
+            return Err(errno);
+        }
+        let result = self.submit(want);
+        if let Err(errno) = result {
+            self.broken = Some(errno);
+            // What is still in the queue stays there until the ring is closed, which forgets it.
+            self.under_way = self.under_way.saturating_sub(self.ring.submission().len());
+        }
+        result
+    }
+
+    /// Waits for something that is under way, and submits nothing.
+    fn wait(&mut self) -> Result<()> {
+        /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
+        const GET_EVENTS: u32 = 1;
+        // SAFETY: no argument is a pointer.
+        self.until_answered(|ring| unsafe { ring.submitter().enter::<()>(0, 1, GET_EVENTS, None) })
+    }
+
+    fn submit(&mut self, want: usize) -> Result<()> {
+        #[cfg(test)]
+        if let Some(errno) = self.next_error.take() {
+            return Err(errno);
+        }
+        self.until_answered(|ring| ring.submit_and_wait(want))
+    }
+
+    /// Repeats io_uring_enter(2) until it succeeds, or fails for a reason that does not pass.
+    fn until_answered(&mut self, enter: impl Fn(&IoUring) -> io::Result<usize>) -> Result<()> {
         loop {
-            match self.ring.submit_and_wait(want) {
+            match enter(&self.ring) {
                 Ok(_) => return Ok(()),
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::INTR) => {}
-                    // So much is done that there is no room for more: it is taken by the caller.
+                    // The completion queue has no room for more: the caller empties it.
                     Some(Errno::BUSY | Errno::AGAIN) if !self.ring.completion().is_empty() => return Ok(()),
                     Some(Errno::AGAIN) => std::thread::yield_now(),
                     errno => return Err(errno.unwrap_or(Errno::IO)),
@@ -327,70 +375,4 @@ impl Drop for Memory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read as _;
-    use std::os::fd::AsFd as _;
-
-    /// `None` where this process may have no ring.
-    fn ring() -> Option<Ring> {
-        Ring::new(3, 5000).ok()
-    }
-
-    fn moved(done: Vec<Done>) -> Vec<(usize, usize)> {
-        let moved = |done: Done| match done.outcome {
-            Ok(Outcome::Moved(bytes)) => (done.slot, bytes),
-            other => panic!("{other:?}"),
-        };
-        done.into_iter().map(moved).collect()
-    }
-
-    #[test]
-    fn a_file_is_made_written_and_read_by_requests() {
-        let Some(mut ring) = ring() else { return };
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("source"), b"content").unwrap();
-        let above = std::fs::File::open(dir.path()).unwrap();
-        let mut open = |name: &str, flags| {
-            let name = CString::new(name).unwrap();
-            let op = Op::Open { slot: 1, dir: above.as_fd(), name, flags, mode: Mode::RUSR | Mode::WUSR };
-            let done = ring.turn([op]).unwrap().pop().unwrap();
-            match done.outcome {
-                Ok(Outcome::Opened(fd)) => fd,
-                other => panic!("{other:?}"),
-            }
-        };
-        let source = open("source", OFlags::RDONLY);
-        let copy = open("copy", OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
-        let read = Op::Read { slot: 2, file: source.as_fd(), into: 0..5000, at: 0 };
-        assert_eq!(moved(ring.turn([read]).unwrap()), [(2, 7)]);
-        assert_eq!(&ring.buffer(2)[..7], b"content");
-        let write = Op::Write { slot: 2, file: copy.as_fd(), from: 3..7, at: 2 };
-        assert_eq!(moved(ring.turn([write]).unwrap()), [(2, 4)]);
-        let mut content = Vec::new();
-        std::fs::File::open(dir.path().join("copy")).unwrap().read_to_end(&mut content).unwrap();
-        assert_eq!(content, b"\0\0tent");
-    }
-
-    #[test]
-    fn a_slot_that_is_not_there_and_a_range_outside_of_it_are_refused() {
-        let Some(mut ring) = ring() else { return };
-        let file = tempfile::tempfile().unwrap();
-        let length = ring.buffer_length();
-        for (slot, into) in [(3, 0..1), (0, 0..length + 1), (0, length + 1..length + 1)] {
-            let read = Op::Read { slot, file: file.as_fd(), into, at: 0 };
-            assert_eq!(ring.turn([read]).unwrap_err(), Errno::INVAL);
-        }
-        assert_eq!(ring.under_way(), 0);
-    }
-
-    #[test]
-    fn an_error_is_told_of_its_slot() {
-        let Some(mut ring) = ring() else { return };
-        let above = std::fs::File::open("/").unwrap();
-        let name = CString::new("there is no such thing").unwrap();
-        let op = Op::Open { slot: 0, dir: above.as_fd(), name, flags: OFlags::RDONLY, mode: Mode::empty() };
-        let done = ring.turn([op]).unwrap().pop().unwrap();
-        assert_eq!((done.slot, done.outcome.unwrap_err()), (0, Errno::NOENT));
-    }
-}
+mod tests;

@@ -46,6 +46,8 @@ const _: () = assert!(size_of::<RawGeometry>() == 256);
 /// What an XFS was made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
+    /// The filesystem's UUID.
+    pub uuid: [u8; 16],
     /// Bytes of a block.
     pub block_size: u32,
     /// Bytes of an inode.
@@ -69,6 +71,7 @@ pub fn geometry(fd: impl AsFd) -> Result<Geometry> {
     // SAFETY: the kernel fills the structure that the request carries.
     let raw = unsafe { ioctl::ioctl(fd, request) }?;
     Ok(Geometry {
+        uuid: raw.uuid,
         block_size: raw.blocksize,
         inode_size: raw.inodesize,
         reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,

@@ -11,6 +11,7 @@ pub use files::{FileError, Files, Opened, Wanted, files};
 use super::buffered::pieces;
 use super::direct::Direct;
 use super::{Halt, Job, proceed};
+use crate::copy::content::CopyError;
 use crate::sys::uring::{Op, Ring};
 use crate::uncached::ALIGN;
 use piece::Piece;
@@ -57,21 +58,37 @@ fn with_ring<T>(
 }
 
 pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+    let mut is_left = false;
     let result = with_ring(&RING, SLOTS, PIECE, |ring| {
-        let mut direct = Direct::begin(job.destination, job.direct && ranges.len() == 1);
-        if let ([range], true) = (ranges, direct.is_on()) {
-            // Whole blocks first, and the tail through the page cache.
-            let end = (range.end / ALIGN as u64 * ALIGN as u64).max(range.start);
-            let (blocks, tail) = (range.start..end, end..range.end);
-            if let Err(halt) = pump(ring, job, slice::from_ref(&blocks), &mut direct)? {
-                return Ok(Err(halt));
-            }
-            direct.end();
-            return pump(ring, job, slice::from_ref(&tail), &mut direct);
-        }
-        pump(ring, job, ranges, &mut direct)
+        let result = copy_by(ring, job, ranges);
+        ring.drain();
+        is_left = ring.under_way() > 0;
+        result
     });
-    result.map_err(Halt::Refused)?
+    match result {
+        // A write may still be under way, so nothing else may write to this file.
+        _ if is_left => Err(Halt::Failed(CopyError::Destination(Errno::IO))),
+        result => result.map_err(Halt::Refused)?,
+    }
+}
+
+/// Copies these ranges, as far as possible past the page cache.
+///
+/// # Errors
+/// What the ring itself failed with.
+fn copy_by(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<Result<(), Halt>, Errno> {
+    let mut direct = Direct::begin(job.destination, job.direct && ranges.len() == 1);
+    if let ([range], true) = (ranges, direct.is_on()) {
+        // Whole blocks first, and the tail through the page cache.
+        let end = (range.end / ALIGN as u64 * ALIGN as u64).max(range.start);
+        let (blocks, tail) = (range.start..end, end..range.end);
+        if let Err(halt) = pump(ring, job, slice::from_ref(&blocks), &mut direct)? {
+            return Ok(Err(halt));
+        }
+        direct.end();
+        return pump(ring, job, slice::from_ref(&tail), &mut direct);
+    }
+    pump(ring, job, ranges, &mut direct)
 }
 
 /// Copies these ranges through the ring.

@@ -46,7 +46,7 @@ impl Census {
             let mut contents: HashMap<[u8; 32], u64> = HashMap::new();
             for path in paths {
                 let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-                *contents.entry(hash::file(&file, size, &Silent)?.hash).or_default() += 1;
+                *contents.entry(hash::any_file(&file, size, &Silent)?.0).or_default() += 1;
             }
             census.duplicate_bytes += contents.values().filter(|&&files| files > 1).sum::<u64>() * size;
         }

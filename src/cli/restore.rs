@@ -1,0 +1,96 @@
+//! The arguments of `pleach restore`.
+
+use clap::{Args, ValueEnum};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(crate) struct Restore {
+    /// The repository (default: $PLEACH_REPO), the snapshot, and the paths to restore (default: all)
+    #[arg(value_name = "REPO ID [PATH]", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    words: Vec<PathBuf>,
+    /// The target directory: /home/ann/a is restored to DIR/home/ann/a
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) target: PathBuf,
+    /// Delete entries from the restored directories that the snapshot does not have; never on other mounts
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Which existing files to replace
+    #[arg(long, value_name = "WHEN", default_value = "if-different")]
+    pub(crate) overwrite: Overwrite,
+    /// Read existing files even if size and time match, and check everything restored against the manifest's hashes
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// When a restore replaces existing files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Overwrite {
+    /// Replace files with different content; if only the time differs, read the file and compare its hash
+    IfDifferent,
+    /// Replace every file, identical ones too
+    Always,
+    /// Replace files with a different type, size or modification time, without reading them
+    IfChanged,
+    /// Replace nothing, and read no existing file
+    Never,
+}
+
+impl Restore {
+    /// Settles which word is the repository.
+    pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
+        let words = std::mem::take(&mut self.words);
+        self.words = with_repo_first(words, environment)?;
+        Ok(())
+    }
+
+    /// The repository, the snapshot, and the paths to restore.
+    pub(crate) fn repo_id_and_paths(&self) -> (&Path, &Path, &[PathBuf]) {
+        match &self.words[..] {
+            [repo, id, paths @ ..] => (repo, id, paths),
+            // `settle` leaves at least two.
+            _ => (Path::new(""), Path::new(""), &[]),
+        }
+    }
+}
+
+/// The words with the repository at their beginning.
+///
+/// No ID contains a slash but `latest:PATH`, and the paths are absolute. So with `PLEACH_REPO` set, a second word that is a
+/// path, or none, means that the repository is not given.
+fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    let is_path = |word: &PathBuf| {
+        let word = word.as_os_str().as_bytes();
+        word.contains(&b'/') && !word.starts_with(b"latest:")
+    };
+    match environment {
+        Some(repo) if words.get(1).is_none_or(is_path) => words.insert(0, repo),
+        None if words.len() < 2 => return Err("name the repository, then the snapshot (or set PLEACH_REPO)".into()),
+        _ => {}
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn a_restore_knows_whether_its_repository_is_given() {
+        let repo = || Some(PathBuf::from("/r"));
+        assert_eq!(with_repo_first(paths(&["/r", "latest"]), None), Ok(paths(&["/r", "latest"])));
+        assert_eq!(with_repo_first(paths(&["latest"]), repo()), Ok(paths(&["/r", "latest"])));
+        assert_eq!(with_repo_first(paths(&["latest", "/a"]), repo()), Ok(paths(&["/r", "latest", "/a"])));
+        assert_eq!(with_repo_first(paths(&["/x", "latest", "/a"]), repo()), Ok(paths(&["/x", "latest", "/a"])));
+        assert_eq!(with_repo_first(paths(&["/x", "latest:/a"]), repo()), Ok(paths(&["/x", "latest:/a"])));
+        assert_eq!(with_repo_first(paths(&["latest:/a", "/a/b"]), repo()), Ok(paths(&["/r", "latest:/a", "/a/b"])));
+        assert!(with_repo_first(paths(&["latest"]), None).is_err());
+    }
+}

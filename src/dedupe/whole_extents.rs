@@ -1,0 +1,69 @@
+//! The extents of Btrfs files as wholes. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a whole.
+
+use super::map::{Map, Piece};
+use crate::layout;
+use crate::sys::btrfs::logical::{self, Offsets};
+use rustix::io::{Errno, Result};
+use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
+
+/// The extents that a map shows parts of, each once and with its whole length. `None` if they cannot be read: only root can.
+pub(super) fn of(file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let extents = layout::whole_extents(file).ok()?;
+    let mut pieces = Vec::with_capacity(map.pieces().len());
+    let (mut used, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    for piece in map.pieces() {
+        let Some(mut place) = piece.place() else { continue };
+        // FIEMAP joins extents that lie side by side.
+        while place.start < place.end {
+            let extent = extents.range(..=place.start).next_back();
+            let Some((&address, extent)) = extent.filter(|(start, extent)| **start + extent.disk > place.start) else {
+                // Of another file, in a plan.
+                pieces.push(Piece { physical: Some(place.start), weight: place.end - place.start, ..*piece });
+                break;
+            };
+            used.insert(address);
+            if piece.shared {
+                shared.insert(address);
+            }
+            place.start = if piece.encoded { place.end } else { address + extent.disk };
+        }
+    }
+    for address in used {
+        let Some(extent) = extents.get(&address) else { continue };
+        // The kernel also calls an extent shared that one file holds in several parts.
+        let is_only_ours = || references(file, address).is_ok_and(|all| all <= extent.references);
+        let is_shared = shared.contains(&address) && !(extent.references > 1 && is_only_ours());
+        pieces.push(Piece {
+            logical: 0,
+            physical: Some(address),
+            length: extent.disk,
+            weight: extent.disk,
+            shared: is_shared,
+            encoded: true,
+            unwritten: false,
+            estimated: false,
+        });
+    }
+    Some(Map::from_pieces(pieces))
+}
+
+/// How many references there are to any part of an extent, in all of the filesystem.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`.
+pub(super) fn references(file: BorrowedFd<'_>, extent: u64) -> Result<u64> {
+    let ask = || logical::logical_to_inodes(file, extent, Offsets::Ignored);
+    let references = match ask() {
+        // Not yet in the tree of extents: it is after a commit.
+        Err(Errno::NOENT) => {
+            rustix::fs::syncfs(file)?;
+            ask()?
+        }
+        result => result?,
+    };
+    Ok(references.total())
+}

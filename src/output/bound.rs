@@ -1,0 +1,23 @@
+//! How near a figure is to the truth, for people and for scripts.
+
+use pleach::usage::Bound;
+
+/// The word in JSON.
+pub(super) fn name(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Exact => "exact",
+        Bound::AtLeast => "at_least",
+        Bound::AtMost => "at_most",
+        Bound::About => "about",
+    }
+}
+
+/// The words before a figure, with a blank behind them.
+pub(super) fn words(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Exact => "",
+        Bound::AtLeast => "at least ",
+        Bound::AtMost => "at most ",
+        Bound::About => "about ",
+    }
+}

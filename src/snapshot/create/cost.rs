@@ -1,0 +1,50 @@
+//! What a snapshot cost: the space that it took on the disk, and whether there is a cheaper way.
+
+use super::{Options, Stats, Unchanged};
+use crate::copy::Reason;
+use crate::filesystem::{Filesystem, Kind};
+use crate::snapshot::store::{Added, Repository, Space};
+
+/// So much metadata for unchanged files is worth a word.
+const CONSIDERABLE: u64 = 16 << 20;
+
+/// Adds to the stats of a published snapshot what it took, and notes it in the repository.
+///
+/// Data is what the run knows to have written. The rest is what the filesystem has less room now than before, without
+/// that.
+pub(super) fn measure(
+    stats: Stats,
+    repository: &Repository,
+    (before, filesystem): (Option<Space>, Filesystem),
+    options: &Options,
+) -> Stats {
+    let (Some(before), Some(after)) = (before, repository.space()) else { return stats };
+    let grown = after.used.saturating_sub(before.used);
+    let written = stats.copied_bytes.saturating_add(stats.rounding_bytes);
+    // Compression may have made it less.
+    let written = if filesystem.kind == Kind::Btrfs { written.min(grown) } else { written };
+    let mut added = Added {
+        // What a killed run had written was there before.
+        data_bytes: written.saturating_add(stats.resumed_bytes),
+        metadata_bytes: grown.saturating_sub(written),
+        suggested: false,
+    };
+    added.suggested = is_wasteful(&stats, &added, options) && !was_suggested(repository);
+    repository.note_added(&stats.name, &added);
+    Stats { added: Some(added), free_bytes: after.free, ..stats }
+}
+
+/// Whether hard links for unchanged files would have saved much.
+fn is_wasteful(stats: &Stats, added: &Added, options: &Options) -> bool {
+    let is_copied = stats.reasons.get(&Reason::NoReflink).is_some_and(|bytes| *bytes > 0);
+    let is_heavy = added.metadata_bytes >= CONSIDERABLE && added.metadata_bytes > added.data_bytes;
+    options.unchanged == Unchanged::Clone
+        && stats.unchanged_files > stats.new_files.saturating_add(stats.changed_files)
+        && (is_copied || is_heavy)
+}
+
+/// Whether the run of a snapshot that is still there suggested it.
+fn was_suggested(repository: &Repository) -> bool {
+    let names = repository.snapshot_names().unwrap_or_default();
+    names.iter().any(|name| repository.added(name).is_some_and(|added| added.suggested))
+}

@@ -1,0 +1,201 @@
+//! A directory of the source in the snapshot: its copy in the staging tree and its record. Its entries are in `tree`.
+
+use super::context::{Context, cannot_make};
+use super::place::{self, Last, Place};
+use super::record::keep;
+use super::staged::Staged;
+use super::stats::Stats;
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::metadata::Attributes;
+use crate::monitor::Change;
+use crate::snapshot::manifest::{Directory as Record, Meta};
+use crate::status::{Status, Time, timestamps};
+use crate::walk::Directory;
+use rustix::fs::Mode;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The inode number in the record of a directory that could not be read completely, so that it counts as changed next time.
+const UNKNOWN: u64 = 0;
+
+/// The record of a directory, and how it differs from the last snapshot's. Only a plan needs the latter.
+pub(super) type Recorded = (Record, Option<Change>);
+
+/// Adds a directory of the walk to the snapshot. `None`: the snapshot cannot have it, which has been reported.
+pub(super) fn enter(
+    context: &Context<'_>,
+    directory: &Directory<()>,
+    parent: Option<&Directory<Place>>,
+    part: &mut Stats,
+) -> Result<Option<(Place, Recorded)>> {
+    let old = based_on(context, directory)?;
+    let entered = match &old {
+        Some(old) if is_untouched(context, directory, old) => {
+            Some((Place::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() }))
+        }
+        _ => enter_changed(context, directory, parent, old.as_ref(), part)?,
+    };
+    let Some((place, meta)) = entered else { return Ok(None) };
+    part.dirs += u64::from(!directory.scaffold);
+    let change = change(context, &directory.path, directory.scaffold, &directory.status)?;
+    let record = Record { path: directory.path.clone(), scaffold: directory.scaffold, meta };
+    Ok(Some((place, (record, change))))
+}
+
+/// Adds a directory without its entries. `None`: the snapshot cannot have it, which has been reported.
+pub(super) fn keep_empty(
+    context: &Context<'_>,
+    parent: &Directory<Place>,
+    path: &[u8],
+    status: &Status,
+    part: &mut Stats,
+) -> Result<Option<Recorded>> {
+    let mut meta = Meta { ino: UNKNOWN, ..Meta::of(status, false) };
+    if let Some(staged) = &context.staged {
+        let name = last(path);
+        let above = place::copy(parent, staged, context.monitor, part)?;
+        if staged.based {
+            // The last snapshot may have had its entries.
+            context.take_out(above, path)?;
+        }
+        let made = rustix::fs::mkdirat(above, name, place::PRIVATE);
+        match made.and_then(|()| staged.creator.apply_at(above, name, &Attributes::of(status, &[]))) {
+            Ok(refused) => keep(&mut meta, refused),
+            Err(errno) => {
+                context.entry_failed(path, errno, "it was left out", part)?;
+                return Ok(None);
+            }
+        }
+    }
+    part.dirs += 1;
+    let change = change(context, path, false, status)?;
+    Ok(Some((Record { path: path.to_vec(), scaffold: false, meta }, change)))
+}
+
+/// Ends a directory after all its entries: it gets the metadata that they would have inherited or changed.
+pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>, part: &mut Stats) -> Result<()> {
+    let (Some(staged), Some((copy, last))) = (&context.staged, directory.place.changed()) else {
+        return Ok(());
+    };
+    if directory.path.is_empty() && directory.scaffold {
+        return leave_top(copy).map_err(|errno| cannot_make(b"", errno));
+    }
+    let attributes = Attributes::of(&directory.status, &last.xattrs).with(staged.takes(last.fileattr));
+    let Err(errno) = staged.creator.end_directory(copy, &attributes) else { return Ok(()) };
+    let hint = "the snapshot's tree lacks some of its metadata, which the manifest has";
+    context.entry_failed(&directory.path, errno, hint, part)
+}
+
+/// The last component of a path.
+pub(super) fn last(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// The directory's record in the last snapshot, if the staging tree began with that.
+fn based_on(context: &Context<'_>, directory: &Directory<()>) -> Result<Option<Record>> {
+    let based = context.staged.as_ref().is_some_and(|staged| staged.based);
+    match context.previous.filter(|_| based) {
+        Some(previous) => Ok(previous.reader.directory(&directory.path)?.map(|cursor| cursor.directory().clone())),
+        None => Ok(None),
+    }
+}
+
+/// Whether the directory itself needs no change in a tree that began with its `old` version. The top of the tree was made
+/// private when the tree began.
+fn is_untouched(context: &Context<'_>, directory: &Directory<()>, old: &Record) -> bool {
+    let (now, then) = (&directory.status, &old.meta);
+    let is_same = (now.mtime, now.ctime, now.ino, now.mode) == (then.mtime, then.ctime, then.ino, then.mode);
+    let devices = &context.devices;
+    let is_settled = || devices.is_settled(then, &devices.relation(then.dev, now.dev, &directory.fd));
+    is_same && is_settled() && old.scaffold == directory.scaffold && !directory.path.is_empty()
+}
+
+/// Enters a directory that is new or changed: its place in the snapshot, and its record's metadata.
+fn enter_changed(
+    context: &Context<'_>,
+    directory: &Directory<()>,
+    parent: Option<&Directory<Place>>,
+    old: Option<&Record>,
+    part: &mut Stats,
+) -> Result<Option<(Place, Meta)>> {
+    let errors = part.errors;
+    let mut xattrs = place::read_xattrs(directory, context.monitor, part);
+    let fileattr = context.fileattr(directory.fd.as_fd(), directory.status.dev, None);
+    let is_incomplete = part.errors > errors;
+    let mut meta = Meta::of(&directory.status, !xattrs.is_empty() || is_incomplete).with(fileattr);
+    if is_incomplete {
+        meta.ino = UNKNOWN;
+    }
+    meta.recheck = context.devices.may_change_unnoticed(&meta, None, &directory.fd);
+    let last = Last { xattrs: place::take_handed_down(&mut xattrs), fileattr };
+    let Some(staged) = &context.staged else { return Ok(Some((Place::untouched(), meta))) };
+    let attributes = Attributes::of(&directory.status, &xattrs);
+    let made = open_copy(context, directory, parent, staged, old, part)?.and_then(|copy| {
+        let refused = match staged.based {
+            true => place::reopen(staged, &copy, &attributes),
+            false => staged.creator.begin_directory(&copy, &attributes),
+        };
+        refused.map(|refused| (copy, refused))
+    });
+    let (copy, refused) = match made {
+        Ok(made) => made,
+        Err(errno) => {
+            let hint = "it was left out with all that is in it";
+            context.entry_failed(&directory.path, errno, hint, part)?;
+            return Ok(None);
+        }
+    };
+    keep(&mut meta, refused);
+    // A filesystem may refuse them only when they are given, after this record is written.
+    meta.kept_xattrs.extend(last.xattrs.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
+    Ok(Some((Place::open(copy, last), meta)))
+}
+
+/// The directory's copy, open for changes: a new one, or the last snapshot's if the tree began with that; or why it cannot be
+/// made.
+fn open_copy(
+    context: &Context<'_>,
+    directory: &Directory<()>,
+    parent: Option<&Directory<Place>>,
+    staged: &Staged,
+    old: Option<&Record>,
+    part: &mut Stats,
+) -> Result<rustix::io::Result<OwnedFd>> {
+    let Some(parent) = parent else {
+        let copy = staged.tree.try_clone();
+        return copy.map(Ok).map_err(|cause| Error::failed("open the staging area").because(cause));
+    };
+    if old.is_some() {
+        return Ok(beneath::open_dir(staged.tree.as_fd(), &directory.path));
+    }
+    let above = place::copy(parent, staged, context.monitor, part)?;
+    if staged.based {
+        // The last snapshot may have something else under this name.
+        context.take_out(above, &directory.path)?;
+    }
+    Ok(place::make(above, directory.name()))
+}
+
+/// How a directory differs from the last snapshot's, for a plan.
+fn change(context: &Context<'_>, path: &[u8], scaffold: bool, status: &Status) -> Result<Option<Change>> {
+    if !context.options.dry_run {
+        return Ok(None);
+    }
+    let old = match context.previous {
+        Some(previous) => previous.reader.directory(path)?.map(|cursor| cursor.directory().meta.clone()),
+        None => None,
+    };
+    Ok(match old {
+        None => Some(Change::Added),
+        Some(old) if scaffold || old.ctime == status.ctime => None,
+        Some(_) => Some(Change::Metadata),
+    })
+}
+
+/// The snapshot's own top is no copy of a directory: everyone who may enter the repository may read it, and its time is the
+/// snapshot's.
+fn leave_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
+    let now = Time::now();
+    rustix::fs::futimens(top, &timestamps(now, now))
+}

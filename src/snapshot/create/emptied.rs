@@ -1,0 +1,150 @@
+//! Directories that had files in the last snapshot and have none now: more likely not mounted than emptied on purpose.
+//!
+//! A source that suddenly has no files is refused before anything is done, or the new snapshot would soon be the only one.
+//! Empty directories in it change nothing: they may be mount points. A mount point below a source may well be empty for a
+//! day: it is reported, and the snapshot is made.
+
+use super::Options;
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::exclude::mounts;
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::{Item, Reader};
+use crate::snapshot::store::{Repository, SnapshotInfo};
+use crate::status::Status;
+use crate::walk::{Directory, Names, Sources, absolute};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Refuses sources that have no files and had some in the last snapshot that has these sources.
+///
+/// # Errors
+/// The first such source.
+pub(super) fn refuse(
+    sources: &Sources,
+    repository: &Repository,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    if options.allow_empty {
+        return Ok(());
+    }
+    let inode = Status::at(CWD, repository.path().as_os_str().as_bytes()).ok().map(|status| (status.dev, status.ino));
+    let search = Search { options, monitor, repository: inode };
+    let mut empty = sources.paths().iter().filter(|path| search.finds_nothing(path)).peekable();
+    if empty.peek().is_none() {
+        return Ok(());
+    }
+    let listing = repository.listing()?;
+    for source in empty {
+        let last = listing.snapshots.iter().rev().find(|info| info.has_source(source));
+        if let Some(last) = last.filter(|last| had_files(repository, last, source)) {
+            let hint = format!(
+                "the snapshot {} has files there: is the disk mounted? nothing was done; --allow-empty accepts it",
+                last.name
+            );
+            return Err(Error::failed("take a snapshot of a source without files").at(source).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// A search for a file below a source.
+struct Search<'a> {
+    options: &'a Options,
+    monitor: &'a dyn Monitor,
+    /// The repository, which is not part of any source, by device and inode.
+    repository: Option<(u64, u64)>,
+}
+
+impl Search<'_> {
+    /// Empty directories below this many others count as files: the search keeps the directories above open.
+    const DEEPEST: usize = 100;
+
+    /// Whether a source is a directory in which, at any depth, are only directories and `lost+found`. A directory that cannot
+    /// be read may have files.
+    fn finds_nothing(&self, source: &Path) -> bool {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |access| rustix::fs::open(source, flags | access, Mode::empty());
+        beneath::without_access(open).is_ok_and(|fd| self.is_without_files(&fd, 0) == Ok(true))
+    }
+
+    fn is_without_files(&self, dir: &OwnedFd, depth: usize) -> rustix::io::Result<bool> {
+        let status = Status::of(dir)?;
+        if self.repository == Some((status.dev, status.ino)) {
+            return Ok(true);
+        }
+        if depth >= Self::DEEPEST || depth > 0 && self.monitor.is_cancelled() {
+            return Ok(false);
+        }
+        let mut below = Vec::new();
+        for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(dir, 0)?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") || depth == 0 && name.to_bytes() == b"lost+found" {
+                continue;
+            }
+            let file_type = match entry.file_type() {
+                FileType::Unknown => Status::at(dir, name.to_bytes())?.file_type(),
+                known => known,
+            };
+            if file_type != FileType::Directory {
+                return Ok(false);
+            }
+            below.push(name.to_owned());
+        }
+        for name in below {
+            let is_skipped =
+                self.options.excludes.one_file_system && mounts::is_elsewhere(dir, status.dev, name.to_bytes());
+            if is_skipped {
+                continue;
+            }
+            let subdir = beneath::open_subdir_quietly(dir, name.as_c_str())?;
+            if !self.is_without_files(&subdir, depth + 1)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a snapshot has anything but directories below a source. One that cannot be read does not decide.
+fn had_files(repository: &Repository, snapshot: &SnapshotInfo, source: &Path) -> bool {
+    let Ok(manifest) = repository.manifest(&snapshot.name) else { return false };
+    let path = source.as_os_str().as_bytes();
+    has_files(&manifest, path.strip_prefix(b"/").unwrap_or(path))
+}
+
+/// Whether a manifest has an entry in a directory or below it.
+fn has_files(manifest: &Reader, path: &[u8]) -> bool {
+    let mut items = manifest.items_from(path);
+    while let Some(item) = items.next() {
+        match item {
+            Ok(_) if !beneath::is_below(items.directory(), path) => return false,
+            Ok(Item::Entry(_)) => return true,
+            Ok(Item::Directory(_)) | Err(_) => {}
+        }
+    }
+    false
+}
+
+/// Whether a directory that turned out empty was a mount point with files in it, and is none now: the error to report.
+pub(super) fn vanished_mount(manifest: &Reader, directory: &Directory<()>, names: &Names) -> Option<Error> {
+    let (path, now) = (&directory.path, &directory.status);
+    if names.batches() > 0 || names.directories() > 0 || path.is_empty() {
+        return None;
+    }
+    let record = |path: &[u8]| manifest.directory(path).ok().flatten().map(|cursor| cursor.directory().clone());
+    let then = record(path)?;
+    let above = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]);
+    let was_mounted = !then.scaffold && then.meta.dev != record(above)?.meta.dev;
+    let is_mounted = || Status::at(&directory.fd, b"..").is_ok_and(|above| above.dev != now.dev);
+    if !was_mounted || is_mounted() || !has_files(manifest, path) {
+        return None;
+    }
+    let hint =
+        "it had files in the last snapshot, from a filesystem that is not mounted there now: this one has it empty";
+    Some(Error::failed("keep the files of the mount point").at(absolute(path)).hint(hint))
+}

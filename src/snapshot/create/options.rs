@@ -1,0 +1,60 @@
+//! The options of a snapshot.
+
+use crate::exclude;
+
+/// When the content of files is hashed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hash {
+    /// New and changed files.
+    #[default]
+    New,
+    /// Never: no data is read when files are cloned.
+    None,
+}
+
+/// Whether the tree may be a Btrfs subvolume that begins as a snapshot of the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subvolumes {
+    /// If possible. Otherwise every file is cloned by itself, which is slower and gives the same tree and manifest.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+}
+
+/// How a file that has not changed since the last snapshot is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unchanged {
+    /// As a file of its own that shares the data.
+    #[default]
+    Clone,
+    /// As another hard link to the last snapshot's file, if possible.
+    Hardlink,
+}
+
+/// Options of [`create`](super::create).
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Its name; by default the time in UTC, as `2026-11-20T020000Z`.
+    pub name: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The snapshot to compare with, as an `ID`; by default the newest of the same sources.
+    pub parent: Option<String>,
+    /// Entries of the sources that are skipped.
+    pub excludes: exclude::Options,
+    /// When content is hashed.
+    pub hash: Hash,
+    /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. Not in a dry run.
+    pub freeze: bool,
+    /// Whether the tree may be a Btrfs subvolume.
+    pub subvolumes: Subvolumes,
+    /// How unchanged files are added.
+    pub unchanged: Unchanged,
+    /// The number of threads; by default it depends on the work and the number of cores.
+    pub threads: Option<usize>,
+    /// Whether a source may be empty that had files in the last snapshot of it.
+    pub allow_empty: bool,
+    /// Only report to the monitor what would be done.
+    pub dry_run: bool,
+}

@@ -1,0 +1,60 @@
+//! Sources of which no snapshot can be taken: in the repository, or on a filesystem that has failed. See `emptied` for sources
+//! that are empty.
+
+use crate::beneath;
+use crate::error::{Error, Result};
+use crate::shutdown;
+use crate::status::Status;
+use crate::walk::Sources;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// A source in the repository would be a snapshot of snapshots. The repository may lie below a source: it is left out.
+pub(super) fn overlap(sources: &Sources, repo: &Path) -> Result<()> {
+    let resolved = match (repo.canonicalize(), repo.parent(), repo.file_name()) {
+        (Ok(path), ..) => path,
+        // It will be made; its parent must be there.
+        (Err(_), Some(parent), Some(name)) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let parent = parent.canonicalize().map_err(|cause| Error::io("find the directory", parent, cause))?;
+            parent.join(name)
+        }
+        (Err(cause), ..) => return Err(Error::io("find the repository", repo, cause)),
+    };
+    let own = Status::of_path(repo).ok();
+    for source in sources.paths() {
+        if source.starts_with(&resolved) || own.as_ref().is_some_and(|own| lies_in(source, own)) {
+            let action = "take a snapshot of what lies inside the repository";
+            return Err(Error::usage(action).at(source).hint("name a source outside the repository"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a source lies in the directory `own`, wherever that may be mounted. What cannot be opened is not known to.
+fn lies_in(source: &Path, own: &Status) -> bool {
+    let directory = if source.is_dir() { source } else { source.parent().unwrap_or(source) };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty());
+    opened.and_then(beneath::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
+}
+
+/// Refuses to publish what is left of a source whose filesystem failed during the walk: nearly all of it may be missing.
+pub(super) fn failed(sources: &Sources) -> Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for source in sources.paths() {
+        let directory = if source.is_file() { source.parent().unwrap_or(source) } else { source };
+        let has_failed = match rustix::fs::open(directory, flags, Mode::empty()) {
+            Ok(opened) => shutdown::is_unreadable(opened),
+            Err(errno) => shutdown::is_suspected(errno),
+        };
+        if has_failed {
+            let error = Error::io("read the source", source, Errno::IO);
+            return Err(error.hint(
+                "its filesystem has failed: no snapshot was made, and those before it are whole; check the disk (dmesg(1)), then run again",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! How large the parts of a manifest can be, and reading within these limits. `docs/format.md` states them.
+//!
+//! A length in a file is a claim: somebody may have written it to exhaust memory, and may have made the digests fit. So no
+//! length decides an allocation before it is compared with the limit of its part and with the size of the file, memory is
+//! reserved as the bytes arrive, and memory that cannot be had is an error.
+
+use super::layout::{damage, unreadable};
+use super::record::{Body, Entry, Item};
+use crate::error::Error;
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+use serde_bytes::ByteBuf;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The header.
+pub(super) const HEADER: u64 = 8 << 20;
+/// The totals, with the filesystems that were read.
+pub(super) const TOTALS: u64 = 16 << 20;
+/// The index.
+pub(super) const INDEX: u64 = 256 << 20;
+/// The paths and names of the index in memory, where they are not shortened.
+pub(super) const KEYS: usize = 512 << 20;
+/// One block, unpacked.
+pub(super) const BLOCK: u64 = 64 << 20;
+/// One record.
+pub(super) const RECORD: usize = 16 << 20;
+/// The path of one directory.
+pub const PATH: usize = 4 << 20;
+/// The attributes of one record. The kernel lists no more than fit 64 KiB.
+const ATTRIBUTES: usize = 1 << 16;
+/// The sources or the tags of a snapshot.
+const SOURCES: usize = 1 << 20;
+
+/// How many bytes are read before more memory is reserved.
+const STEP: u64 = 4 << 20;
+
+/// Drops the attributes of a record that only the manifest would have, if they are too many or too long for a record.
+/// Whether there were such.
+pub fn shorten(item: &mut Item) -> bool {
+    let meta = match item {
+        Item::Directory(directory) => &mut directory.meta,
+        Item::Entry(entry) => &mut entry.meta,
+    };
+    let kept = &mut meta.kept_xattrs;
+    let is_too_long = kept.len() > ATTRIBUTES || bytes_of(kept) > RECORD / 2;
+    if is_too_long {
+        kept.clear();
+        // Not all of it is known: next time it counts as changed.
+        meta.ino = 0;
+    }
+    is_too_long
+}
+
+impl Entry {
+    /// About how many bytes of memory its parts of any length take.
+    pub(crate) fn bytes(&self) -> usize {
+        let target = if let Body::Symlink(target) = &self.body { target.len() } else { 0 };
+        self.name.len() + target + bytes_of(&self.meta.kept_xattrs)
+    }
+}
+
+fn bytes_of(xattrs: &[(ByteBuf, ByteBuf)]) -> usize {
+    xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum()
+}
+
+/// Where a part lies in a manifest, and how large it can be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) limit: u64,
+}
+
+/// Reads a part; `name` and `path` are for messages.
+pub(super) fn read(file: &File, extent: Extent, name: impl fmt::Display, path: &Path) -> Result<Vec<u8>, Error> {
+    let Extent { offset, length, limit } = extent;
+    if length > limit {
+        return Err(damage(name, path, "it is larger than such a part can be"));
+    }
+    let mut bytes = Vec::new();
+    let mut done = 0;
+    while done < length {
+        let step = (length - done).min(STEP);
+        if bytes.try_reserve(step as usize).is_err() {
+            return Err(no_memory(name, path));
+        }
+        bytes.resize((done + step) as usize, 0);
+        let read = file.read_exact_at(&mut bytes[done as usize..], offset.saturating_add(done));
+        read.map_err(|cause| unreadable(&name, path, cause))?;
+        done += step;
+    }
+    Ok(bytes)
+}
+
+/// The error for a part that does not fit the memory.
+pub(super) fn no_memory(name: impl fmt::Display, path: &Path) -> Error {
+    unreadable(name, path, io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Reads the attributes of a record.
+pub(super) fn attributes<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Few::<T, ATTRIBUTES>(PhantomData))
+}
+
+/// Reads the sources or the tags of a header.
+pub(super) fn sources<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Few::<T, SOURCES>(PhantomData))
+}
+
+/// A sequence of at most `MOST` elements: in memory an empty one takes many times its byte in the file.
+struct Few<T, const MOST: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Few<T, MOST> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MOST} elements")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(element) = elements.next_element()? {
+            if all.len() == MOST {
+                return Err(A::Error::custom("too many elements"));
+            }
+            all.push(element);
+        }
+        Ok(all)
+    }
+}

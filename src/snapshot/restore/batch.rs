@@ -1,0 +1,162 @@
+//! Entries that wait to be restored together, on all threads, and directories that end after them.
+
+use super::directory::{self, End};
+use super::links::Links;
+use super::outcome::{self, Attempt, Failure, Outcome};
+use super::pending::Pending;
+use super::place::Place;
+use super::{Context, Stats, entry};
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Change;
+use crate::snapshot::manifest::Entry;
+use crate::walk;
+use rayon::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Entries that are restored together.
+const ENTRIES: usize = 4096;
+/// Bytes of their records, more or less: a record may have megabytes of attributes.
+const BYTES: usize = 16 << 20;
+/// Directories that a batch holds open.
+const DIRECTORIES: usize = 128;
+
+enum Job {
+    Entry(Arc<Place>, Entry),
+    /// A line of the plan, in its place.
+    Line(Change, PathBuf),
+}
+
+/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask for a
+/// flush.
+pub(super) struct Batch {
+    jobs: Vec<Job>,
+    /// Bytes of the records of these.
+    bytes: usize,
+    ends: Vec<(Arc<Place>, End)>,
+    /// Directories that were opened since the last flush.
+    opened: usize,
+    links: Links,
+    /// [`DIRECTORIES`], or fewer where this process may open few files.
+    most: usize,
+}
+
+impl Batch {
+    /// Nothing waits.
+    pub(super) fn new(links: Links) -> Batch {
+        let most = DIRECTORIES.min(walk::open_files(10)).max(2);
+        Batch { jobs: Vec::new(), bytes: 0, ends: Vec::new(), opened: 0, links, most }
+    }
+
+    /// Adds an entry.
+    pub(super) fn entry(&mut self, place: Arc<Place>, entry: Entry) {
+        self.bytes += entry.bytes();
+        self.jobs.push(Job::Entry(place, entry));
+    }
+
+    /// Adds a line of the plan.
+    pub(super) fn line(&mut self, change: Change, path: PathBuf) {
+        self.jobs.push(Job::Line(change, path));
+    }
+
+    /// Adds a directory that ends when all that waits is done.
+    pub(super) fn end(&mut self, place: Arc<Place>, end: End) {
+        self.ends.push((place, end));
+    }
+
+    /// A directory was opened.
+    pub(super) fn opened(&mut self) {
+        self.opened += 1;
+    }
+
+    /// Whether no further directory may be opened before a flush.
+    pub(super) fn has_many_directories(&self) -> bool {
+        self.opened.max(self.ends.len()) >= self.most
+    }
+
+    /// Whether no further entry may be added before a flush.
+    pub(super) fn has_many_entries(&self) -> bool {
+        self.jobs.len() >= ENTRIES || self.bytes >= BYTES
+    }
+
+    /// Restores the entries that wait, then ends the directories that wait for them.
+    ///
+    /// # Errors
+    /// What ends the run.
+    pub(super) fn flush(&mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
+        let jobs = std::mem::take(&mut self.jobs);
+        self.bytes = 0;
+        let outcomes: Vec<Option<Attempt<Outcome>>> = jobs.par_iter().map(|job| alone(context, job)).collect();
+        // Also after an error: what was done meanwhile counts.
+        let mut fatal = None;
+        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+            let (place, entry) = match job {
+                Job::Entry(place, entry) => (place, entry),
+                Job::Line(change, path) => {
+                    context.monitor.planned(change, &path);
+                    continue;
+                }
+            };
+            let outcome = match outcome {
+                Some(outcome) => outcome,
+                None if fatal.is_some() => continue,
+                // The names of one inode come one after the other.
+                None => self
+                    .links
+                    .restore(context, &place, &entry)
+                    .inspect(|outcome| outcome::advance(context, &outcome.stats)),
+            };
+            match outcome {
+                Ok(outcome) => {
+                    stats.add(&outcome.stats);
+                    if let Some(change) = outcome.change.filter(|_| context.options.dry_run) {
+                        context.monitor.planned(change, &context.shown(&place.join(&entry.name)));
+                    }
+                }
+                Err(Failure::Entry(error)) => {
+                    stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
+                    stats.errors += 1;
+                    context.monitor.problem(&error);
+                }
+                Err(Failure::Fatal(error)) => {
+                    fatal.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = fatal {
+            return Err(error);
+        }
+        for (place, end) in std::mem::take(&mut self.ends) {
+            match place.is_waiting() {
+                true => context.after_sync(Pending::End(place, end))?,
+                false => directory::end(context, &place, end, stats)?,
+            }
+        }
+        self.opened = 0;
+        Ok(())
+    }
+
+    /// The last flush.
+    ///
+    /// # Errors
+    /// What ends the run.
+    pub(super) fn finish(mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
+        self.flush(context, stats)?;
+        stats.errors += self.links.finish(context);
+        Ok(())
+    }
+}
+
+/// Restores an entry that has one name. `None`: it is something else.
+fn alone(context: &Context<'_>, job: &Job) -> Option<Attempt<Outcome>> {
+    match job {
+        Job::Entry(_, entry) if entry.meta.nlink < 2 && context.monitor.is_cancelled() => {
+            Some(Err(Failure::Fatal(Error::interrupted())))
+        }
+        Job::Entry(place, entry) if entry.meta.nlink < 2 => {
+            let outcome = entry::restore(context, place, entry);
+            Some(outcome.inspect(|outcome| outcome::advance(context, &outcome.stats)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,209 @@
+//! Whether a file in place has the content that the manifest records. It is read only in doubt, and then from the disk.
+
+use super::origin::Origin;
+use super::outcome::{self, Failure};
+use super::place::Place;
+use super::{Context, Overwrite, Stats};
+use crate::beneath;
+use crate::copy::Copied;
+use crate::disk_hash;
+use crate::error::{Error, ErrorKind};
+use crate::same_content;
+use crate::snapshot::manifest::{Entry, FileBody, Meta, Time};
+use crate::staging;
+use crate::status::Status;
+use crate::timestamp::{Clock, may_have_changed_since};
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+/// Whether the regular file in place, which has this status, has the entry's content as far as the options ask.
+///
+/// A file that cannot be read does not have it.
+///
+/// # Errors
+/// `CANCELED` when the monitor asks to stop; without a hash in the manifest also errors of reading the snapshot's file.
+pub(super) fn is_same(
+    context: &Context<'_>,
+    place: &Place,
+    (entry, body): (&Entry, &FileBody),
+    status: &Status,
+    origin: &mut Origin<'_>,
+    stats: &mut Stats,
+) -> Result<bool> {
+    let options = context.options;
+    let is_timely = has_mtime(status, entry.meta.mtime);
+    let is_asked = match options.overwrite {
+        Overwrite::Always => return Ok(false),
+        Overwrite::Never => return Ok(true),
+        _ if status.size != body.size => return Ok(false),
+        Overwrite::IfChanged if !is_timely => return Ok(false),
+        Overwrite::IfChanged => options.verify,
+        Overwrite::IfDifferent => {
+            let clock = place.device.kind.map_or(Clock::Remote, Clock::of_kind);
+            options.verify || !is_timely || is_in_doubt(status, &entry.meta, context.created, clock)
+        }
+    };
+    if !is_asked || body.size == 0 {
+        return Ok(true);
+    }
+    let Some(target) = &place.target else { return Ok(false) };
+    let Ok(present) = beneath::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
+    // The same extents are the snapshot's content, which `verify` does not trust.
+    let has_same_extents = |origin: &mut Origin<'_>| {
+        origin.file().is_ok_and(|file| staging::has_same_extents(file, present.as_fd()).unwrap_or(false))
+    };
+    if !options.verify && has_same_extents(origin) {
+        return Ok(true);
+    }
+    let mut hash = |file: BorrowedFd<'_>| {
+        disk_hash::file(file, body.size, context.monitor).map(|hashed| {
+            stats.read_bytes += hashed.read;
+            hashed.hash
+        })
+    };
+    let found = match hash(present.as_fd()) {
+        Ok(found) => found,
+        Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+        Err(_) => return Ok(false),
+    };
+    let wanted = match body.hash {
+        Some(wanted) => Some(wanted),
+        None => hash(origin.file()?)?,
+    };
+    stats.compared_files += 1;
+    if let (Some(found), Some(wanted)) = (found, wanted) {
+        return Ok(found == wanted);
+    }
+    // The holes of one of them are too large to be hashed. Its pages were dropped a moment ago.
+    let compared = same_content::compare(origin.file()?, present.as_fd(), body.size, context.monitor)?;
+    stats.read_bytes += compared.read;
+    Ok(compared.is_equal)
+}
+
+/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads all of
+/// it from the disk. What the manifest has no hash of is only checked against the copied data.
+///
+/// # Errors
+/// Why the content is not what it should be.
+pub(super) fn check(
+    context: &Context<'_>,
+    body: &FileBody,
+    made: BorrowedFd<'_>,
+    copied: &Copied,
+    stats: &mut Stats,
+) -> std::result::Result<(), Wrong> {
+    if let (Some(wanted), Some(found)) = (body.hash, copied.hash) {
+        if wanted != found {
+            return Err(Wrong::Snapshot);
+        }
+        stats.verified_files += 1;
+    }
+    let Some(wanted) = body.hash.or(copied.hash).filter(|_| context.options.verify) else { return Ok(()) };
+    let found = disk_hash::file(made, body.size, context.monitor).map_err(Wrong::Unreadable)?;
+    stats.read_bytes += found.read;
+    // Holes that are too large to be hashed.
+    let Some(hash) = found.hash else { return Ok(()) };
+    if hash == wanted {
+        stats.verified_files += u64::from(copied.hash.is_none());
+        return Ok(());
+    }
+    // A clone is the snapshot's own data. A copy had the right hash on its way.
+    Err(if copied.hash.is_some() { Wrong::Target } else { Wrong::Snapshot })
+}
+
+/// What is wrong with a file that was made.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// The snapshot does not have the content that its manifest records.
+    Snapshot,
+    /// The target's disk does not return what was written.
+    Target,
+    /// It cannot be read back.
+    Unreadable(Errno),
+}
+
+impl Wrong {
+    /// The failure of an entry with this path in the target.
+    pub(super) fn failure(self, context: &Context<'_>, shown: &Path) -> Failure {
+        let hint = match self {
+            Wrong::Snapshot => {
+                "the snapshot's content does not match the hash in its manifest; nothing was put in place"
+            }
+            Wrong::Target => "the disk did not return what was written; nothing was put in place",
+            Wrong::Unreadable(errno) => return outcome::failure_at(context, shown, "read back", errno),
+        };
+        Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(shown).hint(hint))
+    }
+}
+
+/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends in
+/// zeros too is taken for one of a filesystem that stores whole seconds.
+pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
+    let Status { mtime, ctime, .. } = *status;
+    let is_coarse = mtime.nanos == 0 && ctime.nanos == 0;
+    mtime == wanted || (is_coarse && mtime.seconds == wanted.seconds)
+}
+
+/// Whether a file with the right size and modification time may have been written to all the same: it is the very inode
+/// that the snapshot was taken of, and its change time is another one, or too young to tell.
+fn is_in_doubt(status: &Status, meta: &Meta, created: Time, clock: Clock) -> bool {
+    // Device numbers change when devices are found in another order; a birth time stays, and no user can set it.
+    let is_source = status.ino == meta.ino
+        && match (status.btime, meta.btime) {
+            (Some(present), Some(recorded)) => present == recorded,
+            _ => status.dev == meta.dev,
+        };
+    is_source && (status.ctime != meta.ctime || may_have_changed_since(meta.ctime, created, clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let time = |seconds, nanos| Time { seconds, nanos };
+        Status {
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            size: 1,
+            allocated: 0,
+            atime: time(1, 0),
+            mtime: time(1, 0),
+            ctime: time(50, 1),
+            btime: Some(time(1, 1)),
+            dev: 7,
+            ino: 8,
+            nlink: 1,
+            rdev: (0, 0),
+        }
+    }
+
+    #[test]
+    fn whole_seconds_are_compared_as_such() {
+        let time = |seconds, nanos| Time { seconds, nanos };
+        let with = |mtime, ctime| Status { mtime, ctime, ..status() };
+        assert!(has_mtime(&with(time(5, 7), time(9, 9)), time(5, 7)));
+        assert!(!has_mtime(&with(time(5, 0), time(9, 9)), time(5, 7)), "a fine stamp that happens to be whole");
+        assert!(has_mtime(&with(time(5, 0), time(9, 0)), time(5, 7)));
+        assert!(!has_mtime(&with(time(5, 0), time(8, 0)), time(6, 7)));
+    }
+
+    #[test]
+    fn only_the_source_inode_with_another_change_time_is_in_doubt() {
+        let time = |seconds, nanos| Time { seconds, nanos };
+        let status = status();
+        let meta = Meta::of(&status, false);
+        let doubt = |status: &Status| is_in_doubt(status, &meta, time(100, 0), Clock::Local);
+        assert!(!doubt(&status));
+        assert!(doubt(&Status { ctime: time(50, 2), ..status }));
+        assert!(doubt(&Status { ctime: time(50, 2), dev: 9, ..status }), "devices can be renumbered");
+        assert!(!doubt(&Status { ctime: time(50, 2), btime: Some(time(2, 2)), ..status }), "another file");
+        assert!(!doubt(&Status { ctime: time(50, 2), ino: 9, ..status }));
+        // Written to in the same tick, or the same second where only seconds are kept.
+        let young = Status { ctime: time(101, 0), ..status };
+        let doubt = |created| is_in_doubt(&young, &Meta::of(&young, false), created, Clock::Local);
+        assert!(doubt(time(101, 0)) && doubt(time(101, 5)) && !doubt(time(102, 0)));
+    }
+}

@@ -1,0 +1,61 @@
+//! One entry: what must be done with it is decided, then done or, in a dry run, foreseen.
+
+use super::decide::{self, Decision};
+use super::origin::Origin;
+use super::outcome::{Attempt, Outcome, blocked, count, failure};
+use super::place::Place;
+use super::{Context, delete, make, xattrs};
+use crate::metadata;
+use crate::snapshot::manifest::Entry;
+use rustix::io::Errno;
+use std::os::fd::AsFd as _;
+
+/// Restores one entry that is no further name of an inode restored before.
+pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
+    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let mut origin = Origin::new(place, entry);
+    let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
+    let mut stats = count(entry);
+    let decision = decide::decide(context, place, entry, existing.as_ref(), &mut origin, &mut stats)
+        .map_err(|errno| fail("compare with the snapshot", errno))?;
+    let is_there = match decision {
+        Decision::Blocked => return Err(blocked(context, place, entry)),
+        Decision::Leave | Decision::Keep | Decision::Metadata => true,
+        Decision::Make | Decision::Replace(_) | Decision::Clear => false,
+    };
+    stats.unchanged_files = u64::from(is_there && entry.file().is_some());
+    let inode = existing.as_ref().filter(|_| is_there).map(|status| (status.dev, status.ino));
+    let mut outcome = Outcome { stats, change: decision.change(), inode, is_waiting: false };
+    let is_unlisted = has_unlisted_xattrs(place, entry, decision);
+    match context.options.dry_run {
+        true => foresee(context, place, entry, decision)?,
+        false => make::carry_out(context, place, entry, decision, existing.as_ref(), &mut origin, &mut outcome)?,
+    }
+    outcome.stats.errors += xattrs::report(context, place, entry, decision, is_unlisted, &mut origin);
+    Ok(outcome)
+}
+
+/// In a dry run: counts what would be done with an entry.
+///
+/// # Errors
+/// Those of the run, as far as they can be foreseen.
+pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decision: Decision) -> Attempt<()> {
+    match (decision, &place.target) {
+        (Decision::Replace(_), _) if place.has_mount_at(context, &entry.name) => {
+            return Err(failure(context, place, entry, "put in place", Errno::BUSY));
+        }
+        (Decision::Clear, Some(target)) => {
+            delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))?;
+        }
+        _ => {}
+    }
+    decision.change().inspect(|change| context.done.count(*change));
+    Ok(())
+}
+
+/// Whether there are extended attributes in its place that cannot be listed, if the decision concerns them.
+fn has_unlisted_xattrs(place: &Place, entry: &Entry, decision: Decision) -> bool {
+    let is_asked = matches!(decision, Decision::Metadata | Decision::Keep | Decision::Replace(_));
+    let target = place.target.as_ref().filter(|_| is_asked);
+    target.is_some_and(|target| metadata::has_unlisted_xattrs_at(target, &entry.name))
+}

@@ -1,0 +1,126 @@
+//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when the
+//! restore comes back to them.
+
+use super::Context;
+use super::directory::End;
+use super::outcome;
+use super::place::{Closed, Place};
+use crate::error::{Error, Result};
+use crate::reopener::Reopener;
+use crate::walk::{self, PathNode};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Directories that are held open, at most.
+const NEAREST: usize = 64;
+
+/// The way from the top to the present directory.
+pub(super) struct Levels {
+    source: Reopener,
+    target: Option<Reopener>,
+    /// The path of the present directory.
+    path: Vec<u8>,
+    levels: Vec<Level>,
+    /// [`NEAREST`], or fewer where this process may open few files.
+    nearest: usize,
+}
+
+/// A directory on the way.
+pub(super) struct Level {
+    /// How much of the present path is its own.
+    length: usize,
+    held: Held,
+    /// `st_dev` in the source.
+    pub(super) dev: Option<u64>,
+    /// What it gets when the restore leaves it.
+    pub(super) end: End,
+}
+
+enum Held {
+    Open(Arc<Place>),
+    Closed(Closed),
+}
+
+impl Levels {
+    /// The top alone: the snapshot's tree and the target.
+    pub(super) fn new(context: &Context<'_>, source: OwnedFd, target: Option<OwnedFd>) -> Result<Levels> {
+        let open = || {
+            let reopeners = (Reopener::new(&source)?, target.as_ref().map(Reopener::new).transpose()?);
+            Ok((reopeners, Place::new(context, PathNode::top(b""), source, target)?))
+        };
+        let ((source, target), top) =
+            open().map_err(|errno: Errno| Error::io("open the directory", &context.options.target, errno))?;
+        let nearest = NEAREST.min(walk::open_files(10)).max(2);
+        let top = Level { length: 0, held: Held::Open(Arc::new(top)), dev: None, end: End::nothing() };
+        Ok(Levels { source, target, path: Vec::new(), levels: vec![top], nearest })
+    }
+
+    /// The path of the present directory.
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Whether the present directory is the top.
+    pub(super) fn is_top(&self) -> bool {
+        self.levels.len() <= 1
+    }
+
+    /// The present directory.
+    pub(super) fn present(&mut self) -> Option<&mut Level> {
+        self.levels.last_mut()
+    }
+
+    /// The present directory, open.
+    pub(super) fn here(&mut self, context: &Context<'_>) -> Result<Arc<Place>> {
+        let Some(level) = self.levels.last_mut() else { return Err(Error::failed("leave the target")) };
+        let place = level.open(context, &self.path, (&self.source, self.target.as_ref()))?;
+        level.held = Held::Open(Arc::clone(&place));
+        Ok(place)
+    }
+
+    /// Makes a subdirectory of the present directory the present one.
+    pub(super) fn enter(&mut self, path: &[u8], place: Place, dev: Option<u64>, end: End) {
+        self.path.clear();
+        self.path.extend_from_slice(path);
+        self.levels.push(Level { length: path.len(), held: Held::Open(Arc::new(place)), dev, end });
+        if let Some(far) = self.levels.len().checked_sub(self.nearest) {
+            self.levels[far].close();
+        }
+    }
+
+    /// Leaves the present directory, never the top. If it gets something now: the directory, or why it cannot be opened again.
+    pub(super) fn leave(&mut self, context: &Context<'_>) -> Option<(Result<Arc<Place>>, End)> {
+        let level = if self.is_top() { None } else { self.levels.pop() }?;
+        let open = || level.open(context, &self.path, (&self.source, self.target.as_ref()));
+        let place = level.end.is_something().then(open);
+        self.path.truncate(self.levels.last().map_or(0, |level| level.length));
+        place.map(|place| (place, level.end))
+    }
+}
+
+impl Level {
+    /// The directory, whose path this is.
+    fn open(
+        &self,
+        context: &Context<'_>,
+        path: &[u8],
+        reopeners: (&Reopener, Option<&Reopener>),
+    ) -> Result<Arc<Place>> {
+        match &self.held {
+            Held::Open(place) => Ok(Arc::clone(place)),
+            Held::Closed(closed) => closed.reopen(context, path, reopeners).map(Arc::new).map_err(|errno| {
+                outcome::failure_at(context, &context.shown(path), "open the directory again", errno).into_error()
+            }),
+        }
+    }
+
+    fn close(&mut self) {
+        // What cannot be recognized again stays open.
+        if let Held::Open(place) = &self.held
+            && let Ok(closed) = place.closed()
+        {
+            self.held = Held::Closed(closed);
+        }
+    }
+}

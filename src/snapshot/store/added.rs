@@ -1,0 +1,109 @@
+//! What each snapshot added on the disk, measured when it was published, in `.pleach/added/NAME`. The manifest cannot have
+//! it, for it is part of what is measured. A snapshot without such a file is as good as any.
+
+use super::dir::os;
+use super::{Dir, Repository};
+use crate::error::{Error, Result};
+use rustix::fs::{Mode, OFlags};
+use std::io::{Read, Write};
+
+/// The directory of these files, in the control directory.
+const ADDED: &str = "added";
+/// How such a file begins.
+const SENTENCE: &str = "added 1";
+
+/// What a snapshot added on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Data: what was written, in whole blocks.
+    pub data_bytes: u64,
+    /// All else: what the filesystem had less free space afterwards, without the data. What others wrote or deleted
+    /// meanwhile is in it.
+    pub metadata_bytes: u64,
+    /// Whether its run suggested to store unchanged files as hard links.
+    pub suggested: bool,
+}
+
+/// The space of a filesystem at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Space {
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that are free for this user.
+    pub free: u64,
+}
+
+impl Repository {
+    /// Writes everything on the repository's filesystem to the disk.
+    pub fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))
+    }
+
+    /// The space of its filesystem, if that says.
+    pub fn space(&self) -> Option<Space> {
+        let space = rustix::fs::fstatvfs(&self.root).ok()?;
+        let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
+        Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
+    }
+
+    /// What a snapshot added, if it was noted.
+    pub fn added(&self, name: &str) -> Option<Added> {
+        let dir = self.added_dir()?;
+        let mut text = String::new();
+        dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
+        parse(&text)
+    }
+
+    /// Notes what a snapshot added. It is only for people: where it cannot be noted, `list` shows nothing.
+    pub fn note_added(&self, name: &str, added: &Added) {
+        let write = || {
+            let dir = self.control.make_dir(ADDED)?;
+            dir.unlink(name)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            let mut file = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
+            let Added { data_bytes, metadata_bytes, suggested } = added;
+            writeln!(file, "{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}")
+                .map_err(|cause| Error::io("write", dir.join(name), cause))
+        };
+        let _ = write();
+    }
+
+    /// Removes the notes of snapshots that are not there, and that of `fresh`, which is about to be made.
+    pub(super) fn clear_added(&self, fresh: Option<&str>) {
+        let Some(dir) = self.added_dir() else { return };
+        for name in dir.names().unwrap_or_default() {
+            let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
+            if is_fresh || self.root.has_dir(os(&name)).is_ok_and(|has| !has) {
+                let _ = dir.unlink(os(&name));
+            }
+        }
+    }
+
+    fn added_dir(&self) -> Option<Dir> {
+        self.control.has_dir(ADDED).ok().filter(|has| *has)?;
+        self.control.dir(ADDED).ok()
+    }
+}
+
+fn parse(text: &str) -> Option<Added> {
+    let words: Vec<&str> = text.trim_end().strip_prefix(SENTENCE)?.split_whitespace().collect();
+    let ["data", data, "metadata", metadata, "suggested", suggested] = words[..] else { return None };
+    let (data_bytes, metadata_bytes) = (data.parse().ok()?, metadata.parse().ok()?);
+    Some(Added { data_bytes, metadata_bytes, suggested: suggested.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_written_is_read() {
+        let added = Added { data_bytes: 5, metadata_bytes: 6, suggested: true };
+        assert_eq!(parse("added 1 data 5 metadata 6 suggested true\n"), Some(added));
+        for text in
+            ["", "added 2 data 5 metadata 6 suggested true", "added 1 data x metadata 6 suggested true", "added 1"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Disks that can lose power: filesystems in image files on an XFS of the test's own.
+//!
+//! That XFS can clone an image in one call, also while the image is mounted and written to: writers of the image have to
+//! wait meanwhile, and what they wrote before is in the clone. So it holds exactly what the loop device had acknowledged at
+//! one moment, and is the disk that a power cut leaves. XFS and ext4 can also be shut down by
+//! an ioctl, with or without their log written out. The job that meets the power cut is in `tests/power_cut`.
+
+use super::own::{Own, wait_for_release};
+use super::power::{self, Shutdown};
+use super::tools::Extent;
+use super::{Kind, finish};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// The XFS that holds the images of one test, and the directory that they are mounted at, one at a time.
+pub(crate) struct Shelf {
+    own: Own,
+    kind: Kind,
+    number: Cell<u32>,
+}
+
+impl Shelf {
+    /// A shelf for disks with filesystems of this kind. `None`, and recorded as skipped, if nothing can be mounted.
+    pub(crate) fn new(kind: Kind, test: &str, mebibytes: u64) -> Option<Shelf> {
+        let own = Own::new(Kind::XfsOther, test, mebibytes, &[], "")?;
+        let shelf = Shelf { own, kind, number: Cell::new(0) };
+        fs::create_dir(shelf.mount_point()).expect("a mount point can be made");
+        Some(shelf)
+    }
+
+    /// Where a disk of this shelf is while it is mounted.
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.own.path().with_extension("disk")
+    }
+
+    /// The filesystem that the images are on.
+    pub(crate) fn path(&self) -> &Path {
+        self.own.path()
+    }
+
+    /// A disk with a new, empty filesystem.
+    pub(crate) fn disk(&self, mebibytes: u64) -> Disk<'_> {
+        let disk = self.blank();
+        File::create(&disk.image).and_then(|file| file.set_len(mebibytes << 20)).expect("an image can be made");
+        let mut mkfs = Command::new(format!("mkfs.{}", self.kind.name()));
+        mkfs.arg("-q").args(match self.kind {
+            // Room for many small files.
+            Kind::Ext4 => ["-i", "4096"].as_slice(),
+            _ => &[],
+        });
+        finish(mkfs.arg(&disk.image)).expect(0);
+        disk
+    }
+
+    /// Fills the filesystem that the images are on, so that what is written to their holes fails, but for so many bytes.
+    pub(crate) fn fill_but(&self, bytes: u64) -> Filler {
+        let path = self.own.join("filler");
+        let file = File::create_new(&path).expect("a file can be made");
+        let (mut at, mut step) = (0, 1 << 30);
+        // Space is never quite as free as it is said to be.
+        while step >= 4096 {
+            let space = rustix::fs::statvfs(self.own.path()).expect("a mounted filesystem shows its space");
+            let is_enough = space.f_bavail * space.f_frsize < bytes + step;
+            if is_enough || fallocate(&file, FallocateFlags::empty(), at, step).is_err() {
+                step /= 2;
+            } else {
+                at += step;
+            }
+        }
+        Filler { path }
+    }
+
+    fn blank(&self) -> Disk<'_> {
+        let number = self.number.replace(self.number.get() + 1);
+        Disk { shelf: self, image: self.own.join(format!("{number}.img")), device: None }
+    }
+}
+
+/// What fills a filesystem until it is dropped.
+pub(crate) struct Filler {
+    path: PathBuf,
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        let freed = fs::metadata(&self.path).map_or(0, |meta| meta.len()) / 2;
+        let _ = fs::remove_file(&self.path);
+        // XFS gives space back in the background.
+        let is_free = || {
+            let space = self.path.parent().and_then(|dir| rustix::fs::statvfs(dir).ok());
+            space.is_none_or(|space| space.f_bavail * space.f_frsize > freed)
+        };
+        let _ = (0..100).take_while(|_| !is_free()).map(|_| thread::sleep(Duration::from_millis(100))).count();
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.mount_point());
+    }
+}
+
+/// A disk: an image that may be mounted. It is unmounted and removed on drop.
+pub(crate) struct Disk<'s> {
+    shelf: &'s Shelf,
+    image: PathBuf,
+    /// The loop device while it is mounted, as `loop0`.
+    device: Option<String>,
+}
+
+impl<'s> Disk<'s> {
+    /// Mounts it; after a power cut that recovers it.
+    pub(crate) fn mount(&mut self) {
+        let path = self.shelf.mount_point();
+        let options = match self.shelf.kind {
+            // Without a thread that goes on making the filesystem.
+            Kind::Ext4 => "loop,noinit_itable",
+            _ => "loop",
+        };
+        let mut mount = Command::new("mount");
+        finish(mount.args(["-t", self.shelf.kind.name(), "-o", options]).arg(&self.image).arg(&path)).expect(0);
+        let device = finish(Command::new("findmnt").args(["-n", "-o", "SOURCE", "--mountpoint"]).arg(&path)).expect(0);
+        let device = device.stdout.trim().to_string();
+        self.device = device.strip_prefix("/dev/").map(String::from);
+    }
+
+    /// Unmounts it.
+    pub(crate) fn unmount(&mut self) {
+        if self.device.is_none() {
+            return;
+        }
+        // A test beside this one may just be starting a program, which has all descriptors open until it is started.
+        let is_busy = || !run_quietly(Command::new("umount").arg(self.shelf.mount_point()));
+        let tries = (0..300).take_while(|_| is_busy()).map(|_| thread::sleep(Duration::from_millis(100))).count();
+        assert!(tries < 300, "{} can be unmounted", self.shelf.mount_point().display());
+        self.device = None;
+        wait_for_release(&self.image);
+    }
+
+    /// Another disk with what is on this one now, at one moment.
+    pub(crate) fn clone_now(&self) -> Disk<'s> {
+        let clone = self.shelf.blank();
+        let from = File::open(&self.image).expect("an image can be opened");
+        let to = File::create_new(&clone.image).expect("an image can be made");
+        rustix::fs::ioctl_ficlone(&to, &from).expect("an image can be cloned");
+        clone
+    }
+
+    /// Shuts the mounted filesystem down; Btrfs cannot be.
+    pub(crate) fn shut_down(&self, how: Shutdown) {
+        power::shut_down(&self.shelf.mount_point(), how);
+    }
+
+    /// The number of 512-byte sectors that were written to the device since it was mounted.
+    pub(crate) fn sectors_written(&self) -> u64 {
+        let device = self.device.as_ref().expect("the disk is mounted");
+        let stat = fs::read_to_string(format!("/sys/block/{device}/stat")).expect("a device has counters");
+        stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse().ok()).expect("a device counts sectors")
+    }
+
+    /// The number of blocks in use on the mounted filesystem, those that are still to be allocated too.
+    pub(crate) fn blocks_used(&self) -> u64 {
+        // After a shutdown it answers no more.
+        rustix::fs::statvfs(self.shelf.mount_point()).map_or(0, |space| space.f_blocks - space.f_bfree)
+    }
+
+    /// Allocates the unmounted image as a whole, but for the blocks of a file that was on it at these places: these are
+    /// holes then.
+    pub(crate) fn allocate_but(&self, places: &[Extent]) {
+        let image = File::options().write(true).open(&self.image).expect("an image can be opened");
+        let length = image.metadata().expect("an image has a size").len();
+        fallocate(&image, FallocateFlags::empty(), 0, length).expect("space can be allocated");
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        for place in places {
+            fallocate(&image, punch, place.physical * 512, place.length * 512).expect("a hole can be punched");
+        }
+    }
+
+    /// The image file.
+    pub(crate) fn image(&self) -> &Path {
+        &self.image
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        if self.device.is_some() {
+            // Lazily, because a failed test may still have a file of it open.
+            run_quietly(Command::new("umount").arg("--lazy").arg(self.shelf.mount_point()));
+        }
+        let _ = fs::remove_file(&self.image);
+    }
+}
+
+fn run_quietly(command: &mut Command) -> bool {
+    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,58 @@
+//! Mounts that end with the test.
+
+use super::finish;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A mount point, unmounted when the test ends, however it ends.
+pub(crate) struct Mounted(PathBuf);
+
+impl Mounted {
+    /// A directory or file, mounted a second time.
+    #[track_caller]
+    pub(crate) fn bind(from: &Path, at: &Path) -> Mounted {
+        Mounted::with(Command::new("mount").arg("--bind").arg(from), at)
+    }
+
+    /// An empty tmpfs.
+    #[track_caller]
+    pub(crate) fn tmpfs(at: &Path) -> Mounted {
+        Mounted::with(Command::new("mount").args(["-t", "tmpfs", "none"]), at)
+    }
+
+    /// An overlay over an empty directory beside the mount point. The directories for its changes are made.
+    #[track_caller]
+    pub(crate) fn overlay(at: &Path, upper: &Path, work: &Path) -> Mounted {
+        let lower = at.with_extension("lower");
+        [&lower, upper, work].into_iter().for_each(|dir| fs::create_dir(dir).expect("a directory can be made"));
+        let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+        Mounted::with(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]), at)
+    }
+
+    /// What something else than mount(8) has mounted there.
+    pub(crate) fn by_another(at: PathBuf) -> Mounted {
+        Mounted(at)
+    }
+
+    /// Runs a command that mounts something, with the mount point as its last argument. That is made if nothing is there.
+    #[track_caller]
+    fn with(mount: &mut Command, at: &Path) -> Mounted {
+        if !at.exists() {
+            fs::create_dir_all(at).expect("a mount point can be made");
+        }
+        finish(mount.arg(at)).expect(0);
+        Mounted(at.to_path_buf())
+    }
+
+    /// The mount point.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,392 @@
+//! The power is cut while pleach runs: nothing that was there is lost, nothing that is not on the disk counts as done, and
+//! the same command, run again, completes the work. All is checked by reading it from a fresh mount.
+//!
+//! A [`Job`] is a command with the state that it begins with and the checks after it. [`cut`] runs it on a disk of its own
+//! and cuts the power at several moments, which are spread over the run by its progress on the device. How many moments,
+//! and which, can be set: see docs/testing.md.
+
+mod copy;
+mod dedupe;
+mod failed_writes;
+mod put;
+mod replaced;
+mod restore;
+mod snapshot;
+mod trees;
+
+use crate::harness::disk::{Disk, Shelf};
+use crate::harness::power::Shutdown;
+use crate::harness::*;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How the power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The filesystem is shut down and its run ends with errors.
+    ShutDown(Shutdown),
+    /// The image is cloned while the run goes on.
+    CloneImage,
+    /// The power stays, but most of what is written during the run does not reach the disk.
+    FailWrites,
+}
+
+/// What was wrong, in words.
+type Faults = Vec<String>;
+
+/// A command that meets a power cut.
+trait Job {
+    /// Makes what is on the disk before the command begins.
+    fn prepare(&self);
+
+    /// The command.
+    fn command(&self) -> Command;
+
+    /// The commands that must complete the work after a power cut, each on a disk of its own.
+    fn again(&self) -> Vec<Command> {
+        vec![self.command()]
+    }
+
+    /// Forgets what earlier runs reported.
+    fn begin(&self) {}
+
+    /// How many parts of its work the command has reported as done.
+    fn reported(&self) -> usize {
+        0
+    }
+
+    /// Checks the disk before anything is run again.
+    fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults);
+
+    /// Checks the disk after one of the commands of [`Job::again`], on a fresh mount.
+    fn check_completed(&self, faults: &mut Faults);
+}
+
+/// A power cut.
+struct Cut<'s> {
+    /// Where in the run, from 0 to 1.
+    at: f64,
+    /// The disk that it left.
+    disk: Disk<'s>,
+    /// What the command had reported as done by then.
+    reported: usize,
+    /// Whether the command had ended with success by then, so that everything must be on the disk.
+    is_done: bool,
+}
+
+/// The size of the disks.
+const MEBIBYTES: u64 = 600;
+
+/// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail, and panics if anything is
+/// wrong afterwards.
+#[allow(clippy::print_stdout, reason = "the test's own report")]
+fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
+    let (moments, seed) = (moments(), seed());
+    let mut template = shelf.disk(MEBIBYTES);
+    template.mount();
+    job.prepare();
+    template.unmount();
+    let whole = Whole::measure(&template, job);
+    if way == Way::FailWrites {
+        return failed_writes::once(shelf, template, whole.status, job);
+    }
+    let mut random = Random(seed);
+    // Spread evenly, each somewhere in its part; the last one is after the end.
+    let mut fractions: Vec<f64> =
+        (0..moments - 1).map(|n| (n as f64 + random.fraction()) / (moments - 1) as f64).collect();
+    fractions.push(f64::INFINITY);
+    let mut failures = Vec::new();
+    let mut count = 0;
+    let mut check = |cut: Cut<'_>| {
+        count += 1;
+        let faults = faults_after(&cut, whole.status, job);
+        if !faults.is_empty() {
+            let shown = faults.iter().rev().take(10).rev().cloned().collect::<Vec<_>>().join("\n  ");
+            failures.push(format!("at {:.3} of the run, {} faults, the last ones:\n  {shown}", cut.at, faults.len()));
+        }
+    };
+    match way {
+        Way::FailWrites => {}
+        Way::ShutDown(how) => fractions.iter().for_each(|at| check(whole.shut_down(&template, job, *at, how))),
+        Way::CloneImage => {
+            // Each clone slows the run down a little, so not all are of one run.
+            for part in interleaved(&fractions, moments.div_ceil(6)) {
+                whole.clone_images(&template, job, &part).into_iter().for_each(&mut check);
+            }
+        }
+    }
+    let title = thread::current().name().unwrap_or_default().to_string();
+    let title = format!("{title}: {count} moments, {} failures (PLEACH_TEST_SEED={seed})", failures.len());
+    println!("{title}");
+    assert!(failures.is_empty(), "{title}\n{}", failures.join("\n"));
+}
+
+/// What is wrong after a power cut.
+fn faults_after(cut: &Cut<'_>, status: i32, job: &dyn Job) -> Faults {
+    let mut faults = Faults::new();
+    let mut disk = cut.disk.clone_now();
+    disk.mount();
+    job.check_recovered(cut, &mut faults);
+    drop_disk(disk);
+    for mut command in job.again() {
+        let mut disk = cut.disk.clone_now();
+        disk.mount();
+        let run = run_again(&mut command, status, job, &mut faults);
+        disk.unmount();
+        disk.mount();
+        let before = faults.len();
+        job.check_completed(&mut faults);
+        if faults.len() > before {
+            faults.push(format!("… after running again, with status {}: {command:?}", run.status));
+        }
+        drop_disk(disk);
+    }
+    faults
+}
+
+/// Runs one of the commands of [`Job::again`], which must end with this status.
+fn run_again(command: &mut Command, status: i32, job: &dyn Job, faults: &mut Faults) -> Run {
+    job.begin();
+    let run = finish(command);
+    if run.status != status {
+        faults.push(format!("run again, its status is {}: {command:?}\n{}", run.status, run.stderr));
+    }
+    run
+}
+
+fn drop_disk(mut disk: Disk<'_>) {
+    disk.unmount();
+}
+
+/// What a whole run of a job comes to.
+struct Whole {
+    status: i32,
+    progress: Progress,
+}
+
+/// How far a run is, by what it did to its disk.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    sectors: u64,
+    /// The sum of all changes of the number of used blocks.
+    changed_blocks: u64,
+}
+
+impl Whole {
+    /// Runs the job to its end.
+    fn measure(template: &Disk<'_>, job: &dyn Job) -> Whole {
+        let mut run = Running::start(template, job);
+        while run.is_running() {
+            run.meter.read(&run.disk);
+        }
+        let status = run.end();
+        assert!(matches!(status, 0 | 3), "a run without a power cut succeeds: {status}, {}", run.stderr());
+        run.disk.unmount();
+        let progress = run.meter.read_unmounted();
+        run.disk.mount();
+        let mut faults = Faults::new();
+        job.check_completed(&mut faults);
+        assert!(faults.is_empty(), "a run without a power cut does its work: {faults:#?}");
+        run.disk.unmount();
+        Whole { status, progress }
+    }
+
+    /// Which part of the whole run this is.
+    fn fraction(&self, progress: Progress) -> f64 {
+        let part = |now: u64, all: u64| now as f64 / all.max(1) as f64;
+        let sectors = part(progress.sectors, self.progress.sectors);
+        let blocks = part(progress.changed_blocks, self.progress.changed_blocks);
+        (sectors + blocks) / 2.0
+    }
+
+    /// Runs the job until `at` of it is done, or to its end, and shuts its filesystem down.
+    fn shut_down<'s>(&self, template: &Disk<'s>, job: &dyn Job, at: f64, how: Shutdown) -> Cut<'s> {
+        let mut run = Running::start(template, job);
+        while run.is_running() && self.fraction(run.meter.read(&run.disk)) < at {}
+        run.disk.shut_down(how);
+        let is_done = run.end() == 0;
+        let reported = job.reported();
+        run.disk.unmount();
+        Cut { at, disk: run.disk.clone_now(), reported, is_done }
+    }
+
+    /// Runs the job to its end, and clones its disk at these moments.
+    fn clone_images<'s>(&self, template: &Disk<'s>, job: &dyn Job, moments: &[f64]) -> Vec<Cut<'s>> {
+        let mut run = Running::start(template, job);
+        let mut cuts = Vec::new();
+        let mut moments = moments.iter().copied().peekable();
+        while run.is_running() {
+            let now = self.fraction(run.meter.read(&run.disk));
+            if let Some(at) = moments.next_if(|at| *at <= now) {
+                let reported = job.reported();
+                cuts.push(Cut { at, disk: run.disk.clone_now(), reported, is_done: false });
+            }
+        }
+        let is_done = run.end() == 0;
+        // The moments that the run ended before.
+        for at in moments {
+            cuts.push(Cut { at, disk: run.disk.clone_now(), reported: job.reported(), is_done });
+        }
+        run.disk.unmount();
+        cuts
+    }
+}
+
+/// A job that runs on a disk of its own.
+struct Running<'s> {
+    disk: Disk<'s>,
+    child: Child,
+    log: PathBuf,
+    begun: Instant,
+    meter: Meter,
+}
+
+impl<'s> Running<'s> {
+    fn start(template: &Disk<'s>, job: &dyn Job) -> Running<'s> {
+        let mut disk = template.clone_now();
+        disk.mount();
+        job.begin();
+        let meter = Meter::new(&disk);
+        let log = disk.image().with_extension("log");
+        let stderr = fs::File::create(&log).expect("a log can be made");
+        let mut command = job.command();
+        let child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("the command can be started");
+        Running { disk, child, log, begun: Instant::now(), meter }
+    }
+
+    /// Whether it still runs, after a short wait.
+    fn is_running(&mut self) -> bool {
+        assert!(self.begun.elapsed() < Duration::from_secs(300), "the run ends: {}", self.stderr());
+        thread::sleep(Duration::from_micros(500));
+        self.child.try_wait().expect("a child can be waited for").is_none()
+    }
+
+    /// Waits for its end, and gives its exit status.
+    fn end(&mut self) -> i32 {
+        while self.is_running() {}
+        let status = self.child.wait().expect("a child can be waited for");
+        status.code().unwrap_or(128)
+    }
+
+    fn stderr(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+/// Adds up what happens on a disk.
+struct Meter {
+    sectors: u64,
+    blocks: u64,
+    sum: Progress,
+}
+
+impl Meter {
+    fn new(disk: &Disk<'_>) -> Meter {
+        Meter { sectors: disk.sectors_written(), blocks: disk.blocks_used(), sum: Progress::default() }
+    }
+
+    fn read(&mut self, disk: &Disk<'_>) -> Progress {
+        let blocks = disk.blocks_used();
+        self.sum.sectors = disk.sectors_written().saturating_sub(self.sectors);
+        self.sum.changed_blocks += blocks.abs_diff(self.blocks);
+        self.blocks = blocks;
+        self.sum
+    }
+
+    /// The last reading.
+    fn read_unmounted(&self) -> Progress {
+        self.sum
+    }
+}
+
+/// The number of moments at which the power is cut.
+fn moments() -> usize {
+    let set = env::var("PLEACH_TEST_POWER_CUTS").ok();
+    set.map_or(3, |number| number.parse().expect("PLEACH_TEST_POWER_CUTS is a number")).max(2)
+}
+
+/// What the moments are chosen by.
+fn seed() -> u64 {
+    let set = env::var("PLEACH_TEST_SEED").ok();
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::from(time.subsec_micros()));
+    set.map_or_else(clock, |number| number.parse().expect("PLEACH_TEST_SEED is a number"))
+}
+
+/// Numbers that only look random.
+struct Random(u64);
+
+impl Random {
+    /// The next one, from 0 to 1.
+    fn fraction(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The items in so many lists, each spread over the whole.
+fn interleaved(items: &[f64], lists: usize) -> Vec<Vec<f64>> {
+    (0..lists).map(|first| items.iter().skip(first).step_by(lists).copied().collect()).collect()
+}
+
+/// The command pleach with these arguments.
+fn pleach_command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(binary());
+    command.args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
+    command
+}
+
+/// The pleach that is tested; another can be named, to see what these tests find in it.
+fn binary() -> PathBuf {
+    env::var_os("PLEACH_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_pleach").into(), PathBuf::from)
+}
+
+/// Makes a test of each job on each filesystem, for each way to cut the power there.
+macro_rules! cut_on_filesystems {
+    ($($job:ident),+ $(,)?) => {
+        $(mod $job {
+            use $crate::harness::power::Shutdown;
+            use $crate::on_filesystems;
+            use $crate::power_cut::Way;
+            on_filesystems! {
+                [xfs, ext4] fn shutdown_with_the_log_written(fs: &Filesystem) {
+                    super::super::$job(fs, Way::ShutDown(Shutdown::LogWritten));
+                }
+
+                [xfs, ext4] fn shutdown_at_once(fs: &Filesystem) {
+                    super::super::$job(fs, Way::ShutDown(Shutdown::AtOnce));
+                }
+
+                fn image_cloned(fs: &Filesystem) {
+                    super::super::$job(fs, Way::CloneImage);
+                }
+
+                // Btrfs makes itself read-only when metadata cannot be written.
+                [xfs, ext4] fn writes_that_failed_once(fs: &Filesystem) {
+                    super::super::$job(fs, Way::FailWrites);
+                }
+            }
+        })+
+    };
+}
+use cut_on_filesystems;
+
+/// A shelf for the disks of a test.
+fn shelf(fs: &Filesystem) -> Option<Shelf> {
+    let name = thread::current().name().unwrap_or_default().to_string();
+    Shelf::new(fs.kind, &name, 8 * MEBIBYTES)
+}

@@ -1,0 +1,106 @@
+//! `pleach snapshot` beside an earlier one: what is listed is complete, and the earlier one is intact.
+
+use super::trees::{self, Versions};
+use super::*;
+
+cut_on_filesystems!(of_another_filesystem, of_the_same_filesystem);
+
+fn of_another_filesystem(fs: &Filesystem, way: Way) {
+    snapshots(fs, way, false);
+}
+
+fn of_the_same_filesystem(fs: &Filesystem, way: Way) {
+    snapshots(fs, way, true);
+}
+
+fn snapshots(fs: &Filesystem, way: Way, is_same: bool) {
+    let other = fs.elsewhere();
+    let Some(shelf) = shelf(fs) else { return };
+    let versions = Versions::make(&other.dir("versions"));
+    let parent = if is_same { shelf.mount_point() } else { other.path().to_path_buf() };
+    cut(&shelf, way, &Snapshot { versions, source: parent.join("source"), repo: shelf.mount_point().join("repo") });
+}
+
+struct Snapshot {
+    versions: Versions,
+    source: PathBuf,
+    repo: PathBuf,
+}
+
+impl Snapshot {
+    fn inside(&self, name: &str) -> PathBuf {
+        inside(&self.repo, name, &self.source)
+    }
+
+    /// Checks every snapshot that is listed, and gives their number.
+    fn check_listed(&self, faults: &mut Faults) -> usize {
+        let run = finish(pleach_command(["list", "--json"]).arg(&self.repo));
+        if run.status != 0 {
+            faults.push(format!("the snapshots cannot be listed: {}", run.stderr));
+            return 0;
+        }
+        let mut names: Vec<_> = run.lines::<json_lines::Snapshot>().into_iter().map(|snapshot| snapshot.name).collect();
+        names.sort();
+        if names != published(&self.repo) {
+            faults.push(format!("listed are {names:?}, there are {:?}", published(&self.repo)));
+        }
+        if !names.iter().any(|name| name == "earlier") {
+            faults.push("the earlier snapshot is not listed".into());
+        }
+        for name in &names {
+            let original = if name == "earlier" { &self.versions.old } else { &self.versions.new };
+            let before = faults.len();
+            trees::compare(original, &self.inside(name), faults);
+            if faults.len() > before {
+                faults.push(format!("… in the snapshot {name}, which is listed"));
+            }
+        }
+        names.len()
+    }
+}
+
+impl Job for Snapshot {
+    fn prepare(&self) {
+        let _ = fs::remove_dir_all(&self.source);
+        trees::put_in_place(&self.versions.old, &self.source);
+        settle();
+        let mut first = pleach_command(["snapshot", "--quiet", "--name", "earlier"]);
+        finish(first.args([&self.source, &self.repo])).expect(0);
+        // Files that are the same stay, others are replaced. The second time corrects the times of directories.
+        for _ in 0..2 {
+            let slash = |path: &Path| path.join("");
+            let mut rsync = Command::new("rsync");
+            finish(
+                rsync
+                    .args(["-aHAX", "--delete", "--modify-window=-1"])
+                    .args([slash(&self.versions.new), slash(&self.source)]),
+            )
+            .expect(0);
+        }
+        shapes::settle(&self.source);
+        settle();
+    }
+
+    fn command(&self) -> Command {
+        pleach_command([OsStr::new("snapshot"), self.source.as_ref(), self.repo.as_ref()])
+    }
+
+    fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {
+        if self.check_listed(faults) < 2 && cut.is_done {
+            faults.push("the snapshot was reported as done and is not listed".into());
+        }
+    }
+
+    fn check_completed(&self, faults: &mut Faults) {
+        if self.check_listed(faults) < 2 {
+            faults.push("the snapshot is not listed".into());
+        }
+        trees::compare(&self.versions.new, &self.inside("latest"), faults);
+        for dir in ["partial", "trash"] {
+            let path = self.repo.join(".pleach").join(dir);
+            if path.exists() && !names(&path).is_empty() {
+                faults.push(format!("left in {dir}: {:?}", names(&path)));
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A restore that ends early reports what it has changed by then.
+
+use super::Scene;
+use crate::harness::stop::StopAfter;
+use crate::harness::*;
+use crate::on_filesystems;
+use pleach::error::{Error, ErrorKind};
+use pleach::monitor::Change;
+use pleach::snapshot::restore::{self, Options, Overwrite};
+use serde_json::Value;
+use std::fs;
+
+on_filesystems! {
+    fn what_was_done_before_an_interruption_is_counted(fs: &Filesystem) {
+        let scene = Scene::new(fs, |dir| {
+            for number in 0..40 {
+                fs::create_dir(dir.join(format!("dir {number:02}"))).unwrap();
+                (0..50).for_each(|file| write(dir.join(format!("dir {number:02}/{file}")), &bytes(file, 600)));
+            }
+        });
+        for number in (0..40).step_by(2) {
+            (0..50).for_each(|file| write(scene.source.join(format!("dir {number:02}/{file}")), b"mine"));
+            write(scene.source.join(format!("dir {number:02}/extra")), b"x");
+            fs::remove_dir_all(scene.source.join(format!("dir {:02}", number + 1))).unwrap();
+        }
+        let options = Options { delete: true, ..scene.in_place() };
+        let state = || {
+            let (mut restored, mut mine, mut extra) = (0, 0, 0);
+            for file in tools::files(&scene.source) {
+                match fs::read(&file).unwrap() {
+                    content if content == b"mine" => mine += 1,
+                    content if content == b"x" => extra += 1,
+                    _ => restored += 1,
+                }
+            }
+            (restored, mine, extra)
+        };
+        assert_eq!(state(), (0, 1000, 20));
+        for entries in [1, 300, 900, 1500, 1900] {
+            let before = state();
+            let monitor = StopAfter::entries(entries);
+            let Err(stopped) = restore::restore(&scene.repo, "latest", &[], &options, &monitor) else { break };
+            assert_eq!(stopped.error.kind(), ErrorKind::Interrupted);
+            assert!(!stopped.error.to_string().contains("nothing"), "{}", stopped.error);
+            let (after, stats) = (state(), stopped.stats.expect("it had begun"));
+            assert_eq!(stats.replaced_entries, before.1 - after.1, "{entries}: {stats:?}");
+            assert_eq!(stats.deleted, before.2 - after.2, "{entries}: {stats:?}");
+            let made = (after.0 - before.0) - (before.1 - after.1);
+            assert!(stats.new_entries >= made && stats.new_entries <= made + 21, "{entries}: {made} {stats:?}");
+        }
+        let stats = scene.recorded(&options).0;
+        assert_eq!((stats.errors, state()), (0, (2000, 0, 0)), "run again, it comes to its end");
+    }
+
+    fn the_counts_of_a_dry_run_are_those_of_the_run(fs: &Filesystem) {
+        let scene = Scene::new(fs, tree::every_kind);
+        crate::restore::disturb(&scene.source);
+        let options = Options { delete: true, ..scene.in_place() };
+        let (planned, plan, _) = scene.recorded(&Options { dry_run: true, ..options.clone() });
+        let done = scene.recorded(&options).0;
+        let count = |change| plan.iter().filter(|line| line.0 == change).count() as u64;
+        assert_eq!((planned.new_entries, planned.replaced_entries), (done.new_entries, done.replaced_entries));
+        assert_eq!((planned.new_entries, planned.deleted), (count(Change::Added), count(Change::Removed)));
+        assert_eq!(planned.replaced_entries, count(Change::Content) + count(Change::Type));
+        assert_eq!((planned.metadata_entries, planned.deleted), (done.metadata_entries, done.deleted));
+    }
+
+    [xfs_small] fn a_full_disk_ends_it_with_the_counts(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene { source: other.dir("source"), repo: other.join("repo"), target: fs.dir("target") };
+        for number in 0..45 {
+            write(scene.source.join(format!("{number:03}")), &bytes(number, 8 << 20));
+        }
+        let name = snapshot(&scene.source, &scene.repo)["name"].clone();
+        let mut command = command(["restore", "--json", "--target"]);
+        let run = finish(command.arg(&scene.target).arg(&scene.repo).arg("latest")).expect(1);
+        assert!(run.stderr.contains("No space left"), "{}", run.stderr);
+        assert!(run.stderr.contains("partly restored"), "{}", run.stderr);
+        let summary = run.summary();
+        assert_eq!((&summary["complete"], &summary["snapshot"]), (&Value::Bool(false), &name));
+        let dirs = scene.inside("").strip_prefix(&scene.target).unwrap().components().count() as u64;
+        assert_eq!(number(&summary, "new_entries"), names(&scene.inside("")).len() as u64 + dirs);
+    }
+
+    [xfs] fn an_interruption_by_signal_says_what_was_changed(fs: &Filesystem) {
+        let scene = Scene::new(fs, |source| tree::crowded(source, 3000));
+        for file in tools::files(&scene.source) {
+            write(&file, b"another content");
+        }
+        let mut child = command(["restore", "--overwrite", "always", "--json", "--target", "/"]);
+        let child = child.arg(&scene.repo).arg("latest");
+        let child = child.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let is_begun = || tools::files(&scene.source).iter().any(|file| fs::read(file).is_ok_and(|now| now != b"another content"));
+        while !is_begun() {}
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let run = Run::new(child.wait_with_output().unwrap(), "an interrupted restore".into());
+        // It may have come to its end before the signal.
+        if run.status == 130 {
+            assert!(!run.stderr.contains("nothing that was there"), "{}", run.stderr);
+            assert!(run.stderr.contains("partly restored") && run.stderr.contains("again"), "{}", run.stderr);
+            assert_eq!(run.summary()["complete"], false);
+            assert!(number(&run.summary(), "replaced_entries") > 0);
+        }
+        let options = Options { overwrite: Overwrite::IfDifferent, ..scene.in_place() };
+        assert_eq!(scene.recorded(&options).0.errors, 0);
+    }
+}
+
+#[test]
+fn an_interruption_claims_nothing_by_itself() {
+    assert_eq!(Error::interrupted().to_string(), "interrupted");
+}
