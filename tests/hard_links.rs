@@ -186,10 +186,18 @@ on_filesystems! {
             })
         });
         // 100 bytes each, and what runs of the same command differ by. On a busy machine the walk may be further ahead of the
-        // rest, in either run, so a difference counts that is there each time.
+        // rest, in either run, which only adds: the least of some runs counts.
+        let mut least = [[u64::MAX; 3]; 2];
         let is_small = |[few, many]: &[[u64; 3]; 2]| few.iter().zip(many).all(|(few, many)| *many < few + 100 * count + (3 << 20));
-        let rounds: Vec<_> = (0..3).map(peaks).take_while(|peaks| !is_small(peaks)).collect();
-        assert!(rounds.len() < 3, "peaks without and with such inodes: {rounds:?}");
+        for round in 0..5 {
+            for (least, peak) in least.iter_mut().flatten().zip(peaks(round).as_flattened()) {
+                *least = (*least).min(*peak);
+            }
+            if is_small(&least) {
+                return;
+            }
+        }
+        panic!("least peaks without and with such inodes: {least:?}");
     }
 
     [btrfs, ext4] fn more_names_than_a_filesystem_allows_make_as_few_inodes_as_can_be(fs: &Filesystem) {
