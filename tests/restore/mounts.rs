@@ -180,6 +180,9 @@ on_filesystems! {
     fn mounts_in_staging_and_trash_are_not_moved(fs: &Filesystem) {
         let scene = Scene::new(fs, tree::plain);
         make(&scene.repo.join(".pleach"), &["partial/old/tree/deep/point/under", "trash/x/deep/point/under", "trash/y/f"]);
+        // One that the next run would make use of.
+        make(&scene.repo.join(".pleach"), &["partial/useful/tree/deep/point/under", "partial/useful/finished"]);
+        let _useful = Mounted::tmpfs(&scene.repo.join(".pleach/partial/useful/tree/deep/point"));
         let _partial = Mounted::tmpfs(&scene.repo.join(".pleach/partial/old/tree/deep/point"));
         let _trash = Mounted::tmpfs(&scene.repo.join(".pleach/trash/x/deep/point"));
         let before = mount_points(fs.path());

@@ -6,10 +6,11 @@ use super::dir::os;
 use super::{Dir, Repository, Staging};
 use crate::error::{Error, Result};
 use crate::rename;
+use crate::snapshot::remove;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The list of finished files of a snapshot in the making.
 pub(super) const FINISHED: &str = "finished";
@@ -55,6 +56,10 @@ impl Repository {
         found.truncate(MOST);
         let mut leftovers = Vec::new();
         for (_, name, Parts { tree, finished, blocks }) in found {
+            if remove::mount_at(partial.as_fd(), &name).is_some() {
+                // Moving it would move the mount. Clearing the leftovers reports it.
+                continue;
+            }
             let name = set_aside(&partial, &name)?;
             leftovers.push(Leftover { tree, finished, blocks, name });
         }
