@@ -184,11 +184,10 @@ impl<'a> Descent<'a> {
                 continue;
             }
             let (gone, keeps) = (level.gone, level.keeps);
-            let path = self.path(None);
             let name = match self.leave() {
                 Ok(name) => name,
-                Err(errno) => {
-                    self.monitor.problem(&refused(&path, errno));
+                Err((name, errno)) => {
+                    self.monitor.problem(&refused(&self.path(Some(&name)), errno));
                     return Err(Kept::Partly);
                 }
             };
@@ -205,7 +204,7 @@ impl<'a> Descent<'a> {
                 // A listing may miss entries while others are being deleted: look again.
                 Err(Errno::NOTEMPTY | Errno::EXIST) if gone > 0 => self.go_into(name),
                 Err(errno) => {
-                    self.monitor.problem(&refused(&path, errno));
+                    self.monitor.problem(&refused(&self.path(Some(&name)), errno));
                     self.keep();
                 }
             }
@@ -219,17 +218,17 @@ impl<'a> Descent<'a> {
 
     /// Enters a subdirectory and deletes what is in it but directories.
     fn go_into(&mut self, name: CString) {
-        let path = self.path(Some(&name));
-        match self.enter(name, false) {
+        match self.enter(name.clone(), false) {
             Ok(status) if self.is_btrfs && status.ino == ROOT_DIRECTORY => {
                 let _ = self.leave();
-                self.monitor.problem(&Error::failed("delete").at(path).hint("it is a Btrfs subvolume"));
+                let error = Error::failed("delete").at(self.path(Some(&name)));
+                self.monitor.problem(&error.hint("it is a Btrfs subvolume"));
                 self.keep();
             }
             Ok(_) => self.clear(),
             Err(Errno::NOENT) => {}
             Err(errno) => {
-                self.monitor.problem(&refused(&path, errno));
+                self.monitor.problem(&refused(&self.path(Some(&name)), errno));
                 self.keep();
             }
         }
@@ -248,9 +247,8 @@ impl<'a> Descent<'a> {
         let mut next = Some(top);
         loop {
             if let Some(name) = next.take() {
-                let path = self.path(Some(&name));
                 match self.enter(name, true) {
-                    Ok(status) if status.ino == ROOT_DIRECTORY => return Some(path),
+                    Ok(status) if status.ino == ROOT_DIRECTORY => return Some(self.path(None)),
                     Ok(_) => self.list(),
                     Err(_) => {}
                 }
@@ -277,9 +275,17 @@ impl<'a> Descent<'a> {
         Ok(status)
     }
 
-    /// Goes back up; the name of the directory that was left.
-    fn leave(&mut self) -> Result<CString> {
-        let level = self.levels.pop().ok_or(Errno::NOENT)?;
+    /// Goes back up; the name of the directory that was left, with the error too.
+    fn leave(&mut self) -> std::result::Result<CString, (CString, Errno)> {
+        let level = self.levels.pop().ok_or_else(|| (CString::default(), Errno::NOENT))?;
+        match self.open_above(&level) {
+            Ok(()) => Ok(level.name),
+            Err(errno) => Err((level.name, errno)),
+        }
+    }
+
+    /// Opens the present directory again, from below, if it was closed.
+    fn open_above(&mut self, level: &Level) -> Result<()> {
         if let (Some(above), Some(fd)) = (self.levels.last_mut(), &level.fd)
             && above.fd.is_none()
         {
@@ -291,7 +297,7 @@ impl<'a> Descent<'a> {
             }
             above.fd = Some(opened);
         }
-        Ok(level.name)
+        Ok(())
     }
 
     /// Deletes what is in the present directory but its subdirectories, and notes those.
