@@ -84,6 +84,12 @@ impl Kind {
     pub(crate) fn has_reliable_syncfs(self) -> bool {
         matches!(self, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs) && syncfs_reports_errors()
     }
+
+    /// Whether a directory's flags (chattr(1)) show if it takes names for one that differ in case only.
+    pub(crate) fn shows_casefold(self) -> bool {
+        const F2FS: Kind = Kind::Other(Magic(0xf2f5_2010));
+        matches!(self, Kind::Ext4 | Kind::Tmpfs | Kind::Overlay | Kind::Bcachefs | F2FS)
+    }
 }
 
 impl fmt::Display for Kind {

@@ -16,12 +16,14 @@ use crate::metadata::{Creator, FileAttrs};
 use crate::monitor::Monitor;
 use crate::mutex::{self, lock};
 use crate::reopener::Reopener;
-use crate::staging::{Devices, Room, Writeback};
+use crate::staging::{Devices, Room, Wanted, Writeback};
 use crate::status::Time;
 use crate::timestamp::Clocks;
 use crate::turns::{Turns, cores};
+use crate::walk::Directory;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
@@ -129,6 +131,11 @@ impl<'a> Context<'a> {
     /// It was interrupted, or a sync has failed.
     pub(super) fn check(&self) -> Result<()> {
         if self.monitor.is_cancelled() { Err(Error::interrupted()) } else { self.devices.check(&self.plan.shown) }
+    }
+
+    /// The names that a directory of the sources wants in its copy.
+    pub(super) fn wanted<'w, P>(&'w self, directory: &'w Directory<P>) -> Wanted<'w> {
+        if directory.scaffold { Wanted::These(&self.plan.names) } else { Wanted::Of(directory.fd.as_fd()) }
     }
 
     /// Where a path below the top lies, for messages.

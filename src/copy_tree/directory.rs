@@ -12,7 +12,7 @@ use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::monitor::Change;
 use crate::reopener::Inode;
 use crate::snapshot::remove::allow_all;
-use crate::staging::{self, Device, Ground};
+use crate::staging::{self, Aliases, Device, Ground, Owner, Wanted};
 use crate::status::Status;
 use crate::walk::{Directory, absolute};
 use rustix::fs::{FileType, Mode};
@@ -41,6 +41,8 @@ pub(super) struct Place {
     pub(super) source: OnceLock<Arc<OwnedFd>>,
     /// What the one entry that is wanted of it is to be called.
     pub(super) rename: Option<Vec<u8>>,
+    /// The names that it takes for one.
+    pub(super) aliases: Aliases,
     /// It was closed to be opened again.
     pub(super) closed: Option<Closed>,
 }
@@ -104,12 +106,29 @@ impl Place {
 
     fn new(path: Vec<u8>, target: Option<OwnedFd>, device: Arc<Device>, ground: Ground, fresh: bool) -> Place {
         let (target, is_pending, source) = (target.map(Arc::new), AtomicBool::new(false), OnceLock::new());
-        Place { path, target, device, ground, fresh, is_pending, source, rename: None, closed: None }
+        let aliases = Aliases::default();
+        Place { path, target, device, ground, fresh, is_pending, source, rename: None, aliases, closed: None }
     }
 
     /// The path of an entry below the top.
     pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
         if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+    }
+
+    /// Fails if the entry that is found under a name is wanted under another one, which must not be lost.
+    pub(super) fn refuse_another(&self, context: &Context<'_>, name: &[u8], wanted: Wanted<'_>) -> Attempt<()> {
+        let Some(target) = &self.target else { return Ok(()) };
+        let path = || context.shown(&self.join(name));
+        match self.aliases.owner(target, &self.device, name, wanted) {
+            Ok(Owner::Itself) => Ok(()),
+            Ok(Owner::Other(other)) => {
+                let other = other.map(|other| context.shown(&self.join(&other)));
+                Err(Failure::Entry(staging::is_another("copy to", &path(), other.as_deref())))
+            }
+            Err(errno) => {
+                Err(outcome::target(context, &self.join(name), "compare the names in the directory of", errno))
+            }
+        }
     }
 
     /// What an entry of the source is called here.
@@ -132,8 +151,13 @@ pub(super) fn enter(
         return Err(Failure::Entry(error.hint("it is mounted there; it was skipped")));
     }
     match (parent, step.targets.get(directory.top)) {
-        (Some(parent), _) => below(context, &parent.place, parent.place.name(directory.name()), directory),
-        (None, Some(Target::Named(name))) => below(context, &top()?, name, directory),
+        (Some(parent), _) => {
+            let name = parent.place.name(directory.name());
+            below(context, (&parent.place, context.wanted(parent)), name, directory)
+        }
+        (None, Some(Target::Named(name))) => {
+            below(context, (&top()?, Wanted::These(&context.plan.names)), name, directory)
+        }
         (None, Some(Target::Entries(rename))) => Ok((Place { rename: rename.clone(), ..top()? }, None)),
         (None, _) => {
             let place = top()?;
@@ -147,7 +171,7 @@ pub(super) fn enter(
 /// Finds or makes a directory below another.
 fn below(
     context: &Context<'_>,
-    above: &Place,
+    (above, wanted): (&Place, Wanted<'_>),
     name: &[u8],
     directory: &Directory<()>,
 ) -> Attempt<(Place, Option<Change>)> {
@@ -166,10 +190,21 @@ fn below(
         Err(Errno::NOENT) => None,
         Err(errno) => return Err(fail("look at", errno)),
     };
+    if existing.is_some() {
+        above.refuse_another(context, name, wanted)?;
+    }
     match existing {
         None if context.options.dry_run => Ok((made(None, Ground::default(), true)?, Some(Change::Added))),
         None => {
-            let target = make(context, above, dir, name).map_err(|errno| fail("make the directory", errno))?;
+            let target = match make(context, above, dir, name) {
+                Ok(target) => target,
+                Err(errno) => {
+                    if errno == Errno::EXIST {
+                        above.refuse_another(context, name, wanted)?;
+                    }
+                    return Err(fail("make the directory", errno));
+                }
+            };
             let ground = Ground { inherits: false, ..above.ground };
             Ok((made(Some(target), ground, true)?, Some(Change::Added)))
         }
@@ -230,7 +265,7 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
     let fail = |action: &str, errno| outcome::target(context, &path, action, errno);
     let Some(dir) = &place.target else { return Ok(Some(Change::Added)) };
     match Status::at(dir, target_name) {
-        Ok(_) => Ok(None),
+        Ok(_) => place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None),
         Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
         Err(Errno::NOENT) => {
             let made = make(context, place, dir, target_name).map_err(|errno| fail("make the directory", errno))?;

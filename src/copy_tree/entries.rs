@@ -83,6 +83,11 @@ impl<'a> Pair<'a> {
         self.target().map(AsFd::as_fd).ok_or_else(|| self.wrong(b"", "make an entry in", Errno::BADF))
     }
 
+    /// Fails if the entry that is found under a name of the destination is wanted under another one.
+    fn refuse_another(&self, target_name: &[u8]) -> Attempt<()> {
+        self.place().refuse_another(self.context, target_name, self.context.wanted(self.directory))
+    }
+
     /// What an entry is called in the destination.
     pub(super) fn target_name<'n>(&self, name: &'n [u8]) -> &'n [u8]
     where
@@ -103,6 +108,11 @@ impl<'a> Pair<'a> {
 
     /// A call on an entry of the destination failed.
     pub(super) fn wrong(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
+        if errno == Errno::EXIST
+            && let Err(failure) = self.refuse_another(self.target_name(name))
+        {
+            return failure;
+        }
         outcome::target(self.context, &self.place().join(self.target_name(name)), action, errno)
     }
 
@@ -176,7 +186,10 @@ impl<'a> Pair<'a> {
         let existing = match place.target.as_ref().filter(|_| !place.fresh) {
             None => None,
             Some(target) => match Status::at(target, target_name) {
-                Ok(status) => Some(status),
+                Ok(status) => {
+                    self.refuse_another(target_name)?;
+                    Some(status)
+                }
                 Err(Errno::NOENT) => None,
                 Err(errno) => return Err(self.wrong(name, "look at", errno)),
             },

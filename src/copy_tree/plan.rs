@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub(super) shown: PathBuf,
     /// Walks, one after the other.
     pub(super) steps: Vec<Step>,
+    /// The names that sources get in the top.
+    pub(super) names: Vec<Vec<u8>>,
     /// The directories among the sources, by device and inode.
     pub(super) source_inodes: Vec<(u64, u64)>,
     /// Whether files can be cloned, as far as the tops of the sources tell: they lie on the destination's filesystem, and that
@@ -143,11 +145,13 @@ impl Plan {
         });
         let source_inodes = sources.iter().filter(|source| source.is_directory()).map(Source::inode).collect();
         let top_inode = (status.dev, status.ino);
+        let names = steps.taken.keys().cloned().collect();
         Ok(Plan {
             top,
             top_inode,
             shown,
             steps: steps.finish(),
+            names,
             source_inodes,
             may_clone: is_one_filesystem && !has_none,
         })

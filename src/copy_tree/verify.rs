@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash;
 use crate::monitor::Amount;
 use crate::same_content;
+use crate::staging::{Aliases, Owner, Wanted};
 use crate::status::Status;
 use crate::walk::{self, Directory, Name, Visitor, absolute};
 use rustix::fs::{Advice, FileType, fadvise};
@@ -38,6 +39,8 @@ struct Place {
     /// What the one entry that is wanted of it is called.
     rename: Option<Vec<u8>>,
     closed: Option<Closed>,
+    /// The names that it takes for one.
+    aliases: Aliases,
 }
 
 impl Place {
@@ -47,6 +50,13 @@ impl Place {
 
     fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
         self.rename.as_deref().unwrap_or(source)
+    }
+
+    /// Whether the copy that is found under a name is that of another name: this one's was refused, which was reported.
+    fn is_another(&self, context: &Context<'_>, name: &[u8], wanted: Wanted<'_>) -> rustix::io::Result<bool> {
+        let Some(fd) = &self.fd else { return Ok(false) };
+        let device = context.devices.of(Some(fd))?;
+        Ok(self.aliases.owner(fd, &device, name, wanted)? != Owner::Itself)
     }
 
     fn join(&self, name: &[u8]) -> Vec<u8> {
@@ -68,18 +78,21 @@ enum Found {
 
 impl Verify<'_> {
     fn open(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> rustix::io::Result<Place> {
+        let new = |fd, path, rename| Place { fd: Some(fd), path, rename, closed: None, aliases: Aliases::default() };
         let top = || rustix::io::fcntl_dupfd_cloexec(&self.context.plan.top, 0);
-        let named = |name: &[u8]| Ok((beneath::open_subdir(&self.context.plan.top, name)?, name.to_vec(), None));
-        let (fd, path, rename) = match (parent, self.step.targets.get(directory.top)) {
-            (Some(parent), _) => {
-                let name = parent.place.name(directory.name());
-                (beneath::open_subdir(parent.place.fd()?, name)?, parent.place.join(name), None)
+        let below =
+            |above: &Place, name: &[u8], wanted: Wanted<'_>| match above.is_another(self.context, name, wanted)? {
+                true => Err(Errno::EXIST),
+                false => Ok(new(beneath::open_subdir(above.fd()?, name)?, above.join(name), None)),
+            };
+        match (parent, self.step.targets.get(directory.top)) {
+            (Some(parent), _) => below(&parent.place, parent.place.name(directory.name()), self.context.wanted(parent)),
+            (None, Some(Target::Named(name))) => {
+                below(&new(top()?, Vec::new(), None), name, Wanted::These(&self.context.plan.names))
             }
-            (None, Some(Target::Named(name))) => named(name)?,
-            (None, Some(Target::Entries(rename))) => (top()?, Vec::new(), rename.clone()),
-            (None, _) => (top()?, Vec::new(), None),
-        };
-        Ok(Place { fd: Some(fd), path, rename, closed: None })
+            (None, Some(Target::Entries(rename))) => Ok(new(top()?, Vec::new(), rename.clone())),
+            (None, _) => Ok(new(top()?, Vec::new(), None)),
+        }
     }
 
     /// Compares an entry with its copy.
@@ -92,6 +105,9 @@ impl Verify<'_> {
             Err(Errno::NOENT) => return Ok(Found::Missing("its copy is missing; run again")),
             Err(errno) => return Err(errno),
         };
+        if place.is_another(self.context, target_name, self.context.wanted(directory))? {
+            return Ok(Found::Equal);
+        }
         if copy.file_type() != before.file_type() {
             return Ok(Found::Missing("something of another type is in its place; remove it and run again"));
         }

@@ -27,6 +27,8 @@ mod pending;
 mod place;
 mod seal;
 mod selection;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod xattrs;
 

@@ -18,6 +18,8 @@ pub(crate) struct Device {
     pub(crate) ladder: Ladder,
     /// Its kind, where that is known.
     pub(crate) kind: Option<Kind>,
+    /// Whether it takes names for one that differ in case only, as far as that holds for all of it and was found out.
+    pub(super) folds_case: OnceLock<bool>,
     any: Option<OwnedFd>,
     /// Held during a sync until its result is known: the kernel reports an error to one call only.
     syncing: Mutex<()>,
@@ -85,8 +87,14 @@ impl Devices {
         }
         let any = dir.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0)).transpose()?;
         let kind = any.as_ref().and_then(|fd| Kind::of(fd).ok());
-        let device =
-            Arc::new(Device { ladder: Ladder::new(), kind, any, syncing: Mutex::default(), failure: OnceLock::new() });
+        let device = Arc::new(Device {
+            ladder: Ladder::new(),
+            kind,
+            folds_case: OnceLock::new(),
+            any,
+            syncing: Mutex::default(),
+            failure: OnceLock::new(),
+        });
         devices.insert(dev, Arc::clone(&device));
         Ok(device)
     }

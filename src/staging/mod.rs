@@ -3,6 +3,7 @@
 //! Snapshots, whose tree is aside as a whole, share with them that what was made is written out meanwhile.
 
 mod ahead;
+mod alias;
 mod aside;
 mod ground;
 mod liveness;
@@ -14,6 +15,7 @@ mod unsynced;
 mod writeback;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use alias::{Aliases, Owner, Wanted, is_another, is_found_in_other_case};
 pub(crate) use aside::Aside;
 pub(crate) use ground::{Device, Devices, Ground, Synced, is_sealed};
 pub(crate) use liveness::clear;

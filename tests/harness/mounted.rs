@@ -1,9 +1,9 @@
 //! Mounts that end with the test.
 
-use super::finish;
-use std::fs;
+use super::{finish, skip};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A mount point, unmounted when the test ends, however it ends.
 pub(crate) struct Mounted(PathBuf);
@@ -28,6 +28,26 @@ impl Mounted {
         [&lower, upper, work].into_iter().for_each(|dir| fs::create_dir(dir).expect("a directory can be made"));
         let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
         Mounted::with(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]), at)
+    }
+
+    /// An empty exFAT, which does not distinguish upper from lower case, from an image beside the mount point. `None`, and
+    /// recorded as skipped, without FUSE.
+    #[track_caller]
+    pub(crate) fn exfat(test: &str, at: &Path) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            skip(test, "no FUSE");
+            return None;
+        }
+        let image = at.with_extension("img");
+        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image can be made");
+        finish(Command::new("mkfs.exfat").arg(&image)).expect(0);
+        let mut mount = Command::new("mount");
+        // Its own process stays behind: it must hold none of the test's pipes.
+        mount.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        fs::create_dir_all(at).expect("a mount point can be made");
+        let mounted = mount.args(["-t", "exfat-fuse", "-o", "loop"]).arg(&image).arg(at).status();
+        assert!(mounted.is_ok_and(|status| status.success()), "exFAT can be mounted");
+        Some(Mounted(at.to_path_buf()))
     }
 
     /// What something else than mount(8) has mounted there.

@@ -33,6 +33,8 @@ pub(crate) const TESTING: Tools = &[
     ("setcap", "libcap2-bin"),
     ("rsync", "rsync"),
     ("bindfs", "bindfs"),
+    ("mkfs.exfat", "exfatprogs"),
+    ("mount.exfat-fuse", "exfat-fuse"),
     ("strace", "strace"),
     ("zsh", "zsh"),
     ("fish", "fish"),

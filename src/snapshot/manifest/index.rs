@@ -6,6 +6,18 @@ use super::order::{compare_paths, is_name};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has looked something up.
+    static LOOKUPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has looked something up by its path, in any manifest.
+#[cfg(test)]
+pub(crate) fn lookups() -> u64 {
+    LOOKUPS.get()
+}
+
 /// One record of the index, as it stands in the file. Offsets are not kept: blocks lie one behind the other.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct IndexRecord<'a> {
@@ -123,6 +135,8 @@ impl Index {
 
     /// The last block that begins at or before a record (an empty name: the directory itself); the first, if none does.
     pub(super) fn find(&self, path: &[u8], name: &[u8]) -> usize {
+        #[cfg(test)]
+        LOOKUPS.set(LOOKUPS.get() + 1);
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);

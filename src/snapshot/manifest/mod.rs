@@ -11,6 +11,7 @@ mod index;
 mod items;
 mod layout;
 mod limits;
+mod names;
 mod older;
 mod order;
 mod reader;
@@ -20,9 +21,12 @@ mod writer;
 
 pub use address::Address;
 pub use cursor::DirectoryCursor;
+#[cfg(test)]
+pub(crate) use index::lookups;
 pub use items::Items;
 pub use layout::VERSION;
 pub use limits::{PATH as LONGEST_PATH, shorten};
+pub use names::EntryNames;
 pub use order::compare_paths;
 pub use reader::{Reader, Summary};
 pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals};

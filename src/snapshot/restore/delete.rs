@@ -9,6 +9,7 @@ use super::{Context, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::Change;
 use crate::mounts;
+use crate::snapshot::manifest::{Address, Reader};
 use crate::snapshot::remove::in_place::{self, Kept};
 use crate::status::Status;
 use crate::text;
@@ -16,9 +17,65 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being looked up
+/// by their paths, which are as long as a tree is deep.
+pub(super) struct Known {
+    /// Where the directory's record is.
+    record: Address,
+    /// The names of its subdirectories that came so far, in their order, each with a slash behind it.
+    subdirectories: Vec<u8>,
+}
+
+impl Known {
+    /// A directory whose record was just read.
+    pub(super) fn new(record: Address) -> Known {
+        Known { record, subdirectories: Vec::new() }
+    }
+
+    /// The record of a subdirectory was read.
+    pub(super) fn add(&mut self, subdirectory: &[u8]) {
+        self.subdirectories.extend_from_slice(subdirectory);
+        self.subdirectories.push(b'/');
+    }
+
+    /// Those of these names, which are sorted, that the snapshot does not have.
+    fn missing(&self, manifest: &Reader, names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
+        let Some(mut entries) = manifest.names_at(self.record)? else { return Ok(None) };
+        let mut subdirectories = self.subdirectories.split(|byte| *byte == b'/').peekable();
+        let mut missing = Vec::new();
+        for name in names {
+            while subdirectories.peek().is_some_and(|subdirectory| *subdirectory < name.as_slice()) {
+                subdirectories.next();
+            }
+            if subdirectories.peek() != Some(&name.as_slice()) && !entries.seek(&name)? {
+                missing.push(name);
+            }
+        }
+        Ok(Some(missing))
+    }
+}
+
+/// Those of these names that the snapshot does not have, each looked up: records between were lost to damage.
+fn missing(manifest: &Reader, directory: &[u8], names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
+    let Some(mut known) = manifest.directory(directory)? else { return Ok(None) };
+    let mut missing = Vec::new();
+    for name in names {
+        if known.seek(&name)?.is_none() && manifest.directory(&join(directory, &name))?.is_none() {
+            missing.push(name);
+        }
+    }
+    Ok(Some(missing))
+}
+
 /// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is on a
 /// filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
-pub(super) fn extraneous(context: &Context<'_>, place: &Place, is_beyond_mount: bool, stats: &mut Stats) -> Result<()> {
+pub(super) fn extraneous(
+    context: &Context<'_>,
+    place: &Place,
+    known: Option<&Known>,
+    is_beyond_mount: bool,
+    stats: &mut Stats,
+) -> Result<()> {
     let Some(target) = &place.target else { return Ok(()) };
     let mut problem = |error: Error| {
         context.monitor.problem(&error);
@@ -31,13 +88,26 @@ pub(super) fn extraneous(context: &Context<'_>, place: &Place, is_beyond_mount: 
             return Ok(());
         }
     };
+    let missing = match known {
+        Some(known) => known.missing(context.manifest, names)?,
+        None => missing(context.manifest, &place.path(), names)?,
+    };
+    let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return Ok(()) };
     let directory = place.path();
-    let Some(mut known) = context.manifest.directory(&directory)? else { return Ok(()) };
-    for name in names {
-        let path = join(&directory, &name);
-        if known.seek(&name)?.is_some() || context.manifest.directory(&path)?.is_some() {
+    let found = match place.found_under_others(&missing) {
+        Ok(found) => found,
+        Err(errno) => {
+            problem(
+                Error::io("compare the names in", context.shown(&directory), errno).hint("nothing was deleted there"),
+            );
+            return Ok(());
+        }
+    };
+    for name in missing {
+        if found.contains(&name) {
             continue;
         }
+        let path = join(&directory, &name);
         let shown = context.shown(&path);
         if Status::at(target, &name).is_ok_and(|status| context.is_repository(&status)) {
             // No snapshot has it.

@@ -1,5 +1,6 @@
 //! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
 
+use super::delete::Known;
 use super::make::TEMPORARY;
 use super::origin::Recorded;
 use super::outcome::{self, Attempt, Failure};
@@ -29,11 +30,13 @@ pub(super) struct End {
     pub(super) delete: bool,
     /// Something is mounted on it that was not in the source.
     pub(super) is_beyond_mount: bool,
+    /// What the snapshot has in it, if something is to be removed. `None`: it must be looked up.
+    pub(super) known: Option<Known>,
 }
 
 impl End {
     pub(super) fn nothing() -> End {
-        End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false }
+        End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false, known: None }
     }
 
     /// Whether it gets anything.
@@ -62,6 +65,9 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
         return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(shown())));
     }
+    if existing.is_some() {
+        above.refuse_another(context, name)?;
+    }
     let is_there = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
     let keep = options.overwrite == Overwrite::Never;
     let mut change = match &existing {
@@ -77,7 +83,12 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
                 rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
             }
             if let Some(change) = change {
-                rustix::fs::mkdirat(dir, name, Mode::RWXU).map_err(|errno| fail("make the directory", errno))?;
+                rustix::fs::mkdirat(dir, name, Mode::RWXU).or_else(|errno| {
+                    if errno == Errno::EXIST {
+                        above.refuse_another(context, name)?;
+                    }
+                    Err(fail("make the directory", errno))
+                })?;
                 context.done.count(change);
             } else if gets_metadata && !context.creator.is_root() && existing.is_some_and(is_closed) {
                 // It gets its mode when everything in it is done.
@@ -121,7 +132,8 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
         change = differs(&status, &place, &record.meta, &recorded).then_some(Change::Metadata);
     }
     let delete = options.delete && is_wanted && is_there;
-    let end = End { meta: gets_metadata.then(|| record.meta.clone()), is_wanted, delete, is_beyond_mount: is_mount };
+    let meta = gets_metadata.then(|| record.meta.clone());
+    let end = End { meta, is_wanted, delete, is_beyond_mount: is_mount, known: None };
     Ok(Opened { place, end, change })
 }
 
@@ -153,7 +165,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
         stats.errors += 1;
     };
     if end.delete {
-        match delete::extraneous(context, place, end.is_beyond_mount, stats) {
+        match delete::extraneous(context, place, end.known.as_ref(), end.is_beyond_mount, stats) {
             Ok(()) => {}
             Err(error) if context.monitor.is_cancelled() => return Err(error),
             // What the manifest does not show is not deleted.

@@ -15,6 +15,9 @@ pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> At
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let mut origin = Origin::new(place, entry);
     let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
+    if existing.is_some() {
+        place.refuse_another(context, &entry.name)?;
+    }
     let mut stats = count(entry);
     let decision = decide::decide(context, place, entry, existing.as_ref(), &mut origin, &mut stats)
         .map_err(|errno| fail("compare with the snapshot", errno))?;

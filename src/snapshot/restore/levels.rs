@@ -71,6 +71,11 @@ impl Levels {
         self.levels.last_mut()
     }
 
+    /// Records of the snapshot were lost to damage: what there is in the directories on the way must be looked up.
+    pub(super) fn forget_known(&mut self) {
+        self.levels.iter_mut().for_each(|level| level.end.known = None);
+    }
+
     /// The present directory, open.
     pub(super) fn here(&mut self, context: &Context<'_>) -> Result<Arc<Place>> {
         let Some(level) = self.levels.last_mut() else { return Err(Error::failed("leave the target")) };

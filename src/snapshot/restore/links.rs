@@ -168,6 +168,9 @@ impl From<Failure> for Refusal {
 fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &First) -> Result<Outcome, Refusal> {
     let fail = |errno| outcome::failure(context, place, entry, "link", errno);
     let existing = decide::existing(place, &entry.name).map_err(fail)?;
+    if existing.is_some() {
+        place.refuse_another(context, &entry.name)?;
+    }
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
     let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == rustix::fs::FileType::Directory);
     let decision = match existing {

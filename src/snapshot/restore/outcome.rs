@@ -96,6 +96,11 @@ pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
 
 /// Why an entry was not restored; the end of the run if every other would meet the same.
 pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
+    if errno == Errno::EXIST
+        && let Err(failure) = place.refuse_another(context, &entry.name)
+    {
+        return failure;
+    }
     failure_at(context, &context.shown(&place.join(&entry.name)), action, errno)
 }
 

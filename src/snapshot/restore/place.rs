@@ -1,13 +1,15 @@
 //! A directory of a restore, open in the snapshot and in the target.
 
 use super::Context;
+use super::outcome::{self, Attempt, Failure};
 use super::selection::join;
 use crate::mounts::Inside;
 use crate::reopener::{Inode, Reopener};
-use crate::staging::{Device, Ground};
+use crate::staging::{Aliases, Device, Ground, Owner, Wanted, is_another};
 use crate::status::Status;
 use crate::walk::PathNode;
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,8 @@ pub(super) struct Place {
     is_pending: Arc<AtomicBool>,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
+    /// The names that the target takes for one.
+    aliases: Aliases,
 }
 
 /// A directory that was closed to save descriptors.
@@ -59,7 +63,16 @@ impl Place {
         let device = context.devices.of(target.as_ref())?;
         let ground = target.as_ref().map_or(Ground::default(), Ground::of);
         let target = target.map(Arc::new);
-        Ok(Place { node, source, target, device, ground, is_pending, mounts: OnceLock::new() })
+        Ok(Place {
+            node,
+            source,
+            target,
+            device,
+            ground,
+            is_pending,
+            mounts: OnceLock::new(),
+            aliases: Aliases::default(),
+        })
     }
 
     /// What is needed to open it again.
@@ -92,6 +105,28 @@ impl Place {
     /// Whether names in it are replaced after the next sync.
     pub(super) fn is_waiting(&self) -> bool {
         self.is_pending.load(Ordering::Relaxed)
+    }
+
+    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be lost.
+    pub(super) fn refuse_another(&self, context: &Context<'_>, name: &[u8]) -> Attempt<()> {
+        let Some(target) = &self.target else { return Ok(()) };
+        let shown = |name: &[u8]| context.shown(&self.join(name));
+        match self.aliases.owner(target, &self.device, name, Wanted::Of(self.source.as_fd())) {
+            Ok(Owner::Itself) => Ok(()),
+            Ok(Owner::Other(other)) => {
+                let other = other.map(|other| shown(&other));
+                Err(Failure::Entry(is_another("restore", &shown(name), other.as_deref())))
+            }
+            Err(errno) => {
+                Err(outcome::failure_at(context, &shown(name), "compare the names in the directory of", errno))
+            }
+        }
+    }
+
+    /// Those of these names in the target that entries of the snapshot are found under, although it has them under others.
+    pub(super) fn found_under_others(&self, names: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>> {
+        let target = self.target.as_ref().ok_or(Errno::BADF)?;
+        self.aliases.found(target, &self.device, names, Wanted::Of(self.source.as_fd()))
     }
 
     /// Whether something is mounted on this entry of the target, or below it, as it was when this was first asked. What

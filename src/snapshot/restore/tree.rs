@@ -2,6 +2,7 @@
 //! gets last (removals, its own metadata).
 
 use super::batch::Batch;
+use super::delete::Known;
 use super::directory::{self, End, Opened};
 use super::levels::Levels;
 use super::links::Links;
@@ -10,7 +11,7 @@ use super::selection::{Part, Selection, is_within, split};
 use super::{Context, Overwrite, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::Amount;
-use crate::snapshot::manifest::{Directory, Entry, Item, Meta};
+use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
 use crate::status::Status;
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
@@ -59,7 +60,7 @@ impl Tree<'_> {
             match item {
                 Ok(Item::Directory(record)) => {
                     let is_wanted = !record.scaffold;
-                    self.enter(record, is_wanted)?;
+                    self.enter(record, is_wanted, Some(items.address()))?;
                 }
                 Ok(Item::Entry(entry)) => {
                     // Not so only behind a damaged block.
@@ -70,7 +71,10 @@ impl Tree<'_> {
                         self.push(entry)?;
                     }
                 }
-                Err(error) => self.problem(&error),
+                Err(error) => {
+                    self.problem(&error);
+                    self.levels.forget_known();
+                }
             }
         }
         Ok(())
@@ -98,7 +102,7 @@ impl Tree<'_> {
                 .position(|&byte| byte == b'/')
                 .map_or(path.len(), |slash| present + start + slash);
             match self.context.manifest.directory(&path[..end]) {
-                Ok(Some(cursor)) => self.enter(cursor.directory().clone(), false)?,
+                Ok(Some(cursor)) => self.enter(cursor.directory().clone(), false, None)?,
                 Ok(None) => {
                     let error = Error::failed("find the directory in the manifest");
                     self.enter_lost(&path[..end], error.at(self.context.shown(&path[..end])))?;
@@ -119,7 +123,7 @@ impl Tree<'_> {
                 // The source's device is not known; that of its parent is the best guess.
                 let dev = self.levels.present().and_then(|level| level.dev).unwrap_or(status.dev);
                 let meta = Meta { dev, ..Meta::of(&status, true) };
-                self.enter(Directory { path: path.to_vec(), scaffold: false, meta }, false)
+                self.enter(Directory { path: path.to_vec(), scaffold: false, meta }, false, None)
             }
             _ => {
                 self.problem(&error);
@@ -156,8 +160,9 @@ impl Tree<'_> {
         if self.batch.has_many_directories() { self.flush() } else { Ok(()) }
     }
 
-    /// A directory begins. `is_wanted`: it must be as in the snapshot; else it is only on the way.
-    fn enter(&mut self, record: Directory, is_wanted: bool) -> Result<()> {
+    /// A directory begins. `is_wanted`: it must be as in the snapshot; else it is only on the way. `address`: of its record, if
+    /// all that comes behind that is streamed.
+    fn enter(&mut self, record: Directory, is_wanted: bool, address: Option<Address>) -> Result<()> {
         if self.is_skipped(&record.path) {
             return Ok(());
         }
@@ -168,9 +173,9 @@ impl Tree<'_> {
             self.flush()?;
         }
         if record.path.is_empty() {
-            return self.enter_top(record, is_wanted);
+            return self.enter_top(record, is_wanted, address);
         }
-        let (parent, _) = split(&record.path);
+        let (parent, name) = split(&record.path);
         if self.levels.path() != parent {
             // Its record was lost to damage.
             self.go_to(parent)?;
@@ -178,13 +183,16 @@ impl Tree<'_> {
                 return Ok(());
             }
         }
+        if let Some(known) = self.levels.present().and_then(|parent| parent.end.known.as_mut()) {
+            known.add(name);
+        }
         let opened = match self.levels.here(self.context) {
             Ok(above) => directory::open(self.context, &above, &record, is_wanted),
             Err(error) => Err(Failure::Entry(error)),
         };
         match opened {
             Ok(opened) => {
-                self.opened(opened, &record);
+                self.opened(opened, &record, address);
                 if is_wanted {
                     self.stats.dirs += 1;
                     self.context.monitor.advance(Amount { files: 1, bytes: 0 });
@@ -201,7 +209,8 @@ impl Tree<'_> {
     }
 
     /// Makes a directory that was opened in the present one the present one.
-    fn opened(&mut self, Opened { place, mut end, change }: Opened, record: &Directory) {
+    fn opened(&mut self, Opened { place, mut end, change }: Opened, record: &Directory, address: Option<Address>) {
+        end.known = address.filter(|_| end.delete).map(Known::new);
         if let Some(change) = change.filter(|_| self.context.options.dry_run) {
             self.batch.line(change, self.context.shown(&record.path));
         }
@@ -215,7 +224,7 @@ impl Tree<'_> {
     }
 
     /// The snapshot's own root is the target itself.
-    fn enter_top(&mut self, record: Directory, is_wanted: bool) -> Result<()> {
+    fn enter_top(&mut self, record: Directory, is_wanted: bool, address: Option<Address>) -> Result<()> {
         let place = self.levels.here(self.context)?;
         let options = self.context.options;
         if let Some(level) = self.levels.present() {
@@ -223,7 +232,8 @@ impl Tree<'_> {
             if is_wanted {
                 let delete = options.delete && place.target.is_some();
                 let meta = (options.overwrite != Overwrite::Never).then_some(record.meta);
-                level.end = End { meta, is_wanted, delete, is_beyond_mount: false };
+                let known = address.filter(|_| delete).map(Known::new);
+                level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };
             }
         }
         self.stats.dirs += u64::from(is_wanted);

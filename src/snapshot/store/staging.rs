@@ -10,6 +10,7 @@ use crate::monitor::Monitor;
 use crate::rename;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::remove::{self, FreshNames};
+use crate::staging::is_found_in_other_case;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -195,7 +196,7 @@ impl Repository {
         }
         fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;
         let moved = rename::without_replacing(&partial, TRIAL, &self.root, TRIAL);
-        let is_caseless = self.root.stat(TRIAL.to_uppercase()).is_ok_and(|found| found.is_some());
+        let is_caseless = is_found_in_other_case(&self.root, TRIAL.as_bytes()).unwrap_or(false);
         let dir = if moved.is_ok() { &self.root } else { &partial };
         let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
         moved.map_err(failed)?;

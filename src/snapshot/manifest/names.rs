@@ -1,0 +1,68 @@
+//! The names of one directory's entries, read again from where its record is: nothing is searched for, and no path is compared,
+//! however deep the directory lies.
+
+use super::address::Address;
+use super::block::Block;
+use super::reader::Reader;
+use super::wire::Record;
+use crate::error::Result;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Iterates the names of a directory's entries in their order; subdirectories are not among them. Holds one block.
+pub struct EntryNames<'r> {
+    reader: &'r Reader,
+    number: usize,
+    block: Arc<Block>,
+    position: u32,
+}
+
+impl Reader {
+    /// The names of the entries of the directory whose record is at this address. `None` if there is no such record.
+    pub fn names_at(&self, address: Address) -> Result<Option<EntryNames<'_>>> {
+        if address.block >= self.blocks() {
+            return Ok(None);
+        }
+        let block = self.block(address.block)?;
+        let Some((Record::Directory { .. }, position)) = block.record(address.offset) else { return Ok(None) };
+        Ok(Some(EntryNames { reader: self, number: address.block, block, position }))
+    }
+}
+
+impl EntryNames<'_> {
+    /// Whether this is the name of an entry. Names must be asked for in rising order: an earlier one is never found.
+    pub fn seek(&mut self, name: &[u8]) -> Result<bool> {
+        loop {
+            let (order, after) = match self.block.record(self.position) {
+                Some((Record::Entry { name: found, .. }, after)) => (found.cmp(name), after),
+                Some(_) => return Ok(false),
+                None => {
+                    if self.next_block()? {
+                        continue;
+                    }
+                    return Ok(false);
+                }
+            };
+            if order == Ordering::Greater {
+                return Ok(false);
+            }
+            self.position = after;
+            if order == Ordering::Equal {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Goes on in the next block, if that goes on with this directory: it is the last of this block.
+    fn next_block(&mut self) -> Result<bool> {
+        let next = self.number + 1;
+        if next >= self.reader.index().len() || self.reader.index().key(next).1.is_empty() {
+            return Ok(false);
+        }
+        self.block = self.reader.block(next)?;
+        self.number = next;
+        // Behind the record that names the directory.
+        self.position = self.block.record(0).map_or(u32::MAX, |(_, after)| after);
+        Ok(true)
+    }
+}
