@@ -2,11 +2,13 @@
 
 mod addresses;
 mod destination;
+mod kept;
 mod killed;
 mod meanwhile;
 mod power_cut;
 mod refused;
 mod rights;
+mod together;
 mod verify;
 mod write_error;
 

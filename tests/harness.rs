@@ -3,7 +3,7 @@
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
 //! says by environment variables where these filesystems are. A test that counts free space makes one of its own (`own`).
 //! Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync, xfs_io, …) in
-//! `tools`, the lines of `--json` by their type in `json_lines`. Runs are stopped by `stop` and by the power cuts of `power`
+//! `tools`, the lines of `--json` by their type in `json_lines`. Somebody else meddles by `meddler`. Runs are stopped by `stop` and by the power cuts of `power`
 //! and `disk`; `failing_disk` refuses writes.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
@@ -11,6 +11,7 @@
 pub(crate) mod disk;
 pub(crate) mod failing_disk;
 pub(crate) mod json_lines;
+pub(crate) mod meddler;
 pub(crate) mod mounted;
 pub(crate) mod own;
 pub(crate) mod power;

@@ -5,6 +5,7 @@ mod deep;
 mod failed;
 mod identical;
 mod interrupted;
+mod kept;
 mod mounts;
 mod power_cut;
 mod report;

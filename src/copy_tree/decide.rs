@@ -61,8 +61,10 @@ pub(super) fn decide(
         return Ok(Decision::Replace(Change::Type));
     }
     let is_same = match status.file_type() {
-        FileType::RegularFile if (there.size, there.mtime) != (status.size, status.mtime) => false,
-        FileType::RegularFile if is_surely_later(pair, there, status) => true,
+        FileType::RegularFile if there.size != status.size => false,
+        // A run beside this one may have copied it, and have not given it its time yet.
+        FileType::RegularFile if there.mtime != status.mtime && !is_of_this_run(pair, there) => false,
+        FileType::RegularFile if there.mtime == status.mtime && is_surely_later(pair, there, status) => true,
         FileType::RegularFile => {
             let source = beneath::open_file(pair.directory.fd.as_fd(), name)?;
             let Ok(copy) = beneath::open_file(target.as_fd(), target_name) else {
@@ -90,11 +92,19 @@ pub(super) fn decide(
 /// Whether an existing copy surely changed later than its source did, and before this run began. Times are compared as coarsely
 /// as they are stored, and those that servers stamp allow for their clocks.
 fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
-    let clocks = &pair.context.clocks;
-    let clock = pair.target().map_or(Clock::Remote, |target| clocks.of(copy.dev, target));
-    let both = if clock == Clock::Local { clocks.of(source.dev, &pair.directory.fd) } else { clock };
-    !may_have_changed_since(source.ctime, copy.ctime, both)
-        && !may_have_changed_since(copy.ctime, pair.context.begun, clock)
+    let clock = clock(pair, copy);
+    let both = if clock == Clock::Local { pair.context.clocks.of(source.dev, &pair.directory.fd) } else { clock };
+    !may_have_changed_since(source.ctime, copy.ctime, both) && !is_of_this_run(pair, copy)
+}
+
+/// Whether an existing copy may have changed since this run began.
+fn is_of_this_run(pair: &Pair<'_>, copy: &Status) -> bool {
+    may_have_changed_since(copy.ctime, pair.context.begun, clock(pair, copy))
+}
+
+/// The clock that stamps an existing copy.
+fn clock(pair: &Pair<'_>, copy: &Status) -> Clock {
+    pair.target().map_or(Clock::Remote, |target| pair.context.clocks.of(copy.dev, target))
 }
 
 fn has_same_metadata(

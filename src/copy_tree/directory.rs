@@ -190,25 +190,26 @@ fn below(
         Err(Errno::NOENT) => None,
         Err(errno) => return Err(fail("look at", errno)),
     };
-    if existing.is_some() {
-        above.refuse_another(context, name, wanted)?;
-    }
+    let existing = match existing {
+        Some(status) => Some(status),
+        None if context.options.dry_run => return Ok((made(None, Ground::default(), true)?, Some(Change::Added))),
+        None => match make(context, above, dir, name) {
+            Ok(target) => {
+                let ground = Ground { inherits: false, ..above.ground };
+                return Ok((made(Some(target), ground, true)?, Some(Change::Added)));
+            }
+            // A run beside this one made it meanwhile, or it is the name of another entry.
+            Err(Errno::EXIST) => None,
+            Err(errno) => return Err(fail("make the directory", errno)),
+        },
+    };
+    above.refuse_another(context, name, wanted)?;
+    let existing = match existing {
+        Some(status) => status,
+        None => Status::at(dir, name).map_err(|errno| fail("look at", errno))?,
+    };
     match existing {
-        None if context.options.dry_run => Ok((made(None, Ground::default(), true)?, Some(Change::Added))),
-        None => {
-            let target = match make(context, above, dir, name) {
-                Ok(target) => target,
-                Err(errno) => {
-                    if errno == Errno::EXIST {
-                        above.refuse_another(context, name, wanted)?;
-                    }
-                    return Err(fail("make the directory", errno));
-                }
-            };
-            let ground = Ground { inherits: false, ..above.ground };
-            Ok((made(Some(target), ground, true)?, Some(Change::Added)))
-        }
-        Some(status) if status.file_type() == FileType::Directory => {
+        status if status.file_type() == FileType::Directory => {
             if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
                 let error = Error::failed("copy into the source itself, at").at(context.shown(&path));
                 return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
@@ -233,7 +234,7 @@ fn below(
             let change = differs(context, directory, &place).then_some(Change::Metadata);
             Ok((place, change))
         }
-        Some(status) => {
+        status => {
             let hint = match status.file_type() {
                 FileType::Symlink => "a symbolic link is in its place, and pleach follows none",
                 _ => "something else is in its place; remove it, or copy to another place",
@@ -268,7 +269,13 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
         Ok(_) => place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None),
         Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
         Err(Errno::NOENT) => {
-            let made = make(context, place, dir, target_name).map_err(|errno| fail("make the directory", errno))?;
+            let made = match make(context, place, dir, target_name) {
+                // A run beside this one made it meanwhile, or it is the name of another entry.
+                Err(Errno::EXIST) => {
+                    return place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None);
+                }
+                made => made.map_err(|errno| fail("make the directory", errno))?,
+            };
             let status = Status::at(&parent.fd, name)
                 .map_err(|errno| outcome::source(&parent.join(name), "read the status of", errno))?;
             let (attributes, is_foreign) = context.creator.within_rights(Attributes::of(&status, &[]));

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::metadata::FileAttr;
 use crate::monitor::{Amount, Change};
 use crate::shutdown;
-use crate::staging;
+use crate::staging::{self, Version};
 use crate::status::Status;
 use crate::walk::{self, Directory, Name, absolute};
 use rustix::fs::FileType;
@@ -43,9 +43,12 @@ impl Seen<'_> {
         self.status.file_type() == FileType::RegularFile
     }
 
-    /// Whether what is there may be replaced.
-    pub(super) fn replaces(&self) -> bool {
-        matches!(self.decision, Decision::Replace(_))
+    /// What is there and may be replaced.
+    pub(super) fn replaces(&self) -> Option<Version> {
+        match self.decision {
+            Decision::Replace(_) => self.existing.as_ref().map(Version::of),
+            _ => None,
+        }
     }
 }
 
@@ -120,7 +123,7 @@ impl<'a> Pair<'a> {
     pub(super) fn tell(&self, failure: Failure, part: &mut Stats) -> Result<()> {
         match failure {
             Failure::Fatal(error) => Err(error),
-            Failure::Entry(error) => {
+            Failure::Entry(error) | Failure::Meanwhile(error) => {
                 self.context.problem(&error, part);
                 Ok(())
             }
@@ -131,7 +134,7 @@ impl<'a> Pair<'a> {
     pub(super) fn batch(&self, names: &mut dyn Iterator<Item = Name<'_>>, part: &mut Stats) -> Result<Vec<Line>> {
         let mut seen = Vec::new();
         for name in names {
-            match self.look(name.bytes) {
+            match self.look(name.bytes, !self.place().fresh) {
                 Ok(Some(entry)) => seen.push(entry),
                 Ok(None) => {}
                 Err(failure) => self.tell(failure, part)?,
@@ -174,8 +177,8 @@ impl<'a> Pair<'a> {
         self.context.check()
     }
 
-    /// `None`: it is gone since its directory was listed.
-    fn look<'n>(&self, name: &'n [u8]) -> Attempt<Option<Seen<'n>>> {
+    /// `None`: it is gone since its directory was listed. Without `may_exist` nothing can have its name in the destination.
+    fn look<'n>(&self, name: &'n [u8], may_exist: bool) -> Attempt<Option<Seen<'n>>> {
         let status = match Status::at(&self.directory.fd, name) {
             Ok(status) => status,
             Err(Errno::NOENT) => return Ok(None),
@@ -183,7 +186,7 @@ impl<'a> Pair<'a> {
         };
         let place = self.place();
         let target_name = place.name(name);
-        let existing = match place.target.as_ref().filter(|_| !place.fresh) {
+        let existing = match place.target.as_ref().filter(|_| may_exist) {
             None => None,
             Some(target) => match Status::at(target, target_name) {
                 Ok(status) => {
@@ -227,6 +230,35 @@ impl<'a> Pair<'a> {
 
     /// An entry as if it had no other names.
     pub(super) fn alone(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
+        let brought = self.alone_once(seen, part);
+        self.or_again(brought, seen, part)
+    }
+
+    /// What became of an entry. If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside
+    /// this one may be copying it. What has other content is kept then.
+    pub(super) fn or_again(&self, brought: Attempt<Placed>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
+        let mut brought = brought;
+        for _ in 0..file::ATTEMPTS {
+            let error = match brought {
+                Err(Failure::Meanwhile(error)) if seen.replaces().is_none() => error,
+                brought => return brought,
+            };
+            let Some(again) = self.look(seen.name, true)? else { return Ok(Placed::default()) };
+            if matches!(again.decision, Decision::Replace(_) | Decision::Blocked) {
+                return Err(Failure::Entry(error));
+            }
+            brought = self.alone_once(&again, part);
+        }
+        brought
+    }
+
+    /// The inode that has an entry's name now.
+    pub(super) fn inode_there(&self, name: &[u8]) -> Option<(u64, u64)> {
+        let there = Status::at(self.target()?, self.target_name(name)).ok()?;
+        Some((there.dev, there.ino))
+    }
+
+    fn alone_once(&self, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
         if seen.decision == Decision::Blocked {
             return Err(self.blocked(seen));
         }
@@ -246,7 +278,7 @@ impl<'a> Pair<'a> {
                 self.done(seen, true, part);
                 Ok(Placed { seal, waiting: None })
             }
-            (_, true) => self.file(seen, None, part),
+            (_, true) => self.file_once(seen, None, part),
             (_, false) => {
                 self.node(seen)?;
                 self.done(seen, false, part);

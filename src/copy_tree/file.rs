@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::Kind;
 use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::positioned;
-use crate::staging::{self, Aside, Unsynced};
+use crate::staging::{self, Aside, Unsynced, Version};
 use crate::status::{Status, Time};
 use crate::walk::absolute;
 use rustix::fs::FileType;
@@ -34,7 +34,7 @@ pub(super) const LARGE: u64 = 1 << 20;
 const AHEAD: u64 = 16 << 20;
 
 /// How often a file that changes while it is copied is copied again.
-const ATTEMPTS: usize = 3;
+pub(super) const ATTEMPTS: usize = 3;
 
 /// A source that has been opened, with the status that it must still have when all is done.
 pub(super) struct Source {
@@ -113,8 +113,14 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Brings a file over, again if it changes meanwhile.
+    /// Brings a file over, again if it changes meanwhile, or if somebody else makes one.
     pub(super) fn file(&self, seen: &Seen<'_>, first: Option<Source>, part: &mut Stats) -> Attempt<Placed> {
+        let brought = self.file_once(seen, first, part);
+        self.or_again(brought, seen, part)
+    }
+
+    /// Brings a file over, again if it changes meanwhile.
+    pub(super) fn file_once(&self, seen: &Seen<'_>, first: Option<Source>, part: &mut Stats) -> Attempt<Placed> {
         let mut first = first;
         for attempt in 1.. {
             let source = match first.take() {
@@ -271,22 +277,22 @@ impl<'a> Pair<'a> {
             _ => Some(self.source(seen.name, kept.status)?),
         };
         let target = place.target.as_ref().ok_or_else(|| wrong("put in place", Errno::BADF))?;
-        let (file, temporary) = match aside.postpone(|| Arc::clone(target)) {
-            Ok((file, temporary)) => (file, Some(temporary)),
+        let (file, replacing) = match aside.postpone(target, name) {
+            Ok((file, replacing)) => (file, Some(replacing)),
             Err(aside) => (aside.put(name).map_err(|errno| wrong("put in place", errno))?, None),
         };
         let waiting = match seen.status.nlink {
             0 | 1 => None,
             _ => {
                 let status = Status::of(&file).map_err(|errno| wrong("look at", errno))?;
-                let temporary = temporary.as_ref().map(|temporary| temporary.name().to_vec());
+                let temporary = replacing.as_ref().map(|replacing| replacing.temporary_name().to_vec());
                 Some(Waiting { inode: (status.dev, status.ino), temporary })
             }
         };
         let mut file = Unsynced::named(file, &place.device, times);
-        if let Some(temporary) = temporary {
+        if let Some(replacing) = replacing {
             place.is_pending.store(true, Ordering::Relaxed);
-            file = file.replacing(temporary, name);
+            file = file.replacing(replacing);
         }
         context.after_sync(Pending::File { file, source, seal, path: place.join(name) });
         Ok(waiting)
@@ -320,7 +326,7 @@ impl<'a> Pair<'a> {
     /// Gives what is there already the metadata of its source.
     pub(super) fn set_metadata(&self, seen: &Seen<'_>) -> Attempt<Option<FileAttr>> {
         let wrong = |errno| self.wrong(seen.name, "set the metadata of", errno);
-        let is_same = |status: &Status| seen.existing.is_some_and(|there| status.is_same_inode(&there));
+        let is_same = |status: &Status| seen.existing.is_some_and(|there| Version::of(&there).is(status));
         let target_name = self.target_name(seen.name);
         if seen.status.file_type() != FileType::RegularFile {
             return self.set_metadata_of_node(seen).map(|()| None);

@@ -18,7 +18,7 @@ use crate::inode_map::{Identity, InodeMap, Spill};
 use crate::metadata::{FileAttr, Refused};
 use crate::monitor::Amount;
 use crate::mutex::lock;
-use crate::staging::Temporary;
+use crate::staging::{Replacing, Temporary, Version};
 use crate::status::Status;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// The inodes with several names that have been met.
 #[derive(Debug)]
@@ -146,8 +146,7 @@ impl First {
                 context.not_kept.refused(&refused, false, || context.shown(&path));
             }
             Err(errno) => {
-                let (Failure::Entry(error) | Failure::Fatal(error)) =
-                    outcome::target(context, &path, "set the flags of", errno);
+                let error = outcome::target(context, &path, "set the flags of", errno).into_error();
                 let mut part = Stats::default();
                 context.problem(&error, &mut part);
                 context.count(&part);
@@ -163,7 +162,13 @@ impl Pair<'_> {
         let inode = Identity::of(&seen.status);
         let lost = |errno| self.wrong(seen.name, "remember the names of", errno);
         let Some(first) = links.claim(&inode).map_err(lost)? else { return self.first(&inode, seen, part) };
-        let joined = self.join(seen, &first);
+        let joined = match self.join(seen, &first) {
+            // A run beside this one made that name, too.
+            Err(Failure::Meanwhile(_)) if first.inode.is_some() && self.inode_there(seen.name) == first.inode => {
+                Ok(true)
+            }
+            joined => joined,
+        };
         let result = match joined {
             Ok(true) => {
                 // The content was counted with the first name.
@@ -205,10 +210,10 @@ impl Pair<'_> {
         let name = self.target_name(seen.name);
         let is_made = !self.context.options.dry_run;
         let seal = seal.map(|FileAttr { flags, project }| Seal { flags, project });
-        let made = match (seen.decision, self.target()) {
+        let made = match seen.decision {
             _ if waiting.is_some() => waiting.as_ref().map(|waiting| waiting.inode),
-            (Decision::Leave | Decision::Metadata, _) => seen.existing.map(|there| (there.dev, there.ino)),
-            (_, Some(target)) if is_made => Status::at(target, name).ok().map(|status| (status.dev, status.ino)),
+            Decision::Leave | Decision::Metadata => seen.existing.map(|there| (there.dev, there.ino)),
+            _ if is_made => self.inode_there(seen.name),
             _ => None,
         };
         let missing = seen.status.nlink.saturating_sub(1);
@@ -258,13 +263,13 @@ impl Pair<'_> {
         }
         // What is there is another inode, whether it looks the same or not.
         let (place, name) = (self.place(), self.target_name(seen.name));
-        match &place.target {
-            Some(target) if first.waiting.is_some() && seen.existing.is_some() => {
+        match (&place.target, seen.existing.as_ref().map(Version::of)) {
+            (Some(target), Some(version)) if first.waiting.is_some() => {
                 place.is_pending.store(true, Ordering::Relaxed);
-                let (temporary, name, path) = (temporary.within(Arc::clone(target)), name.to_vec(), place.join(name));
-                self.context.after_sync(Pending::Name { temporary, name, path });
+                let replacing = Replacing::new(temporary, target, name, version);
+                self.context.after_sync(Pending::Name { replacing, path: place.join(name) });
             }
-            _ => temporary.put(name, seen.existing.is_some()).map_err(wrong)?,
+            (_, version) => temporary.put(name, version.as_ref()).map_err(wrong)?,
         }
         Ok(true)
     }

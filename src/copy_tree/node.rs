@@ -4,7 +4,7 @@ use super::TEMPORARY;
 use super::entries::{Pair, Seen};
 use super::outcome::Attempt;
 use crate::metadata::{self, Attributes, Others};
-use crate::staging::{Node, Temporary, pin};
+use crate::staging::{Node, Temporary, Version, pin};
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -36,12 +36,14 @@ impl Pair<'_> {
         let is_ours = |status: &Status| status.file_type() == kind && status.nlink == 1 && creator.is_owner(status);
         let pinned = pin(above, temporary.name(), is_ours).map_err(|errno| wrong("make", errno))?;
         self.give_to_node(seen, &pinned, self.place().ground.inherits)?;
-        temporary.put(self.target_name(seen.name), seen.replaces()).map_err(|errno| wrong("put in place", errno))
+        temporary
+            .put(self.target_name(seen.name), seen.replaces().as_ref())
+            .map_err(|errno| wrong("put in place", errno))
     }
 
     /// Gives a link or special node that is there already, or a file that cannot be opened, the metadata of its source.
     pub(super) fn set_metadata_of_node(&self, seen: &Seen<'_>) -> Attempt<()> {
-        let is_same = |status: &Status| seen.existing.is_some_and(|there| status.is_same_inode(&there));
+        let is_same = |status: &Status| seen.existing.is_some_and(|there| Version::of(&there).is(status));
         let pinned = pin(self.above()?, self.target_name(seen.name), is_same)
             .map_err(|errno| self.wrong(seen.name, "set the metadata of", errno))?;
         self.give_to_node(seen, &pinned, true)

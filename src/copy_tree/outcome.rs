@@ -13,6 +13,17 @@ pub(super) enum Failure {
     Fatal(Error),
     /// The entry is skipped.
     Entry(Error),
+    /// The same, because of what somebody else put in its place, or changed there, since it was looked at.
+    Meanwhile(Error),
+}
+
+impl Failure {
+    /// The error alone.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Failure::Fatal(error) | Failure::Entry(error) | Failure::Meanwhile(error) => error,
+        }
+    }
 }
 
 /// The result of copying an entry.
@@ -46,9 +57,16 @@ pub(super) fn target(context: &Context<'_>, path: &[u8], action: &str, errno: Er
     let error = Error::io(action, context.shown(path), errno);
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
+        Errno::STALE => {
+            let error = Error::failed(action).at(context.shown(path)).with_code("changed");
+            let hint = "somebody else changed or replaced it meanwhile, and it was kept; run again";
+            return Failure::Meanwhile(error.hint(hint));
+        }
+        Errno::EXIST => {
+            let hint = "it was created by somebody else meanwhile and was not touched; run again";
+            return Failure::Meanwhile(error.hint(hint));
+        }
         Errno::NOSPC | Errno::DQUOT => error.hint("free some space"),
-        Errno::STALE => error.hint("something else was put in its place meanwhile; run again"),
-        Errno::EXIST => error.hint("it was created by somebody else meanwhile and was not touched; run again"),
         Errno::PERM if context.creator.is_root() => {
             error.hint("the existing file or its directory may be immutable or append-only: see lsattr(1)")
         }

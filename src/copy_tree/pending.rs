@@ -5,12 +5,12 @@ use super::Stats;
 use super::context::Context;
 use super::directory::Leaving;
 use super::links::First;
-use super::outcome::{self, Failure};
+use super::outcome;
 use crate::beneath;
 use crate::error::Error;
 use crate::metadata::{FileAttr, Refused};
 use crate::same_content;
-use crate::staging::{Synced, Temporary, Unsynced};
+use crate::staging::{Replacing, Synced, Unsynced};
 use crate::status::{Status, Time};
 use crate::timestamp::{Clock, may_have_changed_since};
 use crate::walk::absolute;
@@ -33,10 +33,8 @@ pub(super) enum Pending {
     },
     /// A further name of such a file replaces another file.
     Name {
-        /// The name that it has until then.
-        temporary: Temporary<Arc<OwnedFd>>,
-        /// The name that it gets.
-        name: Vec<u8>,
+        /// The name that it has until then, and the other file.
+        replacing: Replacing,
         /// The path of that.
         path: Vec<u8>,
     },
@@ -106,13 +104,11 @@ impl Pending {
                     Err(errno) => failed(context, &path, "put in place", errno),
                 }
             }
-            Pending::Name { temporary, name, path } => {
-                temporary.put(&name, true).unwrap_or_else(|errno| failed(context, &path, "put in place", errno));
+            Pending::Name { replacing, path } => {
+                replacing.put().unwrap_or_else(|errno| failed(context, &path, "put in place", errno));
             }
             Pending::Directory(leaving) => {
-                if let Err(Failure::Entry(error) | Failure::Fatal(error)) = leaving.give(context) {
-                    problem(context, &error);
-                }
+                leaving.give(context).unwrap_or_else(|failure| problem(context, &failure.into_error()));
             }
             Pending::Seal(first) => first.seal(context),
         }
@@ -120,8 +116,7 @@ impl Pending {
 }
 
 fn failed(context: &Context<'_>, path: &[u8], action: &str, errno: Errno) {
-    let (Failure::Entry(error) | Failure::Fatal(error)) = outcome::target(context, path, action, errno);
-    problem(context, &error);
+    problem(context, &outcome::target(context, path, action, errno).into_error());
 }
 
 fn problem(context: &Context<'_>, error: &Error) {

@@ -28,7 +28,7 @@ struct Group<'a, 'n, 's> {
 enum State {
     /// Nothing was told of it yet.
     Untold,
-    /// It changed, or there was no room for it here: the plain way is to try.
+    /// It changed, somebody else made it, or there was no room for it here: the plain way is to try.
     Again,
     /// It is done, or was told as a problem.
     Over,
@@ -96,7 +96,10 @@ impl<'a> Group<'a, '_, '_> {
         }
         let seen = self.seen[number];
         let Filling { aside, kept } = copy;
-        self.pair.put(seen, &kept, aside, copied)?;
+        match self.pair.put(seen, &kept, aside, copied) {
+            Err(Failure::Meanwhile(_)) if seen.existing.is_none() => return Ok(State::Again),
+            placed => placed?,
+        };
         count(copied, self.part);
         let status = Status { size: copied.size(), ..kept.status };
         self.pair.done(&Seen { status, ..*seen }, false, self.part);

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
     match directory::clear_top(context) {
         Ok(()) => {}
-        Err(Failure::Entry(error) | Failure::Fatal(error)) => return Err(error),
+        Err(failure) => return Err(failure.into_error()),
     }
     let tree = Tree { context, step };
     walk::walk_tops(step.tops(), &tree, threads, |lines| {
@@ -40,7 +40,7 @@ impl Tree<'_> {
     fn tell(&self, failure: Failure) -> Result<()> {
         match failure {
             Failure::Fatal(error) => Err(error),
-            Failure::Entry(error) => {
+            Failure::Entry(error) | Failure::Meanwhile(error) => {
                 self.problem(&error);
                 Ok(())
             }

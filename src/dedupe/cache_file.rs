@@ -5,7 +5,7 @@
 
 use super::entry::{Entry, LENGTH};
 use crate::error::{Error, Result};
-use crate::staging::{self, Aside};
+use crate::staging::{self, Aside, Version};
 use crate::status::Status;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -81,15 +81,15 @@ impl CacheFile {
         let dir = rustix::fs::open(parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
         // What killed runs left; nothing depends on it.
         let _ = staging::clear(dir.as_fd(), TEMPORARY);
-        let replaces = find(&self.path)?.is_some();
+        let replaces = find(&self.path)?.map(|(_, status)| Version::of(&status));
         let aside = Aside::make(dir.as_fd(), TEMPORARY, replaces).map_err(|errno| failed(errno.into()))?;
         let file = File::from(aside.as_fd().try_clone_to_owned().map_err(failed)?);
         write(&file, old, new).map_err(failed)?;
-        if find(&self.path)?.is_some() != replaces {
-            return Err(failed(io::Error::other("another run has just written or removed it")));
-        }
         let name = self.path.file_name().unwrap_or_default();
-        aside.put(name.as_bytes()).map(|_| ()).map_err(|errno| failed(errno.into()))
+        aside.put(name.as_bytes()).map(|_| ()).map_err(|errno| match errno {
+            Errno::EXIST | Errno::STALE => failed(io::Error::other("another run has just written it")),
+            errno => failed(errno.into()),
+        })
     }
 }
 

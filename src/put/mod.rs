@@ -125,7 +125,7 @@ struct Job<'a> {
 /// Replaces the file at `path` by what `source` gives, to its end.
 ///
 /// The file is replaced by one rename(2), after all of it is on the disk and a command has exited with status 0. A failure
-/// before that does not change the file.
+/// before that does not change the file. A file that somebody else changes or makes there meanwhile is kept.
 ///
 /// # Errors
 /// Those of the kernel; an input that is not what `options` expects; an empty one over a file that is not empty, unless
@@ -147,7 +147,7 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
         kind: Kind::from_statfs(&statfs),
     };
     let base = base::open(&destination, options)?;
-    let mut staging = Staging::begin(&destination, monitor)?;
+    let staging = Staging::begin(&destination, monitor)?;
     keep::prepare(&creator, &destination, staging.file())
         .map_err(|errno| Error::io("make a file beside", &destination.shown, errno))?;
     let frozen = base.as_ref().map(|base| Base::freeze(base, &destination, &job)).transpose()?;

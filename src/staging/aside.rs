@@ -4,7 +4,7 @@
 //! run leaves nothing, and a name less is made and taken away. What is to take the place of another file has a temporary
 //! name, for only rename(2) replaces.
 
-use super::Temporary;
+use super::{Replacing, Temporary, Version};
 use crate::filesystem;
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Result;
@@ -18,44 +18,47 @@ use std::sync::OnceLock;
 pub(crate) struct Aside<'d> {
     dir: BorrowedFd<'d>,
     file: OwnedFd,
-    replaces: bool,
+    replaces: Option<Version>,
     /// `None`: it has no name.
     temporary: Option<Temporary<BorrowedFd<'d>>>,
 }
 
 impl<'d> Aside<'d> {
-    /// Makes an empty file for a directory, to be written and read by its owner alone. `replaces`: what has its name by then is
-    /// to be replaced.
-    pub(crate) fn make(dir: BorrowedFd<'d>, prefix: &str, replaces: bool) -> Result<Aside<'d>> {
-        if !replaces && let Some(file) = unnamed(dir) {
+    /// Makes an empty file for a directory, to be written and read by its owner alone. `replaces`: what has its name until then.
+    pub(crate) fn make(dir: BorrowedFd<'d>, prefix: &str, replaces: Option<Version>) -> Result<Aside<'d>> {
+        if replaces.is_none()
+            && let Some(file) = unnamed(dir)
+        {
             return Ok(Aside { dir, file, replaces, temporary: None });
         }
         let (temporary, file) = Temporary::file(dir, prefix)?;
         Ok(Aside { dir, file, replaces, temporary: Some(temporary) })
     }
 
-    /// Gives it its name, and the file itself back. Unless it was made to replace, nothing that has come there meanwhile is
-    /// replaced (`EXIST`).
+    /// Gives it its name, and the file itself back.
+    ///
+    /// # Errors
+    /// Of what has come there meanwhile nothing is replaced: see [`Temporary::put`].
     pub(crate) fn put(self, name: &[u8]) -> Result<OwnedFd> {
         match self.temporary {
-            Some(temporary) => temporary.put(name, self.replaces)?,
+            Some(temporary) => temporary.put(name, self.replaces.as_ref())?,
             None => link(&self.file, self.dir, name)?,
         }
         Ok(self.file)
     }
 
-    /// For a file that must not replace another before its data is on the disk: the file, and its temporary name, to be used
-    /// later in the directory `dir`. `Err`: it replaces nothing, and may be [put](Aside::put) in its place.
-    pub(crate) fn postpone(self, dir: impl FnOnce() -> Arc<OwnedFd>) -> Postponed<'d> {
-        match self.temporary {
-            Some(temporary) if self.replaces => Ok((self.file, temporary.within(dir()))),
-            temporary => Err(Aside { temporary, ..self }),
+    /// For a file that must not replace another before its data is on the disk: the file, and what gives it this name later,
+    /// in the same directory. `Err`: it replaces nothing, and may be [put](Aside::put) in its place.
+    pub(crate) fn postpone(self, dir: &Arc<OwnedFd>, name: &[u8]) -> Postponed<'d> {
+        match (self.temporary, self.replaces) {
+            (Some(temporary), Some(version)) => Ok((self.file, Replacing::new(temporary, dir, name, version))),
+            (temporary, replaces) => Err(Aside { temporary, replaces, ..self }),
         }
     }
 }
 
 /// What [`Aside::postpone`] gives.
-pub(crate) type Postponed<'d> = std::result::Result<(OwnedFd, Temporary<Arc<OwnedFd>>), Aside<'d>>;
+pub(crate) type Postponed<'d> = std::result::Result<(OwnedFd, Replacing), Aside<'d>>;
 
 impl AsFd for Aside<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -83,6 +86,7 @@ fn link(file: &OwnedFd, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Status;
     use std::fs::{self, File};
     use std::os::unix::fs::MetadataExt as _;
 
@@ -91,18 +95,19 @@ mod tests {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let open = File::open(dir.path()).unwrap();
         let count = || fs::read_dir(dir.path()).unwrap().count();
-        let aside = Aside::make(open.as_fd(), ".pleach-x.", false).unwrap();
+        let aside = Aside::make(open.as_fd(), ".pleach-x.", None).unwrap();
         assert_eq!(count(), 0);
         rustix::io::write(&aside, b"new").unwrap();
         aside.put(b"name").unwrap();
         assert_eq!(fs::read(dir.path().join("name")).unwrap(), b"new");
-        drop(Aside::make(open.as_fd(), ".pleach-x.", false).unwrap());
-        let aside = Aside::make(open.as_fd(), ".pleach-x.", true).unwrap();
+        drop(Aside::make(open.as_fd(), ".pleach-x.", None).unwrap());
+        let version = Version::of(&Status::at(&open, b"name").unwrap());
+        let aside = Aside::make(open.as_fd(), ".pleach-x.", Some(version)).unwrap();
         assert_eq!(count(), 2);
         let file = aside.put(b"name").unwrap();
         let there = fs::metadata(dir.path().join("name")).unwrap();
         assert_eq!((there.ino(), there.len()), (File::from(file).metadata().unwrap().ino(), 0));
-        drop(Aside::make(open.as_fd(), ".pleach-x.", true).unwrap());
+        drop(Aside::make(open.as_fd(), ".pleach-x.", Some(version)).unwrap());
         assert_eq!(count(), 1);
     }
 
@@ -111,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let open = File::open(dir.path()).unwrap();
         fs::write(dir.path().join("name"), "old").unwrap();
-        let aside = Aside::make(open.as_fd(), ".pleach-x.", false).unwrap();
+        let aside = Aside::make(open.as_fd(), ".pleach-x.", None).unwrap();
         assert_eq!(aside.put(b"name").unwrap_err(), rustix::io::Errno::EXIST);
         assert_eq!(fs::read(dir.path().join("name")).unwrap(), b"old");
     }

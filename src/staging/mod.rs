@@ -12,6 +12,7 @@ mod same;
 mod temporary;
 mod temporary_name;
 mod unsynced;
+mod version;
 mod writeback;
 
 pub(crate) use ahead::Ahead;
@@ -21,6 +22,7 @@ pub(crate) use ground::{Device, Devices, Ground, Synced, is_sealed};
 pub(crate) use liveness::clear;
 pub(crate) use node::{Node, pin};
 pub(crate) use same::{has_same_content, has_same_extents};
-pub(crate) use temporary::{Temporary, is_temporary, put, under_temporary_name};
+pub(crate) use temporary::{Replacing, Temporary, is_temporary};
 pub(crate) use unsynced::{Unsynced, set_provisional_time};
+pub(crate) use version::Version;
 pub(crate) use writeback::{Room, Writeback};

@@ -1,13 +1,15 @@
 //! Entries under temporary names, until they are put in their place.
 
-use super::{liveness, temporary_name};
+use super::version::Found;
+use super::{Version, liveness, temporary_name};
 use crate::rename;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Calls `make` with temporary names until one is free.
-pub(crate) fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -> Result<T>) -> Result<(String, T)> {
+fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -> Result<T>) -> Result<(String, T)> {
     loop {
         let name = temporary_name::new(prefix);
         match make(&name) {
@@ -16,14 +18,6 @@ pub(crate) fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -
             Err(errno) => return Err(errno),
         }
     }
-}
-
-/// Moves what has a temporary name to its own. Without `replaces` nothing that has come there meanwhile is replaced (`EXIST`).
-pub(crate) fn put(dir: BorrowedFd<'_>, temporary: &str, name: &[u8], replaces: bool) -> Result<()> {
-    if replaces {
-        return rustix::fs::renameat(dir, temporary, dir, name);
-    }
-    rename::without_replacing(dir, temporary, dir, name)
 }
 
 /// An entry under a temporary name. It is gone when this is dropped before it was put in its place.
@@ -43,7 +37,7 @@ impl<D: AsFd> Temporary<D> {
     }
 
     /// The same entry, named by another descriptor of its directory.
-    pub(crate) fn within<E: AsFd>(mut self, dir: E) -> Temporary<E> {
+    fn within<E: AsFd>(mut self, dir: E) -> Temporary<E> {
         Temporary { dir, name: std::mem::take(&mut self.name) }
     }
 
@@ -52,9 +46,22 @@ impl<D: AsFd> Temporary<D> {
         self.name.as_bytes()
     }
 
-    /// Moves it to its own name, as [`put`] does.
-    pub(crate) fn put(mut self, name: &[u8], replaces: bool) -> Result<()> {
-        put(self.dir.as_fd(), &self.name, name, replaces)?;
+    /// Moves it to its own name, in the place of this version of another entry.
+    ///
+    /// # Errors
+    /// `STALE` if something else is there by now, and `EXIST` if there was to be nothing: that is kept.
+    pub(crate) fn put(mut self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
+        let (dir, temporary) = (self.dir.as_fd(), self.name.as_str());
+        let found = match replaces {
+            Some(version) => version.find(dir, name, temporary.as_bytes())?,
+            None => Found::Nothing,
+        };
+        match found {
+            Found::Replaceable => rustix::fs::renameat(dir, temporary, dir, name)?,
+            Found::Nothing => rename::without_replacing(dir, temporary, dir, name)?,
+            // Only the temporary name goes.
+            Found::New => return Ok(()),
+        }
         self.name.clear();
         Ok(())
     }
@@ -77,6 +84,39 @@ impl<D: AsFd> Drop for Temporary<D> {
     }
 }
 
+/// An entry under a temporary name that will replace another after the next sync.
+#[derive(Debug)]
+pub(crate) struct Replacing {
+    temporary: Temporary<Arc<OwnedFd>>,
+    name: Vec<u8>,
+    version: Version,
+}
+
+impl Replacing {
+    /// Such an entry of the directory `dir`, which will have the name of this version of another.
+    pub(crate) fn new<D: AsFd>(
+        temporary: Temporary<D>,
+        dir: &Arc<OwnedFd>,
+        name: &[u8],
+        version: Version,
+    ) -> Replacing {
+        Replacing { temporary: temporary.within(Arc::clone(dir)), name: name.to_vec(), version }
+    }
+
+    /// Its temporary name.
+    pub(crate) fn temporary_name(&self) -> &[u8] {
+        self.temporary.name()
+    }
+
+    /// Moves it to its own name.
+    ///
+    /// # Errors
+    /// See [`Temporary::put`].
+    pub(crate) fn put(self) -> Result<()> {
+        self.temporary.put(&self.name, Some(&self.version))
+    }
+}
+
 /// Whether this is a temporary name.
 pub(crate) fn is_temporary(name: &[u8], prefix: &str) -> bool {
     temporary_name::is_one(name, prefix)
@@ -85,6 +125,7 @@ pub(crate) fn is_temporary(name: &[u8], prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Status;
     use std::fs::{self, File};
     use std::os::fd::AsFd;
 
@@ -95,9 +136,10 @@ mod tests {
         let make = || Temporary::file(open.as_fd(), ".pleach-x.").unwrap().0;
         drop(make());
         fs::write(dir.path().join("there"), "old").unwrap();
-        assert_eq!(make().put(b"there", false), Err(Errno::EXIST));
-        make().put(b"new", false).unwrap();
-        make().put(b"there", true).unwrap();
+        assert_eq!(make().put(b"there", None), Err(Errno::EXIST));
+        make().put(b"new", None).unwrap();
+        let there = Version::of(&Status::at(&open, b"there").unwrap());
+        make().put(b"there", Some(&there)).unwrap();
         assert_eq!(fs::read(dir.path().join("there")).unwrap(), b"");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }

@@ -1,6 +1,6 @@
 //! A file that was written and whose data may not be on the disk yet: see `writeback`.
 
-use super::{Device, Synced, Temporary};
+use super::{Device, Replacing, Synced};
 use crate::metadata;
 use crate::status::Time;
 use rustix::io::Result;
@@ -18,8 +18,8 @@ pub(crate) struct Unsynced {
     device: Arc<Device>,
     atime: Time,
     mtime: Time,
-    /// The temporary name, and the name that another file has until the end.
-    replaces: Option<(Temporary<Arc<OwnedFd>>, Vec<u8>)>,
+    /// Its temporary name, and the file that it replaces at the end.
+    replaces: Option<Replacing>,
 }
 
 impl Unsynced {
@@ -28,15 +28,16 @@ impl Unsynced {
         Unsynced { file, device: Arc::clone(device), atime, mtime, replaces: None }
     }
 
-    /// A file that will have this name in the place of another file.
-    pub(crate) fn replacing(self, temporary: Temporary<Arc<OwnedFd>>, name: &[u8]) -> Unsynced {
-        Unsynced { replaces: Some((temporary, name.to_vec())), ..self }
+    /// A file that will replace another.
+    pub(crate) fn replacing(self, replaces: Replacing) -> Unsynced {
+        Unsynced { replaces: Some(replaces), ..self }
     }
 
     /// Gives it its times and its name; then the file.
     ///
     /// # Errors
-    /// Those of the calls. What fails leaves the file without its times, or the other one in its place.
+    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the other
+    /// one was changed meanwhile.
     pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
@@ -48,8 +49,8 @@ impl Unsynced {
     /// # Errors
     /// Those of the calls.
     pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<OwnedFd> {
-        if let Some((temporary, name)) = self.replaces {
-            temporary.put(&name, true)?;
+        if let Some(replaces) = self.replaces {
+            replaces.put()?;
         }
         Ok(self.file)
     }

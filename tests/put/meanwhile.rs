@@ -1,11 +1,51 @@
-//! Whatever others write to the base meanwhile, the file becomes the stream.
+//! Whatever others write to the base meanwhile, the file becomes the stream, unless they save something at its place.
 
+use super::refusal::wait_for_temporaries;
 use super::*;
 use crate::on_filesystems;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Ways to save a file.
+const SAVES: [fn(&Path); 2] = [
+    |path| overwrite(path, 0, b"theirs"),
+    |path| {
+        write(path.with_extension("theirs"), b"theirs");
+        fs::rename(path.with_extension("theirs"), path).expect("a file can be renamed");
+    },
+];
+
 on_filesystems! {
+    fn what_somebody_else_saves_meanwhile_is_kept(fs: &Filesystem) {
+        let (dest, link) = (fs.dir("inner").join("file"), fs.join("link"));
+        std::os::unix::fs::symlink("inner/file", &link).expect("a link can be made");
+        for named in [&dest, &link] {
+            for save in SAVES {
+                write_synced(&dest, b"the old content");
+                settle();
+                let child = begin(named, &[]);
+                wait_for_temporaries(&fs.join("inner"), 1);
+                save(&dest);
+                let theirs = fs::read(&dest).expect("it is there");
+                feed(child, b"ours").expect(1).saying("it was kept");
+                assert_content(&dest, &theirs);
+                assert_no_temporary(&dest);
+            }
+        }
+        // Another name, and nothing at all, are nothing to lose.
+        let changes: [fn(&Path); 2] = [
+            |path| fs::hard_link(path, path.with_extension("other")).expect("a link can be made"),
+            |path| fs::remove_file(path).expect("a file can be removed"),
+        ];
+        for change in changes {
+            let child = begin(&dest, &[]);
+            wait_for_temporaries(&fs.join("inner"), 1);
+            change(&dest);
+            feed(child, b"ours").expect(0);
+            assert_content(&dest, b"ours");
+        }
+    }
+
     [xfs, btrfs] fn a_writer_of_the_base_cannot_change_what_is_shared(fs: &Filesystem) {
         let (base, dest) = (fs.join("base"), fs.join("dest"));
         // A block of the base is at any time that of the stream or another: what is compared may not be what is shared.
@@ -44,17 +84,17 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn a_block_that_becomes_equal_after_the_base_was_frozen_is_written(fs: &Filesystem) {
-        let dest = fs.join("file");
+        let (base, dest) = (fs.join("base"), fs.join("file"));
         let content = bytes(1, 8 * MIB);
-        write_synced(&dest, &with_blocks(&content, &[1000]));
+        write_synced(&base, &with_blocks(&content, &[1000]));
         settle();
-        let before = places(&dest);
-        let mut child = begin(&dest, &["--json"]);
+        let before = places(&base);
+        let mut child = begin(&dest, &["--json", "--base", base.to_str().expect("a plain path")]);
         let mut pipe = child.stdin.take().expect("stdin is a pipe");
         pipe.write_all(&content[..2 * MIB]).expect("the command reads");
         std::thread::sleep(std::time::Duration::from_millis(300));
-        // Who looks at the file now finds what the stream has. What was frozen has it not.
-        overwrite(&dest, 1000 * BLOCK as u64, &content[1000 * BLOCK..1001 * BLOCK]);
+        // Who looks at the base now finds what the stream has. What was frozen has it not.
+        overwrite(&base, 1000 * BLOCK as u64, &content[1000 * BLOCK..1001 * BLOCK]);
         pipe.write_all(&content[2 * MIB..]).expect("the command reads");
         drop(pipe);
         let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "put".into()).expect(0);
@@ -63,15 +103,15 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn a_base_that_shrinks_meanwhile_does_no_harm(fs: &Filesystem) {
-        let dest = fs.join("file");
+        let (base, dest) = (fs.join("base"), fs.join("file"));
         let content = bytes(1, 8 * MIB);
-        write_synced(&dest, &content);
-        let before = places(&dest);
-        let mut child = begin(&dest, &["--json"]);
+        write_synced(&base, &content);
+        let before = places(&base);
+        let mut child = begin(&dest, &["--json", "--base", base.to_str().expect("a plain path")]);
         let mut pipe = child.stdin.take().expect("stdin is a pipe");
         pipe.write_all(&content[..2 * MIB]).expect("the command reads");
         std::thread::sleep(std::time::Duration::from_millis(100));
-        File::options().write(true).open(&dest).and_then(|file| file.set_len(1000)).expect("a file can be cut");
+        File::options().write(true).open(&base).and_then(|file| file.set_len(1000)).expect("a file can be cut");
         pipe.write_all(&content[2 * MIB..]).expect("the command reads");
         drop(pipe);
         let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "put".into()).expect(0);

@@ -191,6 +191,4 @@ pub(super) fn wait_for_temporaries(dir: &Path, number: usize) {
         temporaries(dir) >= number
     });
     assert!(is_there, "a run begins");
-    // The lock follows.
-    std::thread::sleep(Duration::from_millis(50));
 }

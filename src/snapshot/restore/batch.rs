@@ -113,7 +113,7 @@ impl Batch {
                         context.monitor.planned(change, &context.shown(&place.join(&entry.name)));
                     }
                 }
-                Err(Failure::Entry(error)) => {
+                Err(Failure::Entry(error) | Failure::Meanwhile(error)) => {
                     stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
                     stats.errors += 1;
                     context.monitor.problem(&error);

@@ -17,7 +17,8 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Whether the regular file in place, which has this status, has the entry's content as far as the options ask.
+/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite` and
+/// the options ask.
 ///
 /// A file that cannot be read does not have it.
 ///
@@ -27,13 +28,13 @@ pub(super) fn is_same(
     context: &Context<'_>,
     place: &Place,
     (entry, body): (&Entry, &FileBody),
-    status: &Status,
+    (status, overwrite): (&Status, Overwrite),
     origin: &mut Origin<'_>,
     stats: &mut Stats,
 ) -> Result<bool> {
     let options = context.options;
     let is_timely = has_mtime(status, entry.meta.mtime);
-    let is_asked = match options.overwrite {
+    let is_asked = match overwrite {
         Overwrite::Always => return Ok(false),
         Overwrite::Never => return Ok(true),
         _ if status.size != body.size => return Ok(false),

@@ -8,6 +8,7 @@ use crate::filesystem::Kind;
 use crate::metadata::{self, FileAttr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
+use crate::staging::Version;
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
@@ -33,9 +34,12 @@ pub(super) enum Decision {
 }
 
 impl Decision {
-    /// Whether what has the entry's name may be replaced. Where nothing was there, what has come meanwhile is not ours.
-    pub(super) fn replaces(self) -> bool {
-        matches!(self, Decision::Replace(_) | Decision::Clear)
+    /// What has the entry's name and may be replaced. A directory goes before that.
+    pub(super) fn replaces(self, existing: Option<&Status>) -> Option<Version> {
+        match self {
+            Decision::Replace(_) => existing.map(Version::of),
+            _ => None,
+        }
     }
 
     /// The line of the plan.
@@ -65,12 +69,12 @@ pub(super) fn decide(
     context: &Context<'_>,
     place: &Place,
     entry: &Entry,
-    existing: Option<&Status>,
+    (existing, overwrite): (Option<&Status>, Overwrite),
     origin: &mut Origin<'_>,
     stats: &mut Stats,
 ) -> Result<Decision> {
     let Some(status) = existing else { return Ok(Decision::Make) };
-    if context.options.overwrite == Overwrite::Never {
+    if overwrite == Overwrite::Never {
         return Ok(Decision::Leave);
     }
     if status.file_type() == FileType::Directory {
@@ -81,7 +85,7 @@ pub(super) fn decide(
     }
     let Some(target) = &place.target else { return Ok(Decision::Make) };
     let is_same = match &entry.body {
-        Body::File(body) => content::is_same(context, place, (entry, body), status, origin, stats)?,
+        Body::File(body) => content::is_same(context, place, (entry, body), (status, overwrite), origin, stats)?,
         Body::Symlink(to) => {
             rustix::fs::readlinkat(target, entry.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice()
         }

@@ -2,6 +2,7 @@
 //! crossed, and neither the repository nor a directory above it is ever removed. The repository itself is skipped with a notice,
 //! as a snapshot skips it.
 
+use super::make::TEMPORARY;
 use super::outcome::{self, Attempt, Failure};
 use super::place::Place;
 use super::selection::join;
@@ -11,6 +12,7 @@ use crate::monitor::Change;
 use crate::mounts;
 use crate::snapshot::manifest::{Address, Reader};
 use crate::snapshot::remove::in_place::{self, Kept};
+use crate::staging;
 use crate::status::Status;
 use crate::text;
 use rustix::io::Errno;
@@ -104,7 +106,8 @@ pub(super) fn extraneous(
         }
     };
     for name in missing {
-        if found.contains(&name) {
+        // A run beside this one has temporary names there; those of dead runs were removed when the directory was entered.
+        if found.contains(&name) || staging::is_temporary(&name, TEMPORARY) {
             continue;
         }
         let path = join(&directory, &name);
@@ -129,7 +132,7 @@ pub(super) fn extraneous(
                 }
                 context.done.count(Change::Removed);
             }
-            Err(Failure::Entry(error)) => problem(error),
+            Err(Failure::Entry(error) | Failure::Meanwhile(error)) => problem(error),
             Err(Failure::Fatal(error)) => return Err(error),
         }
     }

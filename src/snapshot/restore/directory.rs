@@ -55,6 +55,14 @@ pub(super) struct Opened {
 
 /// Opens a directory in the snapshot and, from its parent, in the target, where it is made if it is missing.
 pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
+    match open_once(context, above, record, is_wanted) {
+        // A run beside this one made it meanwhile.
+        Err(Failure::Meanwhile(_)) => open_once(context, above, record, is_wanted),
+        opened => opened,
+    }
+}
+
+fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
     let options = context.options;
     let name = split(&record.path).1;
     let shown = || context.shown(&record.path);
@@ -183,7 +191,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
                 }
             }
         }
-        Err(Failure::Entry(error)) => problem(stats, &error),
+        Err(Failure::Entry(error) | Failure::Meanwhile(error)) => problem(stats, &error),
         Err(Failure::Fatal(error)) => return Err(error),
     }
     Ok(())

@@ -2,16 +2,34 @@
 
 use super::decide::{self, Decision};
 use super::origin::Origin;
-use super::outcome::{Attempt, Outcome, blocked, count, failure};
+use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure};
 use super::place::Place;
-use super::{Context, delete, make, xattrs};
+use super::{Context, Overwrite, delete, make, xattrs};
 use crate::metadata;
 use crate::snapshot::manifest::Entry;
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
+/// How often it is tried to go on with what a run beside this one made.
+const ATTEMPTS: usize = 3;
+
 /// Restores one entry that is no further name of an inode restored before.
+///
+/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be restoring
+/// it. A file with other content is kept then.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
+    let mut restored = once(context, place, entry, false);
+    for _ in 0..ATTEMPTS {
+        if !matches!(restored, Err(Failure::Meanwhile(_))) {
+            break;
+        }
+        restored = once(context, place, entry, true);
+    }
+    restored
+}
+
+/// `came_meanwhile`: what is there was not there when the entry was first looked at, so it is not replaced.
+fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: bool) -> Attempt<Outcome> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
     let mut origin = Origin::new(place, entry);
     let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
@@ -19,8 +37,17 @@ pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> At
         place.refuse_another(context, &entry.name)?;
     }
     let mut stats = count(entry);
-    let decision = decide::decide(context, place, entry, existing.as_ref(), &mut origin, &mut stats)
+    let overwrite = match context.options.overwrite {
+        Overwrite::Never => Overwrite::Never,
+        _ if came_meanwhile => Overwrite::IfDifferent,
+        asked => asked,
+    };
+    let decision = decide::decide(context, place, entry, (existing.as_ref(), overwrite), &mut origin, &mut stats)
         .map_err(|errno| fail("compare with the snapshot", errno))?;
+    let replaces = matches!(decision, Decision::Replace(_) | Decision::Clear);
+    if came_meanwhile && replaces {
+        return Err(Failure::Entry(fail("put in place", Errno::EXIST).into_error()));
+    }
     let is_there = match decision {
         Decision::Blocked => return Err(blocked(context, place, entry)),
         Decision::Leave | Decision::Keep | Decision::Metadata => true,
@@ -32,7 +59,10 @@ pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> At
     let is_unlisted = has_unlisted_xattrs(place, entry, decision);
     match context.options.dry_run {
         true => foresee(context, place, entry, decision)?,
-        false => make::carry_out(context, place, entry, decision, existing.as_ref(), &mut origin, &mut outcome)?,
+        false => match make::carry_out(context, place, entry, decision, existing.as_ref(), &mut origin, &mut outcome) {
+            Err(Failure::Meanwhile(error)) if replaces => return Err(Failure::Entry(error)),
+            carried_out => carried_out?,
+        },
     }
     outcome.stats.errors += xattrs::report(context, place, entry, decision, is_unlisted, &mut origin);
     Ok(outcome)

@@ -164,6 +164,12 @@ impl From<Failure> for Refusal {
     }
 }
 
+/// Whether an entry's name is one of the inode by now.
+fn is_there(place: &Place, entry: &Entry, first: &First) -> bool {
+    let there = decide::existing(place, &entry.name).ok().flatten();
+    there.is_some_and(|there| Some((there.dev, there.ino)) == first.inode)
+}
+
 /// Makes the entry a further name of an inode.
 fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &First) -> Result<Outcome, Refusal> {
     let fail = |errno| outcome::failure(context, place, entry, "link", errno);
@@ -173,6 +179,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     }
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
     let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == rustix::fs::FileType::Directory);
+    let existing = existing.as_ref();
     let decision = match existing {
         None => Decision::Make,
         Some(_) if is_joined || context.options.overwrite == Overwrite::Never => Decision::Leave,
@@ -205,13 +212,19 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
             if inode != first.inode {
                 return Ok(entry::restore(context, place, entry)?);
             }
-            if first.is_waiting && decision.replaces() {
+            let replaces = decision.replaces(existing);
+            if first.is_waiting && replaces.is_some() {
                 // What it replaces may be the last good version.
                 beneath::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
             }
-            make::put(context, place, target.as_fd(), entry, decision, || {
-                temporary.put(&entry.name, decision.replaces())
-            })?;
+            let put = make::put(context, place, entry, (decision, existing), || {
+                temporary.put(&entry.name, replaces.as_ref())
+            });
+            match put {
+                // A run beside this one made that name, too.
+                Err(Failure::Meanwhile(_)) if decision == Decision::Make && is_there(place, entry, first) => {}
+                put => put?,
+            }
             Ok(outcome)
         }
         Err(Errno::MLINK) => Err(Refusal::Full),

@@ -1,7 +1,7 @@
 //! Makes one entry: under a temporary name, then puts it in its place, so that a reader sees the old or the new and a killed run leaves no half
 //! of a file under its name.
 
-use super::decide::Decision;
+use super::decide::{self, Decision};
 use super::origin::Origin;
 use super::outcome::{Attempt, Failure, Outcome, failure, report};
 use super::pending::Pending;
@@ -14,12 +14,11 @@ use crate::filesystem::Kind;
 use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
-use crate::staging::{self, Aside, Node, Temporary, Unsynced, pin};
+use crate::staging::{self, Aside, Node, Temporary, Unsynced, Version, pin};
 use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 /// The beginning of temporary names. `--delete` takes those away that a killed run left.
 pub(super) const TEMPORARY: &str = ".pleach-restore.";
@@ -59,17 +58,18 @@ pub(super) fn carry_out(
         Decision::Make | Decision::Replace(_) | Decision::Clear => {}
     }
     let target_fd = target.as_fd();
-    let made = make(context, place, target_fd, entry, decision.replaces(), origin, stats)?;
+    let replaces = decision.replaces(existing);
+    let made = make(context, place, target_fd, entry, replaces, origin, stats)?;
     let file = match made {
         Made::Written(aside, times) => {
-            outcome.inode = put_after_sync(context, place, entry, decision, aside, times)?;
+            outcome.inode = put_after_sync(context, place, entry, (decision, existing), aside, times)?;
             outcome.is_waiting = true;
             context.writeback.made(1, outcome.stats.copied_bytes);
             return Ok(());
         }
-        Made::File(aside) => Some(put(context, place, target_fd, entry, decision, || aside.put(&entry.name))?),
+        Made::File(aside) => Some(put(context, place, entry, (decision, existing), || aside.put(&entry.name))?),
         Made::Node(temporary) => {
-            put(context, place, target_fd, entry, decision, || temporary.put(&entry.name, decision.replaces()))?;
+            put(context, place, entry, (decision, existing), || temporary.put(&entry.name, replaces.as_ref()))?;
             None
         }
     };
@@ -88,19 +88,23 @@ pub(super) fn carry_out(
     Ok(())
 }
 
-/// Has a finished inode put in its place, once that is free.
+/// Has a finished inode put in its place, once the directory is gone that is to be cleared.
 pub(super) fn put<T>(
     context: &Context<'_>,
     place: &Place,
-    target: BorrowedFd<'_>,
     entry: &Entry,
-    decision: Decision,
+    (decision, existing): (Decision, Option<&Status>),
     put: impl FnOnce() -> rustix::io::Result<T>,
 ) -> Attempt<T> {
-    if decision == Decision::Clear {
-        delete::tree(context, target, &entry.name, &context.shown(&place.join(&entry.name)))?;
+    let fail = |errno| failure(context, place, entry, "put in place", errno);
+    if let (Decision::Clear, Some(target)) = (decision, &place.target) {
+        let now = decide::existing(place, &entry.name).map_err(fail)?;
+        if now.is_some_and(|now| !existing.is_some_and(|seen| seen.is_same_inode(&now))) {
+            return Err(fail(Errno::STALE));
+        }
+        delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))?;
     }
-    let made = put().map_err(|errno| failure(context, place, entry, "put in place", errno))?;
+    let made = put().map_err(fail)?;
     decision.change().inspect(|change| context.done.count(*change));
     Ok(made)
 }
@@ -111,7 +115,7 @@ fn make<'d>(
     place: &Place,
     target: BorrowedFd<'d>,
     entry: &Entry,
-    replaces: bool,
+    replaces: Option<Version>,
     origin: &mut Origin<'_>,
     stats: &mut Stats,
 ) -> Attempt<Made<'d>> {
@@ -141,7 +145,7 @@ fn put_after_sync(
     context: &Context<'_>,
     place: &Place,
     entry: &Entry,
-    decision: Decision,
+    (decision, existing): (Decision, Option<&Status>),
     aside: Aside<'_>,
     times: (Time, Time),
 ) -> Attempt<Option<(u64, u64)>> {
@@ -150,25 +154,21 @@ fn put_after_sync(
     let status = Status::of(&aside).map_err(|errno| fail("look at", errno))?;
     let inode = Some((status.dev, status.ino));
     let is_sealed = seal::is_wanted(place, entry);
-    if entry.meta.nlink > 1 && (decision.replaces() || is_sealed) {
+    if entry.meta.nlink > 1 && (decision.replaces(existing).is_some() || is_sealed) {
         // Its other names follow, and the last of them seals it: it does not wait.
         rustix::fs::fsync(&aside).map_err(|errno| fail("write", errno))?;
         metadata::set_times(&aside, times.0, times.1).map_err(|errno| fail("set the times of", errno))?;
-        put(context, place, target.as_fd(), entry, decision, || aside.put(&entry.name))?;
+        put(context, place, entry, (decision, existing), || aside.put(&entry.name))?;
         return Ok(inode);
     }
     staging::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
-    if decision == Decision::Clear {
-        let shown = context.shown(&place.join(&entry.name));
-        delete::tree(context, target.as_fd(), &entry.name, &shown)?;
-    }
-    let (file, change) = match aside.postpone(|| Arc::clone(target)) {
-        Ok((file, temporary)) => {
+    let (file, change) = match aside.postpone(target, &entry.name) {
+        Ok((file, replacing)) => {
             place.waits_for_sync();
-            (Unsynced::named(file, &place.device, times).replacing(temporary, &entry.name), decision.change())
+            (Unsynced::named(file, &place.device, times).replacing(replacing), decision.change())
         }
         Err(aside) => {
-            let file = put(context, place, target.as_fd(), entry, decision, || aside.put(&entry.name))?;
+            let file = put(context, place, entry, (decision, existing), || aside.put(&entry.name))?;
             (Unsynced::named(file, &place.device, times), None)
         }
     };
@@ -268,7 +268,7 @@ fn set_metadata(
     origin: &mut Origin<'_>,
 ) -> rustix::io::Result<metadata::Refused> {
     let place = origin.place;
-    let is_same = |status: &Status| status.is_same_inode(seen) && status.nlink == seen.nlink;
+    let is_same = |status: &Status| Version::of(seen).is(status) && status.nlink == seen.nlink;
     if entry.file().is_some()
         && let Ok(file) = beneath::open_file(target.as_fd(), &entry.name)
     {

@@ -30,13 +30,15 @@ pub(super) enum Failure {
     Fatal(Error),
     /// The entry is skipped.
     Entry(Error),
+    /// The same, because of what somebody else put in its place, or changed there, since it was looked at.
+    Meanwhile(Error),
 }
 
 impl Failure {
     /// The error alone.
     pub(super) fn into_error(self) -> Error {
         match self {
-            Failure::Fatal(error) | Failure::Entry(error) => error,
+            Failure::Fatal(error) | Failure::Entry(error) | Failure::Meanwhile(error) => error,
         }
     }
 }
@@ -110,7 +112,14 @@ pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errn
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
         Errno::BUSY => error.hint("something is mounted on it"),
-        Errno::STALE => error.hint("something else was put in its place meanwhile; run again"),
+        Errno::STALE => {
+            let hint = "somebody else changed or replaced it meanwhile, and it was kept; run again";
+            return Failure::Meanwhile(Error::failed(action).at(shown).with_code("changed").hint(hint));
+        }
+        Errno::EXIST => {
+            let hint = "it was created by somebody else meanwhile and was not touched; run again";
+            return Failure::Meanwhile(error.hint(hint));
+        }
         Errno::PERM if rustix::process::geteuid().is_root() => {
             error.hint("it, or its directory, may be immutable or append-only: see lsattr(1)")
         }

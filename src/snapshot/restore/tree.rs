@@ -200,7 +200,7 @@ impl Tree<'_> {
                 Ok(())
             }
             Err(Failure::Fatal(error)) => Err(error),
-            Err(Failure::Entry(error)) => {
+            Err(Failure::Entry(error) | Failure::Meanwhile(error)) => {
                 self.problem(&error);
                 self.skipped = Some(record.path);
                 Ok(())

@@ -1,0 +1,53 @@
+//! Somebody else, who does something once while a run goes on.
+
+use pleach::error::Error;
+use pleach::monitor::{Amount, Monitor};
+use std::sync::{Mutex, Once};
+
+/// The moment at which it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Some of a file's content has come over.
+    Copying,
+    /// All files are made, and wait for the sync.
+    Syncing,
+}
+
+/// Does it, and keeps the problems that are reported.
+pub(crate) struct Meddler<F> {
+    when: When,
+    once: Once,
+    meddle: F,
+    problems: Mutex<Vec<String>>,
+}
+
+impl<F: Fn() + Sync> Meddler<F> {
+    pub(crate) fn new(when: When, meddle: F) -> Meddler<F> {
+        Meddler { when, once: Once::new(), meddle, problems: Mutex::default() }
+    }
+
+    /// The problems; it must have been done.
+    #[track_caller]
+    pub(crate) fn problems(self) -> Vec<String> {
+        assert!(self.once.is_completed(), "the moment {:?} never came", self.when);
+        self.problems.into_inner().expect("no other thread panicked")
+    }
+}
+
+impl<F: Fn() + Sync> Monitor for Meddler<F> {
+    fn problem(&self, error: &Error) {
+        self.problems.lock().expect("no other thread panicked").push(error.to_string());
+    }
+
+    fn advance(&self, done: Amount) {
+        if self.when == When::Copying && done.bytes > 0 {
+            self.once.call_once(&self.meddle);
+        }
+    }
+
+    fn phase(&self, name: &str, _: Option<Amount>) {
+        if self.when == When::Syncing && name == "syncing" {
+            self.once.call_once(&self.meddle);
+        }
+    }
+}

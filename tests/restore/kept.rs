@@ -1,0 +1,117 @@
+//! What somebody else saves at the place of what is restored, after it was decided to replace it, is kept; and two restores at
+//! the same time do not hinder each other.
+
+use super::Scene;
+use crate::harness::meddler::{Meddler, When};
+use crate::harness::tools::{assert_equal_trees, paths};
+use crate::harness::*;
+use crate::on_filesystems;
+use pleach::snapshot::restore::{self, Options, Overwrite, Stats};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A scene whose repository is on another filesystem, so that all data is written.
+fn scene(fs: &Filesystem, other: &Filesystem, fill: impl Fn(&Path)) -> Scene {
+    let scene = Scene { source: other.dir("source"), repo: other.join("repo"), target: fs.dir("target") };
+    fill(&scene.source);
+    snapshot(&scene.source, &scene.repo);
+    scene
+}
+
+#[track_caller]
+fn assert_nothing_unfinished(scene: &Scene) {
+    let is_unfinished = |path: &PathBuf| path.to_string_lossy().contains(".pleach-restore.");
+    assert_eq!(paths(&scene.target).into_iter().filter(is_unfinished).collect::<Vec<_>>(), [] as [PathBuf; 0]);
+}
+
+fn restored(scene: &Scene, options: &Options, when: When, meddle: impl Fn() + Sync) -> (Stats, Vec<String>) {
+    let meddler = Meddler::new(when, meddle);
+    let stats = restore::restore(&scene.repo, "latest", &[], options, &meddler).unwrap();
+    assert_nothing_unfinished(scene);
+    (stats, meddler.problems())
+}
+
+on_filesystems! {
+    fn what_is_saved_while_its_old_version_waits_for_the_sync_is_kept(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = scene(fs, &other, |source| (0..4).for_each(|n| write(source.join(format!("file-{n}")), &bytes(n, 9000))));
+        for overwrite in [Overwrite::IfDifferent, Overwrite::IfChanged, Overwrite::Always] {
+            fs::create_dir_all(scene.inside("")).unwrap();
+            (0..4).for_each(|n| write(scene.inside(&format!("file-{n}")), &bytes(50 + n, 9000)));
+            settle();
+            let options = Options { overwrite, ..scene.options() };
+            let (stats, problems) = restored(&scene, &options, When::Syncing, || {
+                write(scene.inside("saved"), b"mine");
+                fs::rename(scene.inside("saved"), scene.inside("file-0")).unwrap();
+                fs::remove_file(scene.inside("file-1")).unwrap();
+            });
+            assert_eq!((stats.errors, stats.replaced_entries), (1, 3), "{problems:?}");
+            assert!(problems[0].contains("file-0") && problems[0].contains("it was kept"), "{problems:?}");
+            assert_eq!(fs::read(scene.inside("file-0")).unwrap(), b"mine");
+            (1..4).for_each(|n| assert_eq!(fs::read(scene.inside(&format!("file-{n}"))).unwrap(), bytes(n, 9000)));
+        }
+    }
+
+    fn what_came_where_nothing_was_is_kept_unless_it_is_equal(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = scene(fs, &other, |source| write(source.join("file"), &bytes(1, 3 << 20)));
+        let place = scene.inside("file");
+        for overwrite in [Overwrite::IfDifferent, Overwrite::Always] {
+            for content in [bytes(1, 3 << 20), bytes(2, 3 << 20)] {
+                let _ = fs::remove_file(&place);
+                let options = Options { overwrite, ..scene.options() };
+                let (stats, problems) = restored(&scene, &options, When::Copying, || write(&place, &content));
+                let is_equal = content == bytes(1, 3 << 20);
+                assert_eq!(stats.errors, u64::from(!is_equal), "{problems:?}");
+                assert_eq!(fs::read(&place).unwrap(), content);
+                if is_equal {
+                    assert_equal_trees(&scene.source, &scene.inside(""));
+                } else {
+                    assert!(problems[0].contains("somebody else meanwhile"), "{problems:?}");
+                }
+            }
+        }
+    }
+
+    fn two_restores_at_the_same_time_come_to_their_end(fs: &Filesystem) {
+        let fill = |source: &Path| {
+            for number in 0..10 {
+                let dir = source.join(format!("directory-{number}/deeper"));
+                fs::create_dir_all(&dir).unwrap();
+                (0..40).for_each(|file| write(dir.join(format!("file-{file}")), &bytes(number + file, 6000)));
+                fs::hard_link(dir.join("file-0"), dir.join("other")).unwrap();
+                std::os::unix::fs::symlink("nowhere", dir.join("link")).unwrap();
+            }
+        };
+        let other = fs.elsewhere();
+        for scene in [scene(fs, &other, fill), Scene::new(fs, fill)] {
+            for options in [&[][..], &["--delete"], &["--overwrite", "always"], &["--overwrite", "if-changed"]] {
+                for round in 0..3 {
+                    if round < 2 {
+                        fs::remove_dir_all(&scene.target).unwrap();
+                    } else {
+                        tools::files(&scene.target).iter().for_each(|file| {
+                            fs::remove_file(file).unwrap();
+                            write(file, b"old");
+                        });
+                    }
+                    let begin = || {
+                        let mut restore = command(["restore", "--json", "--target"]);
+                        let restore = restore.arg(&scene.target).args(options).arg(&scene.repo).arg("latest");
+                        restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+                    };
+                    for run in [begin(), begin()] {
+                        Run::new(run.wait_with_output().unwrap(), format!("one of two restores, {options:?} {round}")).expect(0);
+                    }
+                    assert_nothing_unfinished(&scene);
+                    if round == 2 {
+                        // Both replaced the names of one inode: they may be two now, each whole.
+                        scene.restore(&[""], &scene.options()).unwrap();
+                    }
+                    assert_equal_trees(&scene.source, &scene.inside(""));
+                }
+            }
+        }
+    }
+}
