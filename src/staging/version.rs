@@ -9,6 +9,11 @@ use crate::status::{Status, Time};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::thread;
+use std::time::Duration;
+
+/// How often a changed inode is looked at before it counts as changed by somebody.
+const TRIES: usize = 3;
 
 /// An entry that is no directory, as it was seen.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,22 @@ impl Version {
     /// # Errors
     /// `STALE` if it is something that must not be replaced.
     pub(super) fn find(&self, dir: BorrowedFd<'_>, name: &[u8], new: &[u8]) -> Result<Found> {
+        for _ in 1..TRIES {
+            match self.find_once(dir, name, new) {
+                // A rename(2) under way changes the inode that it replaces before the name is another's.
+                Err(Errno::STALE)
+                    if Status::at(dir, name).is_ok_and(|now| (now.dev, now.ino) == (self.dev, self.ino)) =>
+                {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(Errno::STALE) => break,
+                found => return found,
+            }
+        }
+        self.find_once(dir, name, new)
+    }
+
+    fn find_once(&self, dir: BorrowedFd<'_>, name: &[u8], new: &[u8]) -> Result<Found> {
         let now = match Status::at(dir, name) {
             Ok(now) if self.is(&now) => return Ok(Found::Replaceable),
             Err(Errno::NOENT) => return Ok(Found::Nothing),
