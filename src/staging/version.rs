@@ -137,7 +137,7 @@ mod tests {
     fn only_what_was_seen_is_replaced() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("name");
-        let tick = || std::thread::sleep(std::time::Duration::from_millis(10));
+        let tick = || thread::sleep(Duration::from_millis(10));
         let set = |content: &'static str| move |path: &Path| fs::write(path, content).unwrap();
         fs::write(&path, "old").unwrap();
         fs::hard_link(&path, dir.path().join("other")).unwrap();
