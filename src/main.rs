@@ -40,14 +40,14 @@ fn allow_open_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP asks the engines to stop; a second one ends the process at once.
+/// The first SIGINT, SIGQUIT, SIGTERM or SIGHUP asks the engines to stop; a second one ends the process at once.
 ///
 /// A signal that was ignored when the process began stays ignored: that is how `nohup` works.
 fn watch_signals(cancel: &Arc<AtomicBool>) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     const INTERRUPTED: i32 = ExitStatus::Interrupted as i32;
     let ignored = ignored_signals();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
         if ignored & (1 << (signal - 1)) == 0 {
             // The order matters: the first signal must find the flag still unset. Without a handler the signal ends
             // the process, which harms nothing either.

@@ -119,13 +119,21 @@ on_filesystems! {
             assert_eq!(run.stdout, "");
         }
         // A slip: the first file is taken for the picture's name.
-        let slip = draw(&dir, &target).expect(1).saying("a file is there that is no picture");
+        let slip = draw(&dir, &target).expect(1).saying("a file exists there that pleach did not draw");
         assert_eq!(slip.stdout, "");
         write(&svg, b"");
         draw(&dir, &svg).expect(0);
-        write(&svg, b"<?xml version=\"1.0\"?>\n<project/>");
-        draw(&dir, &svg).expect(1).saying("no picture");
-        write(&svg, b"<?xml version=\"1.0\"?>\n<svg/>");
+        // Somebody's own drawing, and what only looks like one.
+        for own in ["<?xml version=\"1.0\"?>\n<svg/>", "<svg xmlns=\"http://www.w3.org/2000/svg\">\n", "<!-- <svg --> notes"] {
+            write(&svg, own.as_bytes());
+            draw(&dir, &svg).expect(1).saying("a file exists there that pleach did not draw");
+            assert_eq!(fs::read(&svg).expect("it is there"), own.as_bytes());
+        }
+        fs::remove_file(&svg).expect("it can be removed");
+        draw(&dir, &svg).expect(0);
+        std::os::unix::fs::chown(&svg, Some(1000), None).expect("root may");
+        draw(&dir, &svg).expect(1).saying("belongs to another user");
+        std::os::unix::fs::chown(&svg, Some(0), None).expect("root may");
         draw(&dir, &svg).expect(0);
         assert_eq!(fs::read(&target).expect("it is there"), b"precious");
         assert!(fs::symlink_metadata(&fifo).expect("it is there").file_type().is_fifo());

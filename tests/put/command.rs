@@ -164,7 +164,7 @@ on_filesystems! {
             // The command itself has succeeded, but its output stays open.
             "sh -c 'echo $$ >> $IDS; exec sleep 1000' & exit 0",
         ];
-        for (script, ask_to_stop) in scripts.iter().zip([Signal::TERM, Signal::INT, Signal::HUP]) {
+        for (script, ask_to_stop) in scripts.iter().cycle().zip([Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT]) {
             let mut pleach = put_command(&dest, &[], &sh(script));
             pleach.env("IDS", &ids).stdout(Stdio::piped()).stderr(Stdio::piped());
             let child = pleach.spawn().expect("pleach can be started");

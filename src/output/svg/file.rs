@@ -1,5 +1,5 @@
-//! The picture's file: there as a whole or not at all, and never in the place of something that is no picture. A slip such
-//! as `--svg a.img b.img` must not cost a file.
+//! The picture's file: it is written as a whole or not at all, and it replaces nothing but a picture that pleach drew for this
+//! user, or an empty file. A slip such as `--svg a.img b.img` must not cost a file, nor somebody's own drawing.
 
 use pleach::error::{Error, Result};
 use rustix::fs::FileType;
@@ -10,10 +10,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// The second line of each picture: what has it may be replaced by the next picture.
+pub(super) const MARK: &str = "<!-- Drawn by pleach fiemap, which replaces this file when it draws it again. -->";
+
 /// Refuses a path where no picture can be put, before any work is done.
 ///
 /// # Errors
-/// If something is there that is no picture, or there is no such directory.
+/// If something else is there, or there is no such directory.
 pub(crate) fn check(path: &Path) -> Result<()> {
     if path.file_name().is_none() {
         return Err(Error::failed("write the picture").at(path).because(Errno::ISDIR).hint("name a file"));
@@ -21,11 +24,15 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(status) if FileType::from_raw_mode(status.mode()).is_file() => {
             let begins = beginning(path).map_err(|error| Error::io("look at", path, error))?;
-            if begins.is_empty() || is_picture(&begins) {
+            let cause = if !begins.is_empty() && !is_picture(&begins) {
+                "a file exists there that pleach did not draw"
+            } else if status.uid() != rustix::process::geteuid().as_raw() {
+                "the file there belongs to another user"
+            } else {
                 return Ok(());
-            }
-            let cause = io::Error::other("a file is there that is no picture");
-            Err(Error::io("write the picture", path, cause).hint("it stays as it is; name another file, or remove it"))
+            };
+            let error = Error::io("write the picture", path, io::Error::other(cause));
+            Err(error.hint("it was not changed; name another file, or remove it"))
         }
         Ok(_) => {
             let cause = io::Error::other("something that is no regular file is there");
@@ -61,10 +68,10 @@ pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
     written
 }
 
-/// Whether a file that begins so is an SVG picture. Other XML begins with a declaration, too.
+/// Whether a file that begins so is a picture that pleach drew.
 fn is_picture(begins: &[u8]) -> bool {
-    let is_xml = begins.starts_with(b"<?xml") || begins.starts_with(b"<!--") || begins.starts_with(b"<!DOCTYPE svg");
-    begins.starts_with(b"<svg") || (is_xml && begins.windows(4).any(|bytes| bytes == b"<svg"))
+    let mut lines = begins.split(|byte| *byte == b'\n');
+    lines.next().is_some_and(|first| first.starts_with(b"<svg ")) && lines.next() == Some(MARK.as_bytes())
 }
 
 /// The first bytes of a file.

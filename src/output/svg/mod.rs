@@ -80,7 +80,8 @@ pub(crate) fn render(told: &Told<'_>, layout: &Layout) -> String {
     let height = geometry.bottom() + 52.0 + legend::height(&legend);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\">\n"
+         height=\"{height:.0}\" role=\"img\">\n{MARK}\n",
+        MARK = file::MARK
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&title(told, layout)));
     style::write(&mut out);
