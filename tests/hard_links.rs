@@ -180,6 +180,8 @@ on_filesystems! {
             let restore = restore.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new("latest")]);
             let restore = measured(&restore.collect::<Vec<_>>());
             let copy = measured(&["copy".as_ref(), "--json".as_ref(), source.as_ref(), copied.as_ref()]);
+            // The filesystem has no inodes for all rounds at once.
+            [repo, target, copied].iter().for_each(|made| fs::remove_dir_all(made).unwrap());
             [snapshot, restore, copy].map(|(summary, peak)| {
                 assert_eq!((number(&summary, "files"), number(&summary, "errors")), (count, 0), "{summary}");
                 peak
