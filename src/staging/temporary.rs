@@ -50,14 +50,20 @@ impl<D: AsFd> Temporary<D> {
     ///
     /// # Errors
     /// `STALE` if something else is there by now, and `EXIST` if there was to be nothing: that is kept.
-    pub(crate) fn put(mut self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
-        let (dir, temporary) = (self.dir.as_fd(), self.name.as_str());
+    pub(crate) fn put(self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
         let found = match replaces {
-            Some(version) => version.find(dir, name, temporary.as_bytes())?,
+            Some(version) => version.find(self.dir.as_fd(), name, self.name())?,
             None => Found::Nothing,
         };
+        self.put_over(name, found)
+    }
+
+    fn put_over(mut self, name: &[u8], found: Found) -> Result<()> {
+        let (dir, temporary) = (self.dir.as_fd(), self.name.as_str());
         match found {
-            Found::Replaceable => rustix::fs::renameat(dir, temporary, dir, name)?,
+            // A run beside this one may have just linked the same inode there. Then rename(2) does nothing and succeeds: the
+            // temporary name is removed, if it still exists.
+            Found::Replaceable => return rustix::fs::renameat(dir, temporary, dir, name),
             Found::Nothing => rename::without_replacing(dir, temporary, dir, name)?,
             // Only the temporary name goes.
             Found::New => return Ok(()),
@@ -142,5 +148,16 @@ mod tests {
         make().put(b"there", Some(&there)).unwrap();
         assert_eq!(fs::read(dir.path().join("there")).unwrap(), b"");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn an_inode_that_got_the_name_a_moment_ago_keeps_no_temporary_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = File::open(dir.path()).unwrap();
+        let (temporary, _) = Temporary::file(open.as_fd(), ".pleach-x.").unwrap();
+        fs::hard_link(dir.path().join(&temporary.name), dir.path().join("there")).unwrap();
+        temporary.put_over(b"there", Found::Replaceable).unwrap();
+        let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["there"]);
     }
 }
