@@ -3,6 +3,7 @@
 use super::context::Context;
 use crate::copy;
 use crate::error::Error;
+use crate::staging;
 use crate::walk::absolute;
 use rustix::io::Errno;
 use std::path::Path;
@@ -57,11 +58,7 @@ pub(super) fn target(context: &Context<'_>, path: &[u8], action: &str, errno: Er
     let error = Error::io(action, context.shown(path), errno);
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
-        Errno::STALE => {
-            let error = Error::failed(action).at(context.shown(path)).with_code("changed");
-            let hint = "somebody else changed or replaced it meanwhile, and it was kept; run again";
-            return Failure::Meanwhile(error.hint(hint));
-        }
+        Errno::STALE => return Failure::Meanwhile(staging::changed_meanwhile(action, &context.shown(path))),
         Errno::EXIST => {
             let hint = "it was created by somebody else meanwhile and was not touched; run again";
             return Failure::Meanwhile(error.hint(hint));

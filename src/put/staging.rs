@@ -50,10 +50,7 @@ impl Staging {
     pub(super) fn put(self, destination: &Destination) -> Result<()> {
         let version = destination.present.as_ref().map(|present| Version::of(&present.status));
         self.temporary.put(&destination.name, version.as_ref()).map_err(|errno| match errno {
-            Errno::STALE => {
-                let error = Error::failed("replace").at(&destination.shown).with_code("changed");
-                error.hint("somebody else changed or replaced it meanwhile, and it was kept; run again")
-            }
+            Errno::STALE => staging::changed_meanwhile("replace", &destination.shown),
             Errno::EXIST => Error::io("replace", &destination.shown, errno)
                 .hint("somebody else created it meanwhile; it was not touched"),
             Errno::BUSY => Error::io("replace", &destination.shown, errno)

@@ -24,5 +24,5 @@ pub(crate) use node::{Node, pin};
 pub(crate) use same::{has_same_content, has_same_extents};
 pub(crate) use temporary::{Replacing, Temporary, is_temporary};
 pub(crate) use unsynced::{Unsynced, set_provisional_time};
-pub(crate) use version::Version;
+pub(crate) use version::{Version, changed_meanwhile};
 pub(crate) use writeback::{Room, Writeback};

@@ -3,12 +3,14 @@
 
 use super::has_same_content;
 use crate::beneath;
+use crate::error::Error;
 use crate::metadata;
 use crate::monitor::Silent;
 use crate::status::{Status, Time};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -75,6 +77,12 @@ impl Version {
     }
 }
 
+/// The report of an entry that is no longer the version which was to be replaced or changed: the kernel's `STALE`.
+pub(crate) fn changed_meanwhile(action: &str, shown: &Path) -> Error {
+    let error = Error::failed(action).at(shown).with_code("changed");
+    error.hint("somebody else changed or replaced it meanwhile, and it was kept; run again")
+}
+
 /// What has the name of a version by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -117,7 +125,6 @@ mod tests {
     use crate::staging::Temporary;
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     const PREFIX: &str = ".pleach-x.";
 

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::metadata;
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry};
+use crate::staging;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -112,10 +113,7 @@ pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errn
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
         Errno::BUSY => error.hint("something is mounted on it"),
-        Errno::STALE => {
-            let hint = "somebody else changed or replaced it meanwhile, and it was kept; run again";
-            return Failure::Meanwhile(Error::failed(action).at(shown).with_code("changed").hint(hint));
-        }
+        Errno::STALE => return Failure::Meanwhile(staging::changed_meanwhile(action, shown)),
         Errno::EXIST => {
             let hint = "it was created by somebody else meanwhile and was not touched; run again";
             return Failure::Meanwhile(error.hint(hint));
