@@ -3,10 +3,14 @@
 //! One error type serves the whole library. It carries no backtrace and prints nothing; `output` shows it and `main`
 //! turns its [`ErrorKind`] into an [`ExitStatus`].
 
-use crate::text;
+mod stopped;
+
+use crate::util::text;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use stopped::Stopped;
 
 /// The result of everything in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

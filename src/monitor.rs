@@ -3,7 +3,7 @@
 //! The terminal version lives in `output`; [`Silent`] is for callers that want only the stats, [`Recording`] for tests.
 
 use crate::error::Error;
-use crate::mutex::lock;
+use crate::util::mutex::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 

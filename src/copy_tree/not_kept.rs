@@ -6,9 +6,9 @@
 use super::Stats;
 use super::context::Context;
 use crate::error::Error;
-use crate::metadata::Refused;
-use crate::mutex::lock;
-use crate::text;
+use crate::fs::metadata::Refused;
+use crate::util::mutex::lock;
+use crate::util::text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -10,12 +10,12 @@ use super::catalogue::{Catalogue, Volume};
 use super::entry::{Entry, Key};
 use super::facts::{Facts, Member};
 use super::file::FileId;
-use super::map::Map;
 use super::ranges;
 use super::run::{Run, add};
 use crate::error::Result;
-use crate::mutex::{self, lock};
-use crate::status::Time;
+use crate::extents::map::Map;
+use crate::fs::status::Time;
+use crate::util::mutex::{self, lock};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -55,7 +55,7 @@ impl Cache {
             Content::Absent => (Vec::new(), None),
             Content::Entries(old) => (old, None),
             Content::Unusable(reason) => {
-                let shown = crate::text::path(file.path());
+                let shown = crate::util::text::path(file.path());
                 (
                     Vec::new(),
                     Some(format!("the cache {shown} {reason}: it is made anew, and this run looks at everything")),

@@ -8,15 +8,15 @@ use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;
 use super::places::Places;
 use super::skip::Skip;
+use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::exclude::Filter;
-use crate::filesystem::Kind;
-use crate::hash;
+use crate::fs::filesystem::Kind;
+use crate::fs::mounts;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::mounts;
-use crate::mutex::{self, lock};
-use crate::status::Status;
-use crate::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
+use crate::tree::exclude::Filter;
+use crate::tree::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
+use crate::util::mutex::{self, lock};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -179,7 +179,7 @@ impl Gather<'_> {
             self.unsupported.fetch_add(1, Ordering::Relaxed);
             self.problem(&unsupported(kind).at(&path));
         } else if is_first {
-            let path = crate::text::path(&path);
+            let path = crate::util::text::path(&path);
             self.monitor.notice(&format!("skipped {path}: {kind} cannot share extents"));
         }
         Ok(self.leads_on(&path).then_some((None, true)))

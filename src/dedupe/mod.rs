@@ -15,8 +15,6 @@ mod facts;
 pub mod file;
 mod gather;
 mod group;
-mod intervals;
-pub mod map;
 mod places;
 mod planned;
 mod predict;
@@ -35,8 +33,8 @@ mod witness;
 pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
-use crate::exclude;
 use crate::monitor::Monitor;
+use crate::tree::exclude;
 use crate::usage::Bound;
 use account::Account;
 use cache::Cache;

@@ -6,7 +6,7 @@ use super::json::PathField;
 use super::summary;
 use pleach::dedupe::{Options, Ranges, Stats};
 use pleach::error::Error;
-use pleach::text::{self, count, counted, size};
+use pleach::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;

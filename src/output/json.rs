@@ -1,7 +1,7 @@
 //! Parts of JSON objects that several commands use. Each command's own objects are in its own file.
 
 use pleach::error::Error;
-use pleach::text;
+use pleach::util::text;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;

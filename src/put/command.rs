@@ -10,8 +10,8 @@ use super::Failure;
 use super::foreground::Foreground;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-use crate::mutex::lock;
-use crate::text;
+use crate::util::mutex::lock;
+use crate::util::text;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group,
     test_kill_process_group, waitid,

@@ -3,12 +3,12 @@
 //! A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` would do. The kernel follows it, with
 //! its own rules on links in directories that anybody may write to, and what it arrives at is then looked for by name.
 
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::{FileAttr, SEALS, letters};
+use crate::fs::metadata::{FileAttr, SEALS, letters};
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::status::Status;
-use crate::text;
+use crate::util::text;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -80,7 +80,7 @@ impl Destination {
             ));
             found
         };
-        let fd = beneath::open_file(dir.as_fd(), name.as_bytes()).map_err(|errno| failed("read", errno))?;
+        let fd = openat::open_file(dir.as_fd(), name.as_bytes()).map_err(|errno| failed("read", errno))?;
         if !Status::of(&fd).is_ok_and(|opened| opened.is_same_inode(&status)) {
             return Err(failed("read", Errno::STALE).hint("something else was put in its place meanwhile; run again"));
         }

@@ -3,8 +3,8 @@
 use super::Failure;
 use super::command::Producer;
 use crate::error::{Error, Result};
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::status::Status;
 use rustix::fs::{FileType, OFlags, SeekFrom};
 use std::os::fd::BorrowedFd;
 

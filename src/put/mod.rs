@@ -12,6 +12,7 @@ mod account;
 mod base;
 mod command;
 mod destination;
+mod diff;
 mod file;
 mod foreground;
 mod input;
@@ -20,7 +21,6 @@ mod let_go;
 mod moved;
 mod staging;
 mod stream;
-mod weave;
 
 use self::account::Addresses;
 use self::base::Base;
@@ -28,12 +28,12 @@ use self::command::Producer;
 use self::destination::Destination;
 use self::input::Input;
 use self::staging::Staging;
-use crate::copy::Reason;
+use crate::content::copy::Reason;
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::metadata::Creator;
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::Creator;
 use crate::monitor::Monitor;
-use crate::text;
+use crate::util::text;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -244,7 +244,7 @@ fn make<'a>(
     };
     let content = match file::update(job, input, base.as_ref(), out)? {
         Some(content) => content,
-        None => weave::all(job, input, base.as_mut(), out)?,
+        None => diff::all(job, input, base.as_mut(), out)?,
     };
     input.assert_untouched()?;
     Ok(Made { content, base, reason, cloned: None })

@@ -22,9 +22,9 @@ mod xfs;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
+use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
-use crate::walk::{self, Sources};
+use crate::tree::walk::{self, Sources};
 use census::{Census, Leaving, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;

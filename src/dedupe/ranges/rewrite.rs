@@ -5,11 +5,11 @@ use super::context::Context;
 use super::scratch::Manner;
 use super::share::{self, move_onto};
 use super::victims::{Reference, Victim};
-use crate::dedupe::map::Map;
 use crate::dedupe::run::add;
 use crate::dedupe::submit::is_nocow;
-use crate::layout::Piece;
-use crate::positioned;
+use crate::extents::layout::Piece;
+use crate::extents::map::Map;
+use crate::fs::pread;
 use crate::usage::Bound;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
@@ -147,7 +147,7 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
     let mut at = lead(group, context.block);
     if at > 0 {
         buffer[..at as usize].fill(0xa5);
-        positioned::write_all(&file, &buffer[..at as usize], 0)?;
+        pread::write_all(&file, &buffer[..at as usize], 0)?;
     }
     for item in group {
         let Some((from, length)) = item.reference.within(item.range.start, item.range.end) else { continue };
@@ -155,8 +155,8 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
         let mut done = 0;
         while done < length {
             let part = &mut buffer[..BUFFER.min((length - done) as usize)];
-            positioned::read_exact(&*source, part, from + done)?;
-            positioned::write_all(&file, part, at + done)?;
+            pread::read_exact(&*source, part, from + done)?;
+            pread::write_all(&file, part, at + done)?;
             done += part.len() as u64;
         }
         at += length;

@@ -10,10 +10,10 @@ mod measure;
 mod scratch;
 
 use super::place::{Place, noise};
-use crate::copy::Engine;
+use crate::content::copy::Engine;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
-use crate::text;
+use crate::util::text;
 use measure::{Case, Stop};
 use rustix::io::Errno;
 use scratch::Scratch;

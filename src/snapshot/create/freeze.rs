@@ -8,16 +8,16 @@
 //! subvolume, which most systems do not mount; there a lock tells the leftovers of killed runs from those in use.
 
 use super::context::Own;
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::filesystem::{Filesystem, Id, Kind};
+use crate::fs::filesystem::{Filesystem, Id, Kind};
+use crate::fs::mounts;
+use crate::fs::openat;
+use crate::fs::status::{self, Status};
 use crate::monitor::Monitor;
-use crate::mounts;
-use crate::snapshot::store::Repository;
-use crate::status::{self, Status};
+use crate::snapshot::repository::Repository;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::subvolume;
-use crate::walk::{Sources, StandIns, absolute};
+use crate::tree::walk::{Sources, StandIns, absolute};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ impl Frozen {
                 }
             };
             let Some(snapshot) = frozen.snapshots.get(snapshot) else { continue };
-            let directory = beneath::open_dir(snapshot.root.as_fd(), &part.within)
+            let directory = openat::open_dir(snapshot.root.as_fd(), &part.within)
                 .map_err(|errno| Error::io("open the frozen copy of", absolute(&part.path), errno))?;
             frozen.stand_ins.put(&part.path, directory);
         }
@@ -121,7 +121,7 @@ impl Frozen {
         for path in self.stand_ins.living() {
             monitor.notice(&format!(
                 "{} is a subvolume of its own and was read as it lives; name it as a source to have it frozen too",
-                crate::text::path(&absolute(&path))
+                crate::util::text::path(&absolute(&path))
             ));
         }
         for snapshot in self.snapshots.drain(..) {

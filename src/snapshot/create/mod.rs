@@ -5,7 +5,7 @@
 //! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
 
 mod changed;
-mod cloned;
+mod content_index;
 mod context;
 mod cost;
 mod devices;
@@ -16,17 +16,16 @@ mod fill;
 mod finished;
 mod freeze;
 mod kept;
-mod known;
 mod linked;
 mod links;
 mod lookup;
 mod merge;
-mod moment;
 mod node;
 mod once;
 mod options;
 mod place;
 mod previous;
+mod recheck;
 mod record;
 mod refuse;
 mod removal;
@@ -34,23 +33,23 @@ mod resume;
 mod seen;
 mod staged;
 mod stats;
+mod timestamp;
 mod tree;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclude::Filter;
-use crate::filesystem::{Filesystem, Kind};
+use crate::fs::filesystem::{Filesystem, Kind};
+use crate::fs::procfs;
 use crate::monitor::{Amount, Monitor};
-use crate::procfs;
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::store::{Blocks, Repository, Staging, Start};
-use crate::walk::{self, Sources};
+use crate::snapshot::repository::{Blocks, Repository, Staging, Start};
+use crate::tree::exclude::Filter;
+use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
 use freeze::Frozen;
 use merge::Merge;
-use moment::Moment;
 use previous::{Candidates, Previous};
 use removal::Removal;
 use resume::Resume;
@@ -59,6 +58,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use timestamp::Timestamp;
 use tree::Tree;
 
 /// Takes a snapshot of `sources` into the repository at `repo`.
@@ -105,7 +105,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
-    let moment = Moment::behind(candidates.newest, begun);
+    let moment = Timestamp::behind(candidates.newest, begun);
     moment.tell(monitor);
     loop {
         let previous = candidates.open(monitor)?;
@@ -127,7 +127,7 @@ fn take_beside(
     repository: &Repository,
     filesystem: Filesystem,
     sources: &Sources,
-    moment: Moment,
+    moment: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
     monitor: &dyn Monitor,
@@ -276,7 +276,7 @@ fn visit(
     sources: &Sources,
     repository: Option<Own>,
     previous: Option<&Previous>,
-    staged: Option<((Staged, Writer), Moment)>,
+    staged: Option<((Staged, Writer), Timestamp)>,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
