@@ -9,7 +9,7 @@ use crate::harness::*;
 use pleach::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
 use pleach::fs::sparse;
 use pleach::fs::status::Status;
-use pleach::monitor::{Amount, Monitor, Silent};
+use pleach::monitor::{Amount, Event, Monitor, Silent};
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -119,7 +119,7 @@ fn reserved(path: &Path) -> Vec<(u64, u64)> {
 /// Keeps what a curious user would be told, and does something when so many bytes have come over.
 #[derive(Default)]
 struct Listening<'a> {
-    details: Mutex<Vec<String>>,
+    events: Mutex<Vec<String>>,
     bytes: Mutex<u64>,
     then: Option<(u64, &'a (dyn Fn() + Sync))>,
 }
@@ -136,7 +136,7 @@ impl Monitor for Listening<'_> {
         }
     }
 
-    fn detail(&self, sentence: &str) {
-        self.details.lock().expect("nobody panicked").push(sentence.into());
+    fn event(&self, event: Event<'_>) {
+        self.events.lock().expect("nobody panicked").push(format!("{event:?}"));
     }
 }

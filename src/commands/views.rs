@@ -83,7 +83,8 @@ impl<'a> Views<'a> {
         let Collected { sketch, paths, sizes, other_names, .. } = &self.collected;
         if *other_names > 0 {
             let names = counted(*other_names, "other name");
-            self.output.notice(&format!("{names} of files that were named already: each file is compared once"));
+            let sentence = format!("{names} of files that were named already: each file is compared once");
+            self.output.notice("named-twice", None, &sentence);
         }
         let sharing = sharing::find(holdings, &sharing::Options::default(), monitor)?;
         let told = Told::new(&sharing, paths);

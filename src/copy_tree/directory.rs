@@ -11,7 +11,7 @@ use crate::fs::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::fs::openat;
 use crate::fs::reopener::Inode;
 use crate::fs::status::Status;
-use crate::monitor::Change;
+use crate::monitor::{Change, Event};
 use crate::tree::deletion::allow_all;
 use crate::tree::walk::{Directory, absolute};
 use crate::tree::writer::{self, Aliases, Device, Inherited, Owner, Wanted};
@@ -296,8 +296,7 @@ fn clear(context: &Context<'_>, place: &Place) {
     if let Some(target) = &place.target
         && let Ok(cleared @ 1..) = writer::clear(target.as_fd(), TEMPORARY)
     {
-        let shown = crate::util::text::path(&context.shown(&place.path));
-        context.monitor.detail(&format!("removed {cleared} that a killed run had not finished in {shown}"));
+        context.monitor.event(Event::LeftoversRemoved { count: cleared, path: &context.shown(&place.path) });
     }
 }
 

@@ -10,7 +10,7 @@ use super::entries::{Pair, Placed, Seen, Waiting};
 use super::outcome::{self, Attempt, Failure};
 use super::pending::{self, Pending};
 use crate::content::copy::{self, Copied, CopyError, Engine, Reason};
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::{self, Attributes, FileAttr, Others, Xattr};
 use crate::fs::openat;
@@ -213,7 +213,7 @@ impl<'a> Pair<'a> {
     /// A clone was asked for and nothing else. Where no file of the source's filesystem can be cloned the run ends.
     fn refused(&self, seen: &Seen<'_>, reason: Reason) -> Failure {
         let error = Error::failed("clone").at(absolute(&self.directory.join(seen.name)));
-        let error = error.hint(format!("{reason}; without --engine it would be copied"));
+        let error = error.hint(reason.to_string()).advise(Advice::AnyEngine);
         match reason {
             Reason::OtherFilesystem | Reason::NoReflink => Failure::Fatal(error),
             _ => Failure::Entry(error),

@@ -125,7 +125,7 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
         context.settle()?;
         walked?;
     }
-    context.not_kept.tell(context);
+    context.not_kept.report(context);
     if options.verify && !options.dry_run {
         monitor.phase("verifying", None);
         for step in &plan.steps {

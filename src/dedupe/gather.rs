@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts;
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::tree::exclude::Filter;
 use crate::tree::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
 use crate::util::mutex::{self, lock};
@@ -70,7 +70,7 @@ pub(super) fn gather(
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
-    gather.filter.tell_unmatched(monitor);
+    gather.filter.report_unmatched(monitor);
     let skipped = [(Skip::Sparse, gather.hollow.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
     let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
@@ -179,8 +179,7 @@ impl Gather<'_> {
             self.unsupported.fetch_add(1, Ordering::Relaxed);
             self.problem(&unsupported(kind).at(&path));
         } else if is_first {
-            let path = crate::util::text::path(&path);
-            self.monitor.notice(&format!("skipped {path}: {kind} cannot share extents"));
+            self.monitor.event(Event::FilesystemSkipped { path: &path, filesystem: &kind.to_string() });
         }
         Ok(self.leads_on(&path).then_some((None, true)))
     }

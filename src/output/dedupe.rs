@@ -85,7 +85,7 @@ fn early_end(output: &Output, stats: &Stats, options: &Options) {
     if stats.interrupted && output.is_interrupted() {
         output.error(&Error::interrupted().hint(interrupted(stats, options)));
     } else if stats.out_of_time {
-        output.notice("time limit reached; the next run continues");
+        output.notice("time-limit", None, "time limit reached; the next run continues");
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Option
             output.detail(&sentence);
         }
         if stats.added.is_some_and(|added| added.suggested) {
-            output.notice(&suggestion(stats));
+            output.notice("hardlinks-suggested", None, &suggestion(stats));
         }
         if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
             output.warning("little-shared", &warning);

@@ -29,10 +29,10 @@ use self::destination::Destination;
 use self::input::Input;
 use self::staging::Staging;
 use crate::content::copy::Reason;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::Creator;
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::util::text;
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -186,7 +186,7 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     rustix::fs::fsync(staging.file()).map_err(write)?;
     let account = account::of(staging.file(), made.content.size, &made.addresses());
     staging.put(&destination)?;
-    tell(&made, &destination, options, monitor);
+    report(&made, &destination, options, monitor);
     Ok(Stats {
         bytes: made.content.size,
         shared: account.shared,
@@ -294,9 +294,9 @@ fn failure_of(failure: Failure, destination: &Destination, options: &Options) ->
         Failure::Unexpected(why) => refused(why).with_code("unexpected-input"),
         Failure::Empty(size) => {
             let size = text::size(size);
-            let why = format!("the input is empty, and the file has {size}");
+            let why = format!("the input is empty, and the file has {size}; the file is unchanged");
             let error = Error::failed("replace").at(shown).with_code("empty-input");
-            error.hint(format!("{why}; the file is unchanged; use --allow-empty to replace it"))
+            error.hint(why).advise(Advice::AllowEmptyInput)
         }
         Failure::Command(why) => refused(why).with_code("command-failed"),
         Failure::Interrupted => Error::interrupted().hint(left),
@@ -304,15 +304,12 @@ fn failure_of(failure: Failure, destination: &Destination, options: &Options) ->
 }
 
 /// Reports why nothing is shared although there is a base.
-fn tell(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
+fn report(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
     if let Some(reason) = made.reason.filter(|_| made.content.size > 0) {
-        let base = text::path(options.base.as_ref().unwrap_or(&destination.shown));
         let why = match reason {
             Reason::OtherFilesystem => "the two lie on different filesystems".to_string(),
             reason => reason.to_string(),
         };
-        let with = if options.base.is_some() { format!("with {base}") } else { "with its last version".into() };
-        let shown = text::path(&destination.shown);
-        monitor.notice(&format!("{shown} shares nothing {with} and was written completely: {why}"));
+        monitor.event(Event::NothingShared { path: &destination.shown, base: options.base.as_deref(), why: &why });
     }
 }

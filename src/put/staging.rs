@@ -4,9 +4,8 @@ use super::destination::Destination;
 use super::keep;
 use crate::error::{Error, Result};
 use crate::fs::shutdown;
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::tree::writer::{self, Temporary, Version};
-use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -30,8 +29,7 @@ impl Staging {
         };
         // Whatever stands in the way of that is no obstacle to this run.
         if let Ok(cleared @ 1..) = open().and_then(|dir| writer::clear(dir.as_fd(), TEMPORARY)) {
-            let shown = text::path(&destination.shown);
-            monitor.detail(&format!("removed {cleared} that a killed run had not finished beside {shown}"));
+            monitor.event(Event::LeftoversRemoved { count: cleared, path: &destination.shown });
         }
         let dir = open().map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -25,7 +25,7 @@ pub use staging::Staging;
 pub use subvolume::Start;
 
 use super::manifest::Reader;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -134,7 +134,7 @@ impl Repository {
 }
 
 fn missing(path: &Path) -> Error {
-    Error::failed("find a repository at").at(path).hint("the first `pleach snapshot` makes it")
+    Error::failed("find a repository at").at(path).advise(Advice::TakeSnapshot)
 }
 
 fn unusable(path: &Path, errno: Errno) -> Error {

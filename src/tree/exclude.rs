@@ -15,9 +15,8 @@ pub use pattern::Line;
 pub use patterns::Patterns;
 
 use crate::fs::status::{Status, Time};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::tree::walk::{Directory, Names, Sources};
-use crate::util::text;
 use patterns::Matcher;
 use rustix::fs::FileType;
 use std::io;
@@ -185,23 +184,19 @@ impl Filter {
     }
 
     /// After the whole walk: reports patterns that matched nothing.
-    pub fn tell_unmatched(&self, monitor: &dyn Monitor) {
+    pub fn report_unmatched(&self, monitor: &dyn Monitor) {
         if self.is_partial.load(Ordering::Relaxed) {
             return;
         }
         let unmatched = self.patterns.unmatched();
-        let named = unmatched.iter().take(SHOWN).map(|(shown, _)| shown.as_str()).collect::<Vec<_>>().join(", ");
-        let (these, more) = match unmatched.len() {
-            0 => return,
-            1 => ("this pattern", String::new()),
-            number if number <= SHOWN => ("these patterns", String::new()),
-            number => ("these patterns", format!(" and {} more", text::count((number - SHOWN) as u64))),
-        };
-        let mut why = "entries below an excluded directory are not looked at".to_string();
-        if unmatched.iter().take(SHOWN).any(|(_, at_source)| *at_source) {
-            why += "; a path that does not begin with '/' is relative to the top of each source";
+        if unmatched.is_empty() {
+            return;
         }
-        monitor.notice(&format!("{these} matched nothing: {named}{more} ({why})"));
+        let first = || unmatched.iter().take(SHOWN);
+        let patterns: Vec<_> = first().map(|(shown, _)| shown.as_str()).collect();
+        let more = unmatched.len() - patterns.len();
+        let relative = first().any(|(_, at_source)| *at_source);
+        monitor.event(Event::UnmatchedPatterns { patterns: &patterns, more, relative });
     }
 
     fn is_source(&self, path: &[u8]) -> bool {

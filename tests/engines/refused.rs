@@ -41,9 +41,9 @@ on_filesystems! {
             }
         });
         assert_eq!(ladder.refusals(), [Refusal { engine: Engine::Uring, errno: Errno::PERM, files: 1 }]);
-        let details = listening.details.into_inner().expect("nobody panicked");
-        assert_eq!(details.len(), 1, "{details:?}");
-        assert!(details[0].contains("io_uring is unavailable"), "{details:?}");
+        let events = listening.events.into_inner().expect("nobody panicked");
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].contains("io_uring is unavailable"), "{events:?}");
         // Of this thread nothing is forbidden.
         assert_eq!(uring::available(), Ok(()));
     }

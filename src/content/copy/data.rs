@@ -10,7 +10,7 @@ use super::strategy::Strategy;
 use crate::content::hash::{self, Hashed};
 use crate::fs::pread;
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -152,7 +152,8 @@ impl Work<'_> {
                     let next = self.engine.next().unwrap_or(Engine::Buffered);
                     if self.ladder.refused(self.engine, self.dev, errno) {
                         let (engine, why) = (self.engine, super::refusals::describe(self.engine, errno));
-                        job.monitor.detail(&format!("{engine} cannot copy here: {why}; {next} takes its place"));
+                        let (engine, next) = (engine.to_string(), next.to_string());
+                        job.monitor.event(Event::EngineRefused { engine: &engine, why: &why, next: Some(&next) });
                     }
                     self.step(next);
                 }

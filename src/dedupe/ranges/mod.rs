@@ -34,8 +34,7 @@ use super::run::Run;
 use super::submit;
 use crate::content::block_index::Index;
 use crate::fs::filesystem::Kind;
-use crate::monitor::Amount;
-use crate::util::text;
+use crate::monitor::{Amount, Event};
 use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -107,11 +106,7 @@ pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
         share_among(run, &files, options, &mut left);
     }
     for (why, bytes) in left {
-        run.monitor.detail(&format!(
-            "{} are equal to others and stay as they are: {}.",
-            text::size(bytes),
-            why.words()
-        ));
+        run.monitor.event(Event::NotShared { bytes, why: why.words() });
     }
     !run.is_over()
 }
@@ -139,11 +134,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
     run.monitor.phase("comparing blocks", Some(Amount { files: survey.files.len() as u64, bytes: survey.bytes }));
     let index = Index::new(index_memory, survey.bytes.div_ceil(block));
     if index.modulus() > 1 {
-        run.monitor.detail(&format!(
-            "The index has room for one block in {}: runs shorter than {} may be missed.",
-            index.modulus(),
-            text::size(index.modulus() * block * 4),
-        ));
+        run.monitor.event(Event::IndexSampled { one_in: index.modulus(), run_bytes: index.modulus() * block * 4 });
     }
     let mut scanner = Scanner::new(index, block, context.min_run);
     let unit = context.account.unit();

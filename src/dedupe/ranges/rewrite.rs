@@ -10,6 +10,7 @@ use crate::dedupe::submit::is_nocow;
 use crate::extents::layout::Piece;
 use crate::extents::map::Map;
 use crate::fs::pread;
+use crate::monitor::Event;
 use crate::usage::Bound;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
@@ -52,7 +53,7 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
             }
             Err(errno) => {
                 let error = crate::error::Error::io("write anew the rest of an extent of", path(group, context), errno);
-                context.run.monitor.notice(&format!("{error}: its space is not freed"));
+                context.run.monitor.event(Event::NotFreed(&error));
                 failed.extend(group.iter().map(|item| item.number));
             }
         }

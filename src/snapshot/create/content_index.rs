@@ -20,9 +20,8 @@ use crate::fs::openat;
 use crate::fs::pread::read_full;
 use crate::fs::sparse;
 use crate::fs::status::Status;
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{Address, Body, Entry, FileBody, Item, Meta};
-use crate::util::text;
 use rustix::fs::FileType;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -76,10 +75,7 @@ impl ContentIndex {
         }
         let (by_content, by_inode) = (by_content.end(), by_inode.end());
         if by_content.least() > 0 {
-            let size = text::size(by_content.least());
-            monitor.notice(&format!(
-                "files smaller than {size} are copied if they were renamed, since the last snapshot has too many to look for all"
-            ));
+            monitor.event(Event::SmallRenamesIgnored { bytes: by_content.least() });
         }
         ContentIndex { by_content, by_inode }
     }

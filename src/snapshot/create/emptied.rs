@@ -5,7 +5,7 @@
 //! day: it is reported, and the snapshot is made.
 
 use super::Options;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::Monitor;
@@ -41,11 +41,9 @@ pub(super) fn refuse(
     for source in empty {
         let last = listing.snapshots.iter().rev().find(|info| info.has_source(source));
         if let Some(last) = last.filter(|last| had_files(repository, last, source)) {
-            let hint = format!(
-                "the snapshot {} has files there: is the disk mounted? nothing was done; --allow-empty accepts it",
-                last.name
-            );
-            return Err(Error::failed("take a snapshot of a source without files").at(source).hint(hint));
+            let hint = format!("the snapshot {} has files there: is the disk mounted? nothing was done", last.name);
+            let error = Error::failed("take a snapshot of a source without files").at(source).hint(hint);
+            return Err(error.advise(Advice::AllowEmptySource));
         }
     }
     Ok(())

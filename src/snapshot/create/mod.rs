@@ -42,7 +42,7 @@ pub use stats::Stats;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::repository::{Blocks, Repository, Staging, Start};
 use crate::tree::exclude::Filter;
@@ -85,28 +85,22 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let lock = repository.lock()?;
     if !lock.is_held {
-        monitor.notice("the repository's filesystem has no locks: take care that only one run uses it at a time");
+        monitor.event(Event::NoLocks);
     }
     repository.clear_leftovers(&repository.leftovers()?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
-        let kind = filesystem.kind;
-        let what = match options.unchanged {
-            Unchanged::Clone => "every file is copied",
-            Unchanged::Hardlink => "every new or changed file is copied",
-        };
-        monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: {what}"));
+        let unchanged_are_linked = options.unchanged == Unchanged::Hardlink;
+        monitor.event(Event::NoReflinks { filesystem: &filesystem.kind.to_string(), unchanged_are_linked });
     }
     if repository.try_publishing()? {
-        monitor.notice(
-            "the repository's filesystem does not distinguish upper from lower case: of names that differ only in case it takes one",
-        );
+        monitor.event(Event::CaseInsensitive);
     }
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
     let moment = Timestamp::behind(candidates.newest, begun);
-    moment.tell(monitor);
+    moment.report(monitor);
     loop {
         let previous = candidates.open(monitor)?;
         match take_beside(&repository, filesystem, sources, moment, previous.as_ref(), options, monitor) {
@@ -193,9 +187,7 @@ fn start<'a>(
     }
     // Only root may write into the directories of the last tree, whatever their modes, and give them their owners again.
     if !rustix::process::geteuid().is_root() || !repository.can_make_subvolumes() {
-        monitor.notice(
-            "every file is cloned by itself, since only root may make and delete Btrfs subvolumes in the repository",
-        );
+        monitor.event(Event::NoSubvolumes);
         return Ok(Start::Directory);
     }
     let Some(previous) = previous else { return Ok(Start::Subvolume) };
@@ -205,13 +197,11 @@ fn start<'a>(
         return Ok(Start::Subvolume);
     }
     if repository.is_as_published(name)? {
-        monitor.detail(&format!("the new tree begins as a subvolume snapshot of {name}"));
+        monitor.event(Event::TreeFromSnapshot(name));
         return Ok(Start::SnapshotOf(previous.tree.as_fd()));
     }
     if repository.is_subvolume(name)? {
-        monitor.notice(&format!(
-            "every file is cloned by itself this time, since the tree of the snapshot {name} was changed after it was published"
-        ));
+        monitor.event(Event::SnapshotChanged(name));
     }
     Ok(Start::Subvolume)
 }
@@ -317,7 +307,7 @@ fn visit(
         }
         None => walk()?,
     }
-    tree.tell_unmatched();
+    tree.report_unmatched();
     let origins = tree.origins();
     let mut stats = tree.into_stats();
     if stats.errors > 0 {

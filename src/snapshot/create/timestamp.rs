@@ -3,7 +3,7 @@
 //! The two differ only where the clock was set back: then the snapshot takes a place a second behind the newest one, so
 //! that names never collide and the order stays that of the runs.
 
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Time;
 use crate::util::text;
 
@@ -26,13 +26,11 @@ impl Timestamp {
         Timestamp { begun, created }
     }
 
-    /// Says so where the clock stands before the newest snapshot.
-    pub(super) fn tell(&self, monitor: &dyn Monitor) {
+    /// Reports a clock that is behind the newest snapshot.
+    pub(super) fn report(&self, monitor: &dyn Monitor) {
         if self.created != self.begun {
-            let [clock, place] = [self.begun, self.created].map(|time| text::rfc3339(time.seconds, 0));
-            monitor.notice(&format!(
-                "the clock says {clock}, which is before the newest snapshot: this one is put behind that, at {place}"
-            ));
+            let [clock, given] = [self.begun, self.created].map(|time| text::rfc3339(time.seconds, 0));
+            monitor.event(Event::ClockBehind { clock: &clock, given: &given });
         }
     }
 }
@@ -54,10 +52,10 @@ mod tests {
         assert_eq!(back.created, Time { seconds: 201, nanos: 0 });
         assert_eq!(Timestamp::behind(Some(back.created), at(100)).created.seconds, 202);
         let monitor = Recording::default();
-        usual.tell(&monitor);
-        back.tell(&monitor);
-        let notices = monitor.notices.into_inner().unwrap();
-        assert_eq!(notices.len(), 1);
-        assert!(notices[0].contains("1970-01-01T00:01:40Z") && notices[0].contains("00:03:21Z"), "{notices:?}");
+        usual.report(&monitor);
+        back.report(&monitor);
+        let events = monitor.events.into_inner().unwrap();
+        assert_eq!(events.len(), 1);
+        assert!(events[0].contains("1970-01-01T00:01:40Z") && events[0].contains("00:03:21Z"), "{events:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use super::dir::os;
 use super::{LATEST, Repository, check_name};
-use crate::error::{Error, Result};
-use crate::monitor::Monitor;
+use crate::error::{Advice, Error, Result};
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{Header, Summary, Totals};
 use crate::util::text;
 use rustix::fs::{Mode, OFlags};
@@ -127,14 +127,14 @@ impl Repository {
                 let latest = [LATEST].into_iter().filter(|_| !names.is_empty());
                 let known = latest.chain(names.iter().map(String::as_str));
                 let nearest = known.max_by_key(|name| common(name.as_bytes(), id.as_bytes()));
-                let hint = match nearest {
-                    None => "it has none".to_string(),
+                let error = Error::failed(format!("find a snapshot '{shown}' in")).at(self.path());
+                Err(match nearest {
+                    None => error.hint("it has none"),
                     Some(name) => {
                         let name = text::path(os(name.as_bytes()).as_ref());
-                        format!("the nearest is {name}; `pleach list` shows all")
+                        error.hint(format!("the nearest is {name}")).advise(Advice::ListSnapshots)
                     }
-                };
-                Err(Error::failed(format!("find a snapshot '{shown}' in")).at(self.path()).hint(hint))
+                })
             }
             [name] => self.info(name),
             _ => {
@@ -163,15 +163,7 @@ impl Repository {
         let older = self.listing()?.snapshots.into_iter().rev().find(|info| self.has_all(info, paths));
         // Where none has them, the error of the newest names what is missing.
         let Some(found) = older else { return Ok(newest) };
-        let [first, more @ ..] = paths else { return Ok(newest) };
-        let what = match more.len() {
-            0 => text::path(first),
-            _ => "all of these paths".to_string(),
-        };
-        monitor.notice(&format!(
-            "the newest snapshot, {}, does not have {what}: using {}, the newest that does",
-            newest.name, found.name
-        ));
+        monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
         Ok(found)
     }
 

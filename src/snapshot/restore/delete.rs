@@ -10,11 +10,10 @@ use super::{Context, Stats};
 use crate::error::{Error, Result};
 use crate::fs::mounts;
 use crate::fs::status::Status;
-use crate::monitor::Change;
+use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Address, Reader};
 use crate::tree::deletion::in_place::{self, Kept};
 use crate::tree::writer;
-use crate::util::text;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -114,7 +113,7 @@ pub(super) fn extraneous(
         let shown = context.shown(&path);
         if Status::at(target, &name).is_ok_and(|status| context.is_repository(&status)) {
             // No snapshot has it.
-            context.monitor.notice(&format!("the repository itself was not deleted: {}", text::path(&shown)));
+            context.monitor.event(Event::RepositoryKept(&shown));
             continue;
         }
         if is_beyond_mount {

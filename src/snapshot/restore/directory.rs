@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fs::metadata::{self, Attributes, FileAttr, Others};
 use crate::fs::openat;
 use crate::fs::status::Status;
-use crate::monitor::Change;
+use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::tree::deletion::allow_all;
 use crate::tree::writer;
@@ -187,7 +187,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
                 match end.is_wanted {
                     true => problem(stats, &error),
                     // An ordinary user cannot make another's home, only what leads to their own.
-                    false => context.monitor.detail(&format!("{error}.")),
+                    false => context.monitor.event(Event::ParentMetadata(&error)),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::{Context, Stats};
 use crate::content::copy;
-use crate::error::Error;
+use crate::error::{Advice, Error};
 use crate::fs::metadata;
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry};
@@ -134,7 +134,7 @@ pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errn
 
 pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
     let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
-    Failure::Entry(error.hint("a directory stands in its place; --delete would remove it"))
+    Failure::Entry(error.hint("a directory is in its place").advise(Advice::DeleteOthers))
 }
 
 /// Progress of one entry.

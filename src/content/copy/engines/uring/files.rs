@@ -13,7 +13,7 @@ use crate::content::copy::engines::Halt;
 use crate::content::copy::strategy::Strategy;
 use crate::content::copy::{data, refusals};
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::sys::uring::{Op, Outcome, Ring};
 use rustix::fs::{FileType, Mode, OFlags, ftruncate};
 use rustix::io::Errno;
@@ -100,7 +100,7 @@ pub fn files<F: Files>(
     with_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
         if ladder.refused(Engine::Uring, 0, *errno) {
             let why = refusals::describe(Engine::Uring, *errno);
-            monitor.detail(&format!("{} cannot copy here: {why}; files are copied one at a time", Engine::Uring));
+            monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why: &why, next: None });
         }
     })
 }
