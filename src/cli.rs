@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
-#[command(after_help = help::short(help::EXAMPLES), after_long_help = help::long(help::EXAMPLES))]
+#[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -40,7 +40,9 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
-    /// Print one JSON object per line on stdout; messages also go to stderr
+    /// Print JSON objects on stdout, one per line
+    ///
+    /// Messages go to stderr as well. See docs/messages.md for the objects.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Suppress informational output
@@ -49,15 +51,19 @@ pub(crate) struct Globals {
     /// Show details, and every problem
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// The number of threads; by default a number that suits the device
+    /// Number of threads; the default suits the device
     #[arg(short = 'j', long, global = true, value_name = "N")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) threads: Option<usize>,
-    /// Show progress on stderr; auto: on a terminal
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// Show progress: auto, always, never
+    ///
+    /// auto: if stderr is a terminal.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) progress: When,
-    /// Use colours; auto: on a terminal
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// Use colours: auto, always, never
+    ///
+    /// auto: on a terminal.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: When,
 }
 
@@ -73,41 +79,43 @@ pub(crate) enum When {
 pub(crate) enum Command {
     /// Take a snapshot of the sources into a repository
     #[command(override_usage = "pleach snapshot [OPTIONS] SOURCE... REPO")]
-    #[command(after_help = help::short(snapshot::EXAMPLES), after_long_help = help::long(snapshot::EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(snapshot::EXAMPLES))]
     Snapshot(Snapshot),
     /// List the snapshots of a repository
-    #[command(after_help = help::short(help::LIST_EXAMPLES), after_long_help = help::long(help::LIST_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(help::LIST_EXAMPLES))]
     List(List),
     /// Restore a snapshot, or parts of it, below a directory
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
-    #[command(after_help = help::short(help::RESTORE_EXAMPLES), after_long_help = help::long(help::RESTORE_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(help::RESTORE_EXAMPLES))]
     Restore(Restore),
     /// Copy files and trees, by cloning if possible
     #[command(
         override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       pleach copy [OPTIONS] --target-directory <DIR> SOURCE..."
     )]
-    #[command(after_help = help::short(copy::EXAMPLES), after_long_help = help::long(copy::EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(copy::EXAMPLES))]
     Copy(Copy),
-    /// Replace a file by stdin or the output of a command, sharing unchanged blocks
+    /// Replace a file by stdin or a command's output, sharing blocks
+    ///
+    /// Blocks that did not change are shared with the replaced file.
     #[command(
         override_usage = "pleach put [OPTIONS] DEST < DATA\n       pleach put [OPTIONS] DEST -- COMMAND [ARG]..."
     )]
-    #[command(after_help = help::short(put::EXAMPLES), after_long_help = help::long(put::EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(put::EXAMPLES))]
     Put(Put),
     /// Let files share equal data, and report the space freed
-    #[command(after_help = help::short(dedupe::EXAMPLES), after_long_help = help::long(dedupe::EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(dedupe::EXAMPLES))]
     Dedupe(Dedupe),
     /// Show the extents of files, and which of them are shared
-    #[command(after_help = help::short(help::FIEMAP_EXAMPLES), after_long_help = help::long(help::FIEMAP_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(help::FIEMAP_EXAMPLES))]
     Fiemap(Fiemap),
     /// Show the features of a filesystem, and what they mean
-    #[command(after_help = help::short(help::PROBE_EXAMPLES), after_long_help = help::long(help::PROBE_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(help::PROBE_EXAMPLES))]
     Probe(Probe),
-    /// Show the disk usage of paths, how much they share, and how much deleting them would free
-    #[command(after_help = help::short(help::DU_EXAMPLES), after_long_help = help::long(help::DU_EXAMPLES))]
+    /// Show disk usage, sharing, and what deleting would free
+    #[command(after_help = help::MORE, after_long_help = help::long(help::DU_EXAMPLES))]
     Du(Du),
     /// Print the completion script of a shell
-    #[command(after_help = help::short(help::COMPLETIONS_EXAMPLES))]
+    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
 }
 
@@ -116,42 +124,58 @@ pub(crate) struct List {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) repo: PathBuf,
-    /// Also measure the data that only this snapshot holds: reads the extents of every file
+    /// Measure the data that only one snapshot holds
+    ///
+    /// This reads the extents of every file.
     #[arg(long)]
     pub(crate) exclusive: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Fiemap {
-    /// Regular files, or directories with all files in them; symbolic links are followed only if named here
+    /// Regular files, or directories with all files in them
+    ///
+    /// Symbolic links are followed only if named here.
     #[arg(value_name = "FILE", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
     /// The format of the list
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: Format,
-    /// Show which of the files share which ranges with each other, instead of their extents
+    /// Show which ranges the files share with each other
     #[arg(long, conflicts_with = "format")]
     pub(crate) shared_with: bool,
-    /// Draw the files in the terminal, one line each, with a letter for each group of shared data
+    /// Draw the files in the terminal
+    ///
+    /// One line per file, and a letter for each group of shared data.
     #[arg(long, conflicts_with = "format")]
     pub(crate) map: bool,
-    /// Draw them as a picture in FILE, with bands between shared ranges; '-' for stdout
+    /// Draw the files as a picture in FILE ('-': stdout)
+    ///
+    /// Bands join shared ranges.
     #[arg(long, value_name = "FILE", conflicts_with = "format", value_hint = clap::ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
-    /// Do not sync the files first; data that is not on the disk yet is shown as delalloc
+    /// Do not sync the files first
+    ///
+    /// Data that is not on the disk yet is then shown as delalloc.
     #[arg(long)]
     pub(crate) no_sync: bool,
-    /// Also name every file of the filesystem that holds these extents (root; XFS, Btrfs)
+    /// Name all files that hold these extents (root)
+    ///
+    /// It searches the whole filesystem: XFS or Btrfs.
     #[arg(long)]
     pub(crate) owners: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Probe {
-    /// A directory on it, or a file in one; unnamed test files are created in the directory
+    /// A directory, or a file in it
+    ///
+    /// Unnamed test files are created in the directory.
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
-    /// Also measure how fast each way of copying is on it, with a file of up to 256 MiB and 2,000 small files
+    /// Measure how fast each engine copies there
+    ///
+    /// With a file of up to 256 MiB and 2,000 small files.
     #[arg(long)]
     pub(crate) bench: bool,
 }
@@ -161,10 +185,10 @@ pub(crate) struct Probe {
 pub(crate) enum Format {
     /// For people, with holes, in bytes and larger units
     Table,
-    /// As the fiemap command of xfs_io prints it: with -v, or plain if -q is given
+    /// Like the fiemap command of xfs_io: with -v, or plain if -q is given
     #[value(name = "xfs_io")]
     XfsIo,
-    /// As filefrag -v prints it
+    /// Like filefrag -v
     Filefrag,
 }
 

@@ -26,7 +26,9 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 
     fn event(&self, event: Event<'_>) {
-        self.events.lock().unwrap().push(format!("{event:?}"));
+        if !event.is_detail() {
+            self.events.lock().unwrap().push(format!("{event:?}"));
+        }
     }
 
     fn is_cancelled(&self) -> bool {

@@ -224,7 +224,7 @@ on_filesystems! {
         for name in ["one", "two"] {
             settle();
             let run = pleach(snapshot_named(name, &scene.source, &repo)).expect(3);
-            let run = run.saying("does not distinguish upper from lower case").saying("differs in upper and lower case only");
+            let run = run.saying("ignores case").saying("differs in upper and lower case only");
             assert_eq!(number(&run.summary(), "errors"), 2);
             let kept = says_its_name(&inside(&repo, name, &scene.source));
             assert_eq!(kept.len(), 2);

@@ -1,5 +1,6 @@
 //! Which sources a snapshot takes: the repository below one is left out, and one that is suddenly empty is refused.
 
+use crate::harness::json_lines::Warning;
 use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -28,6 +29,9 @@ on_filesystems! {
             assert_eq!(number(&run.summary(), "unchanged_files"), unchanged);
             let lines = run.stderr.lines().filter(|line| line.contains("skipped the repository itself") && line.contains("c/repo"));
             assert_eq!(lines.count(), 1, "{}", run.stderr);
+            let warnings = run.lines::<Warning>();
+            let warning = warnings.iter().find(|warning| warning.code == "repository-skipped");
+            assert_eq!(warning.and_then(|warning| warning.path.as_deref()), repo.to_str(), "{}", run.stdout);
             assert_eq!(names(&inside(&repo, name, &source).join("c")), ["d", "one", "two"]);
         }
         let plan = try_snapshot(&["--dry-run"], &[&source], &repo).expect(0).saying("skipped the repository itself");

@@ -20,22 +20,28 @@ copied again. When the command has finished, everything is on the disk.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Copy {
-    /// What to copy, and the destination: a directory, or a new name for a single source
+    /// What to copy, and the destination
+    ///
+    /// The destination is a directory, or a new name for a single source.
     #[arg(value_name = "SOURCE... DEST", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Copy all sources into DIR, which must exist
     #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) target_directory: Option<PathBuf>,
-    /// Treat DEST as the name of the copy, even if it is a directory (like cp -T)
+    /// Treat DEST as a normal file (like cp -T)
     #[arg(short = 'T', long, conflicts_with = "target_directory")]
     pub(crate) no_target_directory: bool,
-    /// How to copy content; auto: clone if possible, otherwise whatever is fastest for the file
+    /// How to copy content
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub(crate) engine: Engine,
-    /// Read sources and copies back at the end and compare their hashes; exit status 4 if they differ
+    /// Read everything back and compare
+    ///
+    /// At the end, the sources and the copies are read from the disk. The exit status is 4 if they differ.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) verify: bool,
-    /// Do not enter other filesystems; create their mount points as empty directories
+    /// Do not enter other filesystems
+    ///
+    /// Their mount points are created as empty directories.
     #[arg(short = 'x', long)]
     pub(crate) one_file_system: bool,
     /// Only show what would be done

@@ -22,34 +22,46 @@ path, one with a slash in its middle a path below each PATH.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Dedupe {
-    /// Directories or files; symbolic links are followed only if named here
+    /// Directories or files
+    ///
+    /// Symbolic links are followed only if named here.
     #[arg(value_name = "PATH", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Share equal ranges of files that are not equal: auto (in files of 1 MiB and more), always (in all), never
+    /// Share equal ranges: auto, always, never
+    ///
+    /// Equal ranges of files that are not equal as a whole. auto: in files of 1 MiB and more. always: in all files.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Ranges::Auto, hide_possible_values = true)]
     pub(crate) ranges: Ranges,
-    /// The shortest such range
+    /// The shortest range to share
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64K")]
     pub(crate) min_run: u64,
     /// Memory for the index of blocks
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256M")]
     pub(crate) index_memory: u64,
-    /// Keep the results in this file for the next run; by default $XDG_CACHE_HOME/pleach/dedupe
+    /// Keep results for the next run in FILE
+    ///
+    /// The default is $XDG_CACHE_HOME/pleach/dedupe.
     #[arg(long, value_name = "FILE", conflicts_with = "no_cache", value_hint = clap::ValueHint::FilePath)]
     pub(crate) cache: Option<PathBuf>,
-    /// Ignore earlier results, and keep none for the next run
+    /// Neither use nor keep results
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// Skip matching entries, as a .gitignore does; may be given several times
+    /// Skip matching entries; repeatable
+    ///
+    /// Patterns work as in a .gitignore.
     #[arg(long = "exclude", value_name = "GLOB")]
     pub(crate) excludes: Vec<String>,
-    /// Do not enter other filesystems (the subvolumes of one Btrfs are one)
+    /// Do not enter other filesystems
+    ///
+    /// The subvolumes of a Btrfs are one filesystem.
     #[arg(long)]
     pub(crate) one_file_system: bool,
-    /// Begin nothing after this time: 90s, 30m, 1h30m, 14d
+    /// Stop after this time: 90s, 30m, 1h30m
+    ///
+    /// Work that has begun is finished. The next run continues.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) max_time: Option<Duration>,
-    /// Only show which files would be shared, and how much that would free
+    /// Only show what would be shared and freed
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

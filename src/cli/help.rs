@@ -121,10 +121,12 @@ const WIDTH: usize = 80;
 /// Before a comment on a line of its own.
 const COMMENT: &str = "      ";
 
-/// The end of a command's short help.
-pub(super) fn short(examples: &str) -> String {
-    flow(examples)
-}
+/// The end of the short help of a command.
+pub(super) const MORE: &str = "--help shows examples and more.";
+
+/// The end of the short help of pleach.
+pub(super) const ABOUT_COMMANDS: &str = "\
+'pleach --help' shows examples, 'pleach COMMAND -h' the options of a command.";
 
 /// The end of a command's long help.
 pub(super) fn long(examples: &str) -> String {

@@ -38,22 +38,24 @@ pub(crate) struct Put {
     /// The file to replace or create
     #[arg(value_name = "DEST", value_hint = clap::ValueHint::FilePath)]
     pub(crate) destination: PathBuf,
-    /// Share data with this file; by default with the existing DEST
+    /// Share data with FILE instead of DEST
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) base: Option<PathBuf>,
-    /// Replace DEST only if the input has exactly this size
+    /// Replace DEST only if the input has this size
     #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
     pub(crate) expect_size: Option<u64>,
-    /// Replace DEST only if the input has this BLAKE3
+    /// Replace DEST only if the input has this hash
     #[arg(long, value_name = "HEX", value_parser = blake3)]
     pub(crate) expect_blake3: Option<[u8; 32]>,
-    /// Let an empty input replace a file that is not empty
+    /// Allow an empty input to replace a file
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Memory for the index of the base's blocks
+    /// Memory for the index of blocks
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64M")]
     pub(crate) index_memory: u64,
-    /// Run this command and read its output; DEST is replaced only if it exits with 0
+    /// A command whose output is the new content
+    ///
+    /// DEST is replaced only if it exits with 0.
     #[arg(value_name = "COMMAND", last = true, num_args = 1.., value_hint = clap::ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }

@@ -6,19 +6,28 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
-    /// The repository (default: $PLEACH_REPO), the snapshot, and the paths to restore (default: all)
+    /// The repository, the snapshot, the paths to restore
+    ///
+    /// Without a repository, $PLEACH_REPO. Without paths, everything.
     #[arg(value_name = "REPO ID [PATH]", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     words: Vec<PathBuf>,
-    /// The target directory: /home/ann/a is restored to DIR/home/ann/a
+    /// Restore below DIR
+    ///
+    /// /home/ann/a is restored to DIR/home/ann/a.
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) target: PathBuf,
-    /// Delete entries from the restored directories that the snapshot does not have; never on other mounts
+    /// Delete entries that the snapshot does not have
+    ///
+    /// Only in restored directories, and never on other mounts.
     #[arg(long)]
     pub(crate) delete: bool,
     /// Which existing files to replace
     #[arg(long, value_name = "WHEN", default_value = "if-different")]
     pub(crate) overwrite: Overwrite,
-    /// Read existing files even if size and time match, and check everything restored against the manifest's hashes
+    /// Check all content by its hash
+    ///
+    /// Existing files are read even if size and time match, and everything restored is read back. The hashes are those of the
+    /// manifest.
     #[arg(long)]
     pub(crate) verify: bool,
     /// Only show what would be done

@@ -37,63 +37,91 @@ then makes no snapshot and exits with status 1, unless --allow-empty is given.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Snapshot {
-    /// Directories or files to back up, then the repository (default: $PLEACH_REPO)
+    /// What to back up, then the repository
+    ///
+    /// Without a repository, $PLEACH_REPO.
     #[arg(value_name = "SOURCE... REPO", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Its name; by default the time in UTC, as 2026-11-20T020000Z
+    /// The name [default: the time in UTC]
+    ///
+    /// For example 2026-11-20T020000Z.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Add a tag; may be given several times
+    /// Add a tag; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
-    #[command(flatten)]
-    pub(crate) excludes: Excludes,
-    /// Which files are hashed
-    #[arg(long, value_name = "WHICH", default_value = "new")]
+    /// Hash new files, or none [default: new]
+    ///
+    /// new: new and changed files. none: no file; then cloned files are not read.
+    #[arg(long, value_name = "WHICH", default_value = "new", hide_default_value = true, hide_possible_values = true)]
     pub(crate) hash: Hash,
-    /// How unchanged files are stored
-    #[arg(long, value_name = "HOW", default_value = "clone")]
+    /// Clone or hardlink unchanged files
+    ///
+    /// clone (the default): separate files that share the data. hardlink: hard links to the files of the last snapshot, which
+    /// works without reflinks as well.
+    #[arg(long, value_name = "HOW", default_value = "clone", hide_default_value = true, hide_possible_values = true)]
     pub(crate) unchanged: Unchanged,
-    /// Compare with this snapshot; by default with the last one of these sources
+    /// Compare with this snapshot
+    ///
+    /// The default is the last snapshot of the same sources.
     #[arg(long, value_name = "ID")]
     pub(crate) parent: Option<String>,
-    /// Exit with status 3 if less of the data is shared
+    /// Exit with status 3 if less is shared
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "dry_run")]
     pub(crate) require_sharing: Option<f64>,
-    /// Accept sources that have no files now and had some in the last snapshot
+    /// Accept sources that have become empty
+    ///
+    /// A source that has no files now and had some in the last snapshot is refused otherwise.
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Read sources on Btrfs from a temporary read-only snapshot of their subvolume (root)
+    /// Read Btrfs sources at one point in time
+    ///
+    /// They are read from a temporary read-only snapshot of their subvolume. Only root can do that.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) freeze: bool,
     /// Only show what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+    // Last: its heading goes for all options after it.
+    #[command(flatten)]
+    pub(crate) excludes: Excludes,
 }
 
 /// Which entries of the sources are skipped.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Exclusions")]
 pub(crate) struct Excludes {
-    /// Exclude matching entries, as a .gitignore does; may be given several times
+    /// Exclude matching entries; repeatable
+    ///
+    /// Patterns work as in a .gitignore.
     #[arg(long = "exclude", value_name = "GLOB")]
     pub(crate) patterns: Vec<String>,
-    /// Exclude entries that match a line of FILE ('-': stdin); these lines come before --exclude
+    /// Exclude what matches a line of FILE
+    ///
+    /// '-' is stdin. These lines are applied before --exclude.
     #[arg(long = "exclude-from", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Exclude the content of directories with a valid CACHEDIR.TAG, except that file
+    /// Exclude the content of caches
+    ///
+    /// That is: of directories with a valid CACHEDIR.TAG. The tag itself is kept.
     #[arg(long = "exclude-caches")]
     pub(crate) caches: bool,
-    /// Exclude the content of directories that contain NAME, except that file
+    /// Exclude directories that contain NAME
+    ///
+    /// The directory itself and NAME are kept.
     #[arg(long = "exclude-if-present", value_name = "NAME", value_parser = clap::builder::OsStringValueParser::new().try_map(name))]
     pub(crate) if_present: Vec<Vec<u8>>,
     /// Exclude files larger than SIZE
     #[arg(long = "exclude-larger-than", value_name = "SIZE", value_parser = size_or_none)]
     pub(crate) larger_than: Option<u64>,
-    /// Exclude files last modified longer ago than this: 10y, 14d, 1h30m, 90s
+    /// Exclude files modified longer ago
+    ///
+    /// DURATION is 10y, 14d, 1h30m or 90s, for example.
     #[arg(long = "exclude-older-than", value_name = "DURATION", value_parser = duration)]
     pub(crate) older_than: Option<Duration>,
-    /// Do not enter other filesystems (the subvolumes of one Btrfs are one); keep their mount points as empty directories
+    /// Do not enter other filesystems
+    ///
+    /// Their mount points are kept as empty directories. The subvolumes of a Btrfs are one filesystem.
     #[arg(long)]
     pub(crate) one_file_system: bool,
 }

@@ -18,6 +18,6 @@ pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result
     let stdin = std::io::stdin();
     let source = if args.command.is_empty() { Source::Stream(stdin.as_fd()) } else { Source::Command(&args.command) };
     let stats = progress::watch(output, |monitor| put(source, &args.destination, &options, monitor))?;
-    show::show(output, &stats, args);
+    show::show(output, &stats, &args.destination);
     Ok(super::reported(output, super::status(stats.errors)))
 }

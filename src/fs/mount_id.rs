@@ -3,7 +3,6 @@
 //! What a process wrote is there for every later one of the same session, even if it was killed: the kernel has it. Of an
 //! earlier session only what was synced is sure.
 
-use crate::content::hash;
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs;
 use serde::{Deserialize, Serialize};
@@ -34,7 +33,7 @@ impl MountId {
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.mount.to_le_bytes()).update(self.boot.as_bytes());
-        hash::prefix(hasher.finalize().as_bytes())
+        hasher.finalize().as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::Output;
 use super::summary;
-use crate::cli;
 use pleach::put::Stats;
 use pleach::util::text::{self, size};
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Serialize)]
 struct Summary {
@@ -20,11 +20,11 @@ struct Summary {
 }
 
 /// Shows what was done.
-pub(crate) fn show(output: &Output, stats: &Stats, args: &cli::Put) {
+pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path) {
     if output.is_json() {
         output.json(&object(stats));
     } else if !output.is_quiet() {
-        summary::print(output, &format!("put {}", text::path(&args.destination)), &rows(stats));
+        summary::print(output, &format!("put {}", text::path(destination)), &rows(stats));
     }
 }
 

@@ -28,6 +28,7 @@ impl Line for Problem {
 pub(crate) struct Warning {
     pub(crate) code: String,
     pub(crate) message: String,
+    pub(crate) path: Option<String>,
 }
 
 impl Line for Warning {
