@@ -1,4 +1,4 @@
-//! The copy ladder, asked as a library: every engine, files of every shape, from every filesystem to every other.
+//! Copies through the library: every engine, files of every shape, from every filesystem to every other.
 
 mod refused;
 mod shapes;
@@ -19,16 +19,11 @@ use std::sync::Mutex;
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = crate::harness::shapes::BLOCK;
 
-/// The engines that copy, and none, which leaves the choice to the table.
-const COPYING: [Option<Engine>; 7] = [
-    None,
-    Some(Engine::CopyFileRange),
-    Some(Engine::Uring),
-    Some(Engine::Sendfile),
-    Some(Engine::Splice),
-    Some(Engine::Mmap),
-    Some(Engine::Buffered),
-];
+/// The engines that copy data, and `None`, which leaves the choice to pleach.
+fn copying() -> impl Iterator<Item = Option<Engine>> {
+    let engines = Engine::ALL.into_iter().filter(|engine| *engine != Engine::Clone);
+    std::iter::once(None).chain(engines.map(Some))
+}
 
 /// What one copy needs.
 struct Copy<'a> {

@@ -1,5 +1,6 @@
 //! The arguments of `pleach copy`.
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use pleach::content::copy;
 use std::path::{Path, PathBuf};
@@ -49,40 +50,37 @@ pub(crate) struct Copy {
     pub(crate) dry_run: bool,
 }
 
-/// How content is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
-    /// Clone if possible, otherwise whatever is fastest for the file
-    Auto,
-    /// Share the extents, or fail
-    Clone,
-    /// copy_file_range(2)
-    #[value(name = "copy_file_range")]
-    CopyFileRange,
-    /// io_uring, many reads and writes at once
-    Uring,
-    /// sendfile(2)
-    Sendfile,
-    /// splice(2), through a pipe
-    Splice,
-    /// Write from the mapped source
-    Mmap,
-    /// Read and write side by side
-    Buffered,
-}
+/// How to copy content: with the named engine, or with the best one for each file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Engine(Option<copy::Engine>);
 
 impl Engine {
-    /// The engine that was named.
+    /// `auto`, and each engine.
+    const CHOICES: [Engine; copy::Engine::ALL.len() + 1] = {
+        let mut choices = [Engine(None); copy::Engine::ALL.len() + 1];
+        let mut at = 0;
+        while at < copy::Engine::ALL.len() {
+            choices[at + 1] = Engine(Some(copy::Engine::ALL[at]));
+            at += 1;
+        }
+        choices
+    };
+
+    /// The named engine.
     pub(crate) fn engine(self) -> Option<copy::Engine> {
-        Some(match self {
-            Engine::Auto => return None,
-            Engine::Clone => copy::Engine::Clone,
-            Engine::CopyFileRange => copy::Engine::CopyFileRange,
-            Engine::Uring => copy::Engine::Uring,
-            Engine::Sendfile => copy::Engine::Sendfile,
-            Engine::Splice => copy::Engine::Splice,
-            Engine::Mmap => copy::Engine::Mmap,
-            Engine::Buffered => copy::Engine::Buffered,
+        self.0
+    }
+}
+
+impl ValueEnum for Engine {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self.0 {
+            None => PossibleValue::new("auto").help("Clone if possible, otherwise whatever is fastest for the file"),
+            Some(engine) => PossibleValue::new(engine.name()).help(engine.summary()),
         })
     }
 }

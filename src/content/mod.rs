@@ -1,8 +1,7 @@
-//! The content of single files: copied, compared, hashed, brought up to date. Names and metadata are in `tree`.
+//! The content of single files: copying, comparing, hashing, updating. Names and metadata are in `tree`.
 
 pub(crate) mod block_index;
 pub mod copy;
 pub mod delta;
-pub(crate) mod disk_hash;
 pub mod hash;
 pub(crate) mod same_content;

@@ -5,7 +5,7 @@ use super::Stats;
 use super::entries::{Pair, Seen};
 use super::file::{Kept, count};
 use super::outcome::{Attempt, Failure};
-use crate::content::copy::engines::uring::{self, FileError, Files, Opened, Wanted};
+use crate::content::copy::small_files::{self, FileError, Files, Opened, Wanted};
 use crate::content::copy::{Copied, CopyError};
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
@@ -56,7 +56,7 @@ impl Pair<'_> {
         let files = vec![State::Untold; group.len()];
         let mut work = Group { pair: *self, seen: group, files, part, failure: None };
         let ladder = &self.place().device.ladder;
-        let result = uring::files(&wanted, &mut work, ladder, &context.request, context.monitor);
+        let result = small_files::files(&wanted, &mut work, ladder, &context.request, context.monitor);
         let Group { files, failure, part, .. } = work;
         if let Some(error) = failure {
             return Err(error);

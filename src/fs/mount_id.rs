@@ -5,6 +5,7 @@
 
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs;
+use crate::util::digest;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
@@ -33,7 +34,7 @@ impl MountId {
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.mount.to_le_bytes()).update(self.boot.as_bytes());
-        hasher.finalize().as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        digest::prefix(hasher.finalize().as_bytes())
     }
 }
 

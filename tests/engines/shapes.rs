@@ -56,7 +56,7 @@ on_filesystems! {
         let targets = [Kind::Xfs, Kind::Btrfs, Kind::Ext4, Kind::XfsOther];
         for target in targets {
             let Ok(to) = Filesystem::open(target, "engines::target") else { continue };
-            for engine in COPYING {
+            for engine in copying() {
                 let ladder = Strategy::new();
                 for (number, file) in files.iter().enumerate() {
                     let what = format!("{engine:?} of {} to {target:?}", file.display());
@@ -86,7 +86,7 @@ on_filesystems! {
         file.write_all_at(&content[4 * MIB as usize..], 4 * MIB).expect("a file can be written");
         let hash = Some(*blake3::hash(&content).as_bytes());
         let ladder = Strategy::new();
-        for engine in COPYING {
+        for engine in copying() {
             let name = format!("{engine:?}");
             let copied = Copy::of(&sparse, fs.join(&name), &ladder).by(engine).hashed().run().expect("it is copied");
             assert_eq!(copied.hash, hash, "{name}");

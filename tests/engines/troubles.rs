@@ -14,7 +14,7 @@ on_filesystems! {
         let content = bytes(1, 40 * MIB as usize);
         let end = 25 * MIB + 123;
         let truncate = || File::options().write(true).open(&source).and_then(|file| file.set_len(end)).expect("truncated");
-        for engine in COPYING {
+        for engine in copying() {
             write(&source, &content);
             let listening = Listening { then: Some((MIB, &truncate)), ..Listening::default() };
             let ladder = Strategy::new();
@@ -35,7 +35,7 @@ on_filesystems! {
         let source = fs.join("source");
         let content = bytes(1, 24 * MIB as usize);
         let end = 5 * MIB as usize + 123;
-        for engine in COPYING.into_iter().flatten() {
+        for engine in copying().flatten() {
             for delay in [0, 1, 3, 6, 10] {
                 write(&source, &content);
                 thread::scope(|scope| {
@@ -62,7 +62,7 @@ on_filesystems! {
         let filler = File::create(fs.join("filler")).expect("a file can be made");
         let free = fstatvfs(&filler).map(|vfs| vfs.f_bavail * vfs.f_frsize).expect("there is a filesystem");
         fallocate(&filler, FallocateFlags::empty(), 0, free - 16 * MIB).expect("space can be reserved");
-        for engine in COPYING {
+        for engine in copying() {
             for hashed in [false, true] {
                 let ladder = Strategy::new();
                 let copy = Copy::of(&source, fs.join("copy"), &ladder).by(engine);
@@ -77,7 +77,7 @@ on_filesystems! {
         // One says that it is empty, the other that it is longer than it is.
         for (number, source) in ["/proc/version", "/sys/devices/system/cpu/possible"].iter().enumerate() {
             let source = Path::new(source);
-            for engine in COPYING {
+            for engine in copying() {
                 let copy = fs.join(format!("{number}-{engine:?}"));
                 let copied = Copy::of(source, &copy, &Strategy::new()).by(engine).hashed().run().expect("it is copied");
                 let content = fs::read(source).expect("it can be read");
@@ -98,7 +98,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = other.join("source");
         write(&source, &bytes(1, 6 * MIB as usize));
-        for engine in COPYING {
+        for engine in copying() {
             let copied = Copy::of(&source, fs.join(format!("{engine:?}")), &Strategy::new()).by(engine).told(&Stop).run();
             assert_eq!(copied, Err(CopyError::Source(Errno::CANCELED)), "{engine:?}");
         }

@@ -4,6 +4,7 @@ use super::command_as_nobody;
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
+use pleach::content::copy::Engine;
 use rustix::fs::FallocateFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,7 +15,11 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const ENGINES: [&str; 7] = ["clone", "copy_file_range", "uring", "sendfile", "splice", "mmap", "buffered"];
+/// The names of all engines.
+fn engines() -> [&'static str; Engine::ALL.len()] {
+    Engine::ALL.map(Engine::name)
+}
+
 /// Small enough for a test; with 300 MiB a file of 64 MiB is measured.
 const MEBIBYTES: u64 = 400;
 
@@ -39,8 +44,8 @@ fn every_engine_is_measured_on_every_filesystem_or_said_to_be_impossible() {
         assert_eq!(run.summary()["command"], "probe");
         assert_eq!(names(own.path()), before, "{kind:?}: nothing stays");
         let rows = run.lines_of_type("bench");
-        assert_eq!(rows.len(), ENGINES.len() * 4, "{kind:?}: {rows:#?}");
-        for engine in ENGINES {
+        assert_eq!(rows.len(), engines().len() * 4, "{kind:?}: {rows:#?}");
+        for engine in engines() {
             for (source, files) in [("large_file", 1), ("small_files", 2000)] {
                 for target in ["file", "memfd"] {
                     assert_row(row(&rows, engine, source, target), files);
@@ -89,7 +94,7 @@ fn the_table_has_a_row_for_each_engine_and_says_how_it_was_measured() {
     let test = "probe::bench::the_table_has_a_row_for_each_engine";
     let Some(own) = Own::new(Kind::Xfs, test, MEBIBYTES, &[], "") else { return };
     let run = pleach([OsStr::new("probe"), "--bench".as_ref(), own.path().as_ref()]).expect(0);
-    for engine in ENGINES {
+    for engine in engines() {
         let line = run.stdout.lines().find(|line| line.split_whitespace().next() == Some(engine));
         let has_figures = line.is_some_and(|line| line.contains(|c: char| c.is_ascii_digit()));
         let is_impossible = run.stdout.contains(&format!("\n{engine} into files is not possible: "));

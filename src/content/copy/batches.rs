@@ -1,6 +1,6 @@
-//! The data of a file, some ranges at a time, and the kernel told to read those of the next time meanwhile.
+//! The data ranges of a file in batches. While one batch is copied, the kernel prefetches the next.
 //!
-//! Readahead does not see across holes, so a sparse file on a cold device would be waited for at each of its ranges.
+//! The kernel's readahead stops at holes. Without prefetching, a sparse file on a cold device waits at each range.
 
 use crate::fs::pread;
 use crate::fs::sparse::{self, Segment, Segments};
@@ -8,22 +8,22 @@ use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// How many ranges go together.
+/// The number of ranges in a batch.
 const MOST: usize = 64;
-/// Longer ranges have the kernel's own readahead.
+/// Longer ranges are left to the kernel's readahead.
 const SHORT: u64 = 1 << 20;
 
-/// Some ranges of data.
+/// A batch of data ranges.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// In order, none of them empty.
+    /// In order and not empty.
     pub(super) data: Vec<Range<u64>>,
     /// Bytes in the holes before, between and behind them.
     pub(super) holes: u64,
 }
 
 impl Batch {
-    /// Whether these are short ranges between holes, all of them asked for ahead.
+    /// Whether these are short ranges between holes, all prefetched.
     pub(super) fn is_scattered(&self) -> bool {
         self.data.len() > 1 && self.data.iter().all(is_short)
     }
@@ -33,18 +33,18 @@ fn is_short(range: &Range<u64>) -> bool {
     range.end - range.start < SHORT
 }
 
-/// Iterator of all that a file has.
+/// An iterator over all batches of a file.
 pub(super) struct Batches<'a> {
     source: BorrowedFd<'a>,
     segments: Segments<'a>,
-    ahead: Option<Result<Batch>>,
+    next: Option<Result<Batch>>,
 }
 
 impl<'a> Batches<'a> {
-    /// Of its first `size` bytes.
+    /// The batches of the first `size` bytes.
     pub(super) fn of(source: BorrowedFd<'a>, size: u64) -> Self {
-        let mut batches = Batches { source, segments: sparse::of(source, size), ahead: None };
-        batches.ahead = batches.gather();
+        let mut batches = Batches { source, segments: sparse::of(source, size), next: None };
+        batches.next = batches.gather();
         batches
     }
 
@@ -72,9 +72,9 @@ impl Iterator for Batches<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.ahead.take()?;
+        let batch = self.next.take()?;
         if batch.is_ok() {
-            self.ahead = self.gather();
+            self.next = self.gather();
         }
         Some(batch)
     }

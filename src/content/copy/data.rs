@@ -1,13 +1,13 @@
-//! What a clone did not do: a file's data, copied by the engine that was chosen, and from where that one stops by the next.
+//! Copies a file's data with the chosen engine, and falls back to the next engine where that one stops.
 
 use super::batches::Batches;
 use super::choose::{self, Facts, Plan};
-use super::content::{Copied, CopyError, Request};
 use super::engine::Engine;
-use super::engines::{self, Halt, HashTee, Job, Progress};
-use super::reserved;
+use super::engines::{self, Halt, Job, LAST_RESORT, Progress};
 use super::strategy::Strategy;
-use crate::content::hash::{self, Hashed};
+use super::types::{Copied, CopyError, Request};
+use super::{endless, reserved};
+use crate::content::hash::{self, Hashed, StreamHash};
 use crate::fs::pread;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Event, Monitor};
@@ -16,38 +16,37 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Copies the data of `source` into the empty file `destination`, for callers that have tried to clone it; otherwise as
-/// [`content`](super::content).
+/// Copies the data of `source` into the empty file `destination`, for callers that already tried to clone it. Otherwise
+/// like [`content`](super::content()).
 pub fn data(
     source: BorrowedFd<'_>,
     status: &Status,
     destination: BorrowedFd<'_>,
-    ladder: &Strategy,
+    strategy: &Strategy,
     request: &Request,
     monitor: &dyn Monitor,
 ) -> Result<Copied, CopyError> {
     if status.size == 0 {
-        return engines::endless::copy(source, status, destination, request, monitor);
+        return endless::copy(source, status, destination, request, monitor);
     }
     let hashed = request.hashed && hash::is_hashed(source, status).map_err(CopyError::Source)?;
     let request = &Request { hashed, ..*request };
-    let plan = choose::plan(request.engine, &Facts::of(status, ladder, destination, request));
+    let plan = choose::plan(request.engine, &Facts::of(status, strategy, destination, request));
     let mut job = Job {
         source,
         destination,
         direct: plan.direct,
         monitor,
-        // The others never see the data.
-        passing: (request.hashed && plan.engine == Engine::Buffered).then(HashTee::default),
+        hash: (request.hashed && engines::capabilities(plan.engine).hashes).then(StreamHash::default),
         progress: Progress::new(monitor),
     };
-    let mut work = Work { ladder, dev: status.dev, plan, engine: plan.engine, by: [0; Engine::ALL.len()] };
+    let mut work = Work { strategy, dev: status.dev, plan, engine: plan.engine, by: [0; Engine::ALL.len()] };
     let copied = work.copy(&mut job, status)?;
     let mut copied = Copied { engine: work.busiest(), ..copied };
     if request.hashed {
         let size = copied.size();
-        copied.hash = match job.passing {
-            Some(passing) => Some(passing.finish(size, monitor).map_err(CopyError::Source)?),
+        copied.hash = match job.hash {
+            Some(hash) => Some(hash.finish_at(size, monitor).map_err(CopyError::Source)?),
             None => {
                 let hashed = hash_of(destination, size, monitor)?;
                 copied.read += hashed.read;
@@ -58,7 +57,7 @@ pub fn data(
     Ok(copied)
 }
 
-/// The hash of what has come into the destination.
+/// The hash of the copy.
 pub(super) fn hash_of(destination: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Result<Hashed, CopyError> {
     hash::file(destination, size, monitor).map_err(|errno| match errno {
         Errno::CANCELED => CopyError::Source(errno),
@@ -66,10 +65,10 @@ pub(super) fn hash_of(destination: BorrowedFd<'_>, size: u64, monitor: &dyn Moni
     })
 }
 
-/// One file on its way down the engines.
+/// The copy of one file.
 struct Work<'a> {
-    ladder: &'a Strategy,
-    /// Of the source.
+    strategy: &'a Strategy,
+    /// The device of the source.
     dev: u64,
     plan: Plan,
     engine: Engine,
@@ -82,24 +81,24 @@ impl Work<'_> {
         let size = status.size;
         let mut holes = 0;
         let mut is_first = true;
-        // Writing at the end of a file has XFS reserve more than is written. That would stay in the holes, and behind the
-        // end for minutes; and writes at the end do not go side by side. Given to an empty file, a size costs little; to one
-        // with dirty pages, it has XFS write them out and wait.
-        let mut is_sized = size > one_write(self.engine);
+        // When a write extends a file, XFS reserves more than is written: space that stays in the holes, and behind the
+        // end for minutes. Such writes also exclude each other. Setting the size of an empty file is cheap; if the file
+        // has dirty pages, XFS writes them out and waits.
+        let mut is_sized = size > engines::capabilities(self.engine).first_write;
         if is_sized {
             ftruncate(job.destination, size).map_err(CopyError::Destination)?;
         }
         let mut ended = size;
         for batch in Batches::of(job.source, size) {
             let batch = batch.map_err(CopyError::Source)?;
-            // A file with holes is better put together in the page cache.
+            // A file with holes is better assembled in the page cache.
             job.direct &= !is_first || batch.holes == 0;
             if batch.holes > 0 && !is_sized {
                 ftruncate(job.destination, size).map_err(CopyError::Destination)?;
                 is_sized = true;
             }
             if is_first && job.direct {
-                set_aside(job.destination, size)?;
+                reserve(job.destination, size)?;
             }
             is_first = false;
             self.engine = if batch.is_scattered() { self.plan.scattered } else { self.plan.engine };
@@ -122,12 +121,12 @@ impl Work<'_> {
         Ok(Copied { data, holes, read: data, ..Copied::by(self.engine) })
     }
 
-    /// Copies these ranges; whether the source goes on behind them.
+    /// Copies these ranges. Returns whether the source continues behind them.
     fn batch(&mut self, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<bool, CopyError> {
         let mut rest = ranges.to_vec();
         while !rest.is_empty() {
-            if !self.ladder.is_open(self.engine, self.dev) {
-                self.step(self.engine.next().unwrap_or(Engine::Buffered));
+            if !self.strategy.is_open(self.engine, self.dev) {
+                self.fall_back(job, engines::next(self.engine));
                 continue;
             }
             let before = job.progress.data;
@@ -135,27 +134,28 @@ impl Work<'_> {
             let moved = job.progress.data - before;
             self.by[self.engine as usize] += moved;
             if moved > 0 {
-                self.ladder.served(self.engine, self.dev);
+                self.strategy.served(self.engine, self.dev);
             }
             match result {
                 Ok(()) => return Ok(true),
                 Err(Halt::Failed(error)) => return Err(error),
-                Err(Halt::End) => match self.engine {
-                    Engine::Buffered => return Ok(false),
-                    // The kernel's copying calls also say 0 of files in procfs and sysfs, where there is more.
-                    _ if !has_more(job.source, job.progress.at, &rest) => return Ok(false),
-                    _ => self.step(Engine::Buffered),
-                },
-                // What it means, and of which side, reads and writes of our own will tell.
-                Err(Halt::Unclear) => self.step(Engine::Buffered),
+                Err(Halt::End) => {
+                    let is_certain = engines::capabilities(self.engine).knows_end;
+                    if is_certain || !has_more(job.source, job.progress.at, &rest) {
+                        return Ok(false);
+                    }
+                    self.fall_back(job, LAST_RESORT);
+                }
+                // Plain reads and writes show the error and its side.
+                Err(Halt::Unclear) => self.fall_back(job, LAST_RESORT),
                 Err(Halt::Refused(errno)) => {
-                    let next = self.engine.next().unwrap_or(Engine::Buffered);
-                    if self.ladder.refused(self.engine, self.dev, errno) {
+                    let next = engines::next(self.engine);
+                    if self.strategy.refused(self.engine, self.dev, errno) {
                         let (engine, why) = (self.engine, super::refusals::describe(self.engine, errno));
                         let (engine, next) = (engine.to_string(), next.to_string());
                         job.monitor.event(Event::EngineRefused { engine: &engine, why: &why, next: Some(&next) });
                     }
-                    self.step(next);
+                    self.fall_back(job, next);
                 }
             }
             rest = beyond(&rest, job.progress.at);
@@ -163,50 +163,45 @@ impl Work<'_> {
         Ok(true)
     }
 
-    fn step(&mut self, engine: Engine) {
+    /// Continues with another engine. A hash that was computed so far may have bytes that were not written, so the copy
+    /// is read for its hash.
+    fn fall_back(&mut self, job: &mut Job<'_>, engine: Engine) {
+        job.hash = None;
         self.engine = engine;
     }
 
-    /// What did most of it; of a file without data, what would have.
+    /// The engine that copied most of the data; for a file without data, the engine that would have.
     fn busiest(&self) -> Engine {
         let most = Engine::ALL.into_iter().max_by_key(|engine| self.by[*engine as usize]);
         most.filter(|engine| self.by[*engine as usize] > 0).unwrap_or(self.engine)
     }
 }
 
-/// How much an engine writes by one call of the kernel's own functions: nothing is reserved for a first write.
-fn one_write(engine: Engine) -> u64 {
-    match engine {
-        Engine::Buffered => 1 << 20,
-        _ => 64 << 10,
-    }
-}
-
-/// Sets all the room aside for what is then written past the page cache, a buffer at a time: else each of them would be an
-/// allocation of its own, and several copies side by side would lie in turn. A disk that is too small says so at once.
-fn set_aside(destination: BorrowedFd<'_>, size: u64) -> Result<(), CopyError> {
+/// Reserves all the space for a file that will be written past the page cache, a buffer at a time. Otherwise each buffer
+/// would be an allocation of its own, and the extents of parallel copies would alternate. Fails early if the disk is full.
+fn reserve(destination: BorrowedFd<'_>, size: u64) -> Result<(), CopyError> {
     match fallocate(destination, FallocateFlags::KEEP_SIZE, 0, size) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(CopyError::Destination(errno)),
-        // It can be written all the same.
+        // It can still be written.
         _ => Ok(()),
     }
 }
 
-/// What of these ranges lies at or behind an offset.
+/// The parts of these ranges at or behind an offset.
 fn beyond(ranges: &[Range<u64>], at: u64) -> Vec<Range<u64>> {
     let rest = ranges.iter().filter(|range| range.end > at);
     rest.map(|range| range.start.max(at)..range.end).collect()
 }
 
-/// Whether the source can be read where an engine said that it ends.
+/// Whether the source can be read where an engine reported its end.
 fn has_more(source: BorrowedFd<'_>, at: u64, ranges: &[Range<u64>]) -> bool {
     let Some(next) = beyond(ranges, at).first().map(|range| range.start) else { return false };
     !matches!(pread::read_full(source, &mut [0], next), Ok(0))
 }
 
 impl Facts {
-    fn of(status: &Status, ladder: &Strategy, destination: BorrowedFd<'_>, request: &Request) -> Facts {
-        Facts { size: status.size, destination: ladder.kind(destination), hashed: request.hashed }
+    fn of(status: &Status, strategy: &Strategy, destination: BorrowedFd<'_>, request: &Request) -> Facts {
+        Facts { size: status.size, destination: strategy.kind(destination), hashed: request.hashed }
     }
 }
 

@@ -1,28 +1,28 @@
-//! The engines by name: ways in which content comes from one file into another.
+//! The engines by name: the ways to copy a file's content. What each one can do is in `engines`.
 
 use std::fmt;
 
-/// A way to copy, in the order in which one takes the place of another that was refused.
+/// A way to copy content. The order is that of listings; `engines` has the order of fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {
-    /// The extents are shared (ioctl_ficlone(2)); nothing is written.
+    /// Shares the extents (ioctl_ficlone(2)) and writes nothing.
     Clone,
-    /// The kernel copies, or shares what it can, without a word (copy_file_range(2)).
+    /// The kernel copies, or silently shares what it can (copy_file_range(2)).
     CopyFileRange,
-    /// Many reads and writes under way at once (io_uring(7)).
+    /// Many reads and writes at once (io_uring(7)).
     Uring,
-    /// The kernel copies, through a pipe of its own (sendfile(2)).
+    /// The kernel copies through a pipe of its own (sendfile(2)).
     Sendfile,
-    /// The kernel moves pages through a pipe of ours (splice(2)).
+    /// The kernel moves pages through a pipe of this process (splice(2)).
     Splice,
-    /// The source is mapped and written from there (mmap(2)).
+    /// Maps the source and writes from the mapping (mmap(2)).
     Mmap,
-    /// Read into buffers and written from them: works everywhere.
+    /// Reads into buffers and writes from them. Works everywhere.
     Buffered,
 }
 
 impl Engine {
-    /// All of them, in that order.
+    /// All engines, in the order of listings.
     pub const ALL: [Engine; 7] = [
         Engine::Clone,
         Engine::CopyFileRange,
@@ -33,44 +33,31 @@ impl Engine {
         Engine::Buffered,
     ];
 
-    /// The name on the command line and in JSON.
+    /// The name, on the command line and in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Engine::Clone => "clone",
-            Engine::CopyFileRange => "copy_file_range",
-            Engine::Uring => "uring",
-            Engine::Sendfile => "sendfile",
-            Engine::Splice => "splice",
-            Engine::Mmap => "mmap",
-            Engine::Buffered => "buffered",
-        }
+        self.texts().0
     }
 
-    /// The one that serves where this one was refused. Behind the last there is none.
-    pub fn next(self) -> Option<Engine> {
-        Engine::ALL.into_iter().find(|engine| *engine > self)
+    /// What it does, in a few words for people.
+    pub fn summary(self) -> &'static str {
+        self.texts().1
+    }
+
+    fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Engine::Clone => ("clone", "Share the extents, or fail"),
+            Engine::CopyFileRange => ("copy_file_range", "copy_file_range(2)"),
+            Engine::Uring => ("uring", "io_uring, many reads and writes at once"),
+            Engine::Sendfile => ("sendfile", "sendfile(2)"),
+            Engine::Splice => ("splice", "splice(2), through a pipe"),
+            Engine::Mmap => ("mmap", "Write from the mapped source"),
+            Engine::Buffered => ("buffered", "Read and write side by side"),
+        }
     }
 }
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_engine_has_a_next_one_but_the_one_that_works_everywhere() {
-        let mut engine = Engine::Clone;
-        let mut met = vec![engine];
-        while let Some(next) = engine.next() {
-            engine = next;
-            met.push(engine);
-        }
-        assert_eq!(met, Engine::ALL);
-        assert_eq!(engine, Engine::Buffered);
     }
 }

@@ -1,7 +1,7 @@
-//! The content of a small file, held in memory: it is read once, whatever is done with it then.
+//! The content of a small file in memory, so that it is read only once whatever happens to it then.
 
-use super::content::{Copied, CopyError};
-use super::engine::Engine;
+use super::types::{Copied, CopyError};
+use crate::content::hash;
 use crate::fs::pread;
 use crate::fs::sparse::{self, Segment};
 use crate::monitor::{Amount, Monitor};
@@ -9,7 +9,7 @@ use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A file's content, and where its data is.
+/// A file's content, and the ranges that have data.
 #[derive(Debug)]
 pub struct Held {
     bytes: Vec<u8>,
@@ -17,10 +17,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Reads the first `size` bytes of a file, or as many as there are.
+    /// Reads the first `size` bytes of a file, or as many as it has.
     ///
     /// # Errors
-    /// Those of the kernel; `FBIG` if so much cannot be held.
+    /// Those of the kernel; `FBIG` if the size does not fit into memory.
     pub fn read(source: BorrowedFd<'_>, size: u64) -> Result<Held> {
         let mut bytes = vec![0; usize::try_from(size).map_err(|_| Errno::FBIG)?];
         let mut data = Vec::new();
@@ -40,10 +40,10 @@ impl Held {
 
     /// BLAKE3 of the content.
     pub fn hash(&self) -> [u8; 32] {
-        *blake3::hash(&self.bytes).as_bytes()
+        hash::bytes(&self.bytes)
     }
 
-    /// Bytes that were read.
+    /// Bytes read.
     pub fn data(&self) -> u64 {
         self.data.iter().map(|range| range.len() as u64).sum()
     }
@@ -53,7 +53,7 @@ impl Held {
         self.bytes.len() as u64 - self.data()
     }
 
-    /// Writes the content into the empty file `destination`, holes kept.
+    /// Writes the content into the empty file `destination` and keeps its holes.
     ///
     /// # Errors
     /// Those of the destination.
@@ -65,8 +65,7 @@ impl Held {
     ) -> std::result::Result<Copied, CopyError> {
         let length = self.bytes.len() as u64;
         if self.data() < length {
-            // A hole at the end leaves no write behind that would set the size; and before anything is written that costs
-            // least.
+            // No write sets the size if the file ends in a hole. Setting it is cheapest before the first write.
             rustix::fs::ftruncate(&destination, length).map_err(CopyError::Destination)?;
         }
         for range in &self.data {
@@ -75,7 +74,7 @@ impl Held {
         }
         monitor.advance(Amount { files: 0, bytes: length });
         let (data, holes, hash) = (self.data(), self.holes(), hashed.then(|| self.hash()));
-        Ok(Copied { data, holes, read: data, hash, ..Copied::by(Engine::Buffered) })
+        Ok(Copied { data, holes, read: data, hash, ..Copied::by_reads_and_writes() })
     }
 }
 

@@ -1,32 +1,33 @@
-//! What engines refused, errno by errno: remembered per device of the source, so that it is not asked of each file anew, and
-//! counted.
+//! What engines refused, by errno: counted, and remembered for each source device, so that no engine is tried in vain for
+//! every file.
 
 use super::engine::Engine;
+use super::engines::{self, Scope};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock};
 
-/// So many files in a row may be refused for what may be their own fault before the engine counts as refused for all.
+/// An engine that refused this many files, and never copied one, is not tried again.
 const PATIENCE: u64 = 8;
 
 /// Why an engine did not copy, and how many files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The engine that was asked.
+    /// The engine that refused.
     pub engine: Engine,
-    /// What the kernel said.
+    /// The error from the kernel.
     pub errno: Errno,
-    /// How many times it did. Of those that were not asked any more, nothing is counted.
+    /// How many files it refused. Files for which it was not tried any more are not counted.
     pub files: u64,
 }
 
-/// What is known of the engines.
+/// What is known about the engines.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     pairs: RwLock<HashMap<(u64, Engine), Pair>>,
 }
 
-/// What is known of an engine for sources on one device.
+/// What is known about an engine for sources on one device.
 #[derive(Debug, Default)]
 struct Pair {
     has_served: bool,
@@ -35,19 +36,19 @@ struct Pair {
 }
 
 impl Refusals {
-    /// Whether an engine is worth asking.
+    /// Whether an engine is worth trying.
     pub(super) fn is_open(&self, engine: Engine, dev: u64) -> bool {
-        engine == Engine::Buffered || !self.read(engine, dev, |pair| pair.is_closed)
+        !engines::capabilities(engine).refuses || !self.read(engine, dev, |pair| pair.is_closed)
     }
 
-    /// Notes that an engine copied something.
+    /// Records that an engine copied data.
     pub(super) fn served(&self, engine: Engine, dev: u64) {
         if !self.read(engine, dev, |pair| pair.has_served) {
             self.write(engine, dev, |pair| pair.has_served = true);
         }
     }
 
-    /// Notes that an engine refused a file; whether that is said for the first time.
+    /// Records that an engine refused a file. Returns whether this error is new.
     pub(super) fn refused(&self, engine: Engine, dev: u64, errno: Errno) -> bool {
         self.write(engine, dev, |pair| {
             let files = pair.refused.entry(errno.raw_os_error()).or_default();
@@ -59,7 +60,7 @@ impl Refusals {
         })
     }
 
-    /// All of them.
+    /// All refusals.
     pub(super) fn all(&self) -> Vec<Refusal> {
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         let mut sums: BTreeMap<(Engine, i32), u64> = BTreeMap::new();
@@ -72,9 +73,11 @@ impl Refusals {
         sums.into_iter().map(refusal).collect()
     }
 
-    /// Whether there may be rings is a matter of the process, not of its files.
     fn key(engine: Engine, dev: u64) -> (u64, Engine) {
-        (if engine == Engine::Uring { 0 } else { dev }, engine)
+        match engines::capabilities(engine).scope {
+            Scope::Process => (0, engine),
+            Scope::Device => (dev, engine),
+        }
     }
 
     fn read(&self, engine: Engine, dev: u64, ask: impl Fn(&Pair) -> bool) -> bool {
@@ -86,24 +89,23 @@ impl Refusals {
     }
 }
 
-/// Whether the next file of the same device would be refused as well.
+/// Whether the next file on the same device would be refused too.
 fn is_of_the_pair(engine: Engine, errno: Errno) -> bool {
-    (engine == Engine::Uring && matches!(errno, Errno::PERM | Errno::ACCESS | Errno::NOMEM))
+    let is_of_the_process = engines::capabilities(engine).scope == Scope::Process;
+    (is_of_the_process && matches!(errno, Errno::PERM | Errno::ACCESS | Errno::NOMEM))
         || matches!(errno, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::NODEV)
 }
 
 /// What a refusal means, in words.
 pub(super) fn describe(engine: Engine, errno: Errno) -> String {
-    match (engine, errno) {
-        (Engine::Uring, Errno::PERM | Errno::ACCESS) => {
-            "io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a filter".into()
-        }
-        (Engine::Uring, Errno::NOSYS) => "io_uring is unavailable, this kernel has none".into(),
-        (Engine::Uring, Errno::NOMEM) => "io_uring is unavailable, by the limit of locked memory (`ulimit -l`)".into(),
-        (_, Errno::XDEV) => "the files lie on different filesystems".into(),
-        (_, Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => "the kernel does not offer it for these files".into(),
-        (_, Errno::INVAL) => "the kernel finds it invalid for this pair of files".into(),
-        (_, errno) => errno.to_string(),
+    if let Some(meaning) = (engines::capabilities(engine).explain)(errno) {
+        return meaning.into();
+    }
+    match errno {
+        Errno::XDEV => "the files lie on different filesystems".into(),
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => "the kernel does not offer it for these files".into(),
+        Errno::INVAL => "the kernel finds it invalid for this pair of files".into(),
+        errno => errno.to_string(),
     }
 }
 

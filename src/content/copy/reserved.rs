@@ -1,10 +1,10 @@
-//! Space that was reserved for a file and never written (`fallocate`) is reserved in its copy as well.
+//! Space that was reserved for a file and never written (`fallocate`) is reserved in its copy too.
 //!
-//! `SEEK_DATA` tells it like a hole, so only a file with holes that has more on disk than its data takes is asked for its
-//! extents. Space reserved behind the end is not kept: it is mostly what the filesystem itself set aside for a growing file, and
-//! will take back.
+//! `SEEK_DATA` reports it as a hole. So only a file with holes that takes more disk space than its data is asked for its
+//! extents. Space reserved behind the end is not kept: usually the filesystem reserved it for a growing file and will
+//! release it.
 
-use super::content::CopyError;
+use super::types::CopyError;
 use crate::extents::extent::ExtentFlags;
 use crate::fs::status::Status;
 use crate::sys::fiemap;
@@ -12,12 +12,12 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// The unit of allocation nearly everywhere; where it is another one, only a question more or less is asked.
+/// The usual unit of allocation. With another one, only the number of queries changes.
 const BLOCK: u64 = 4096;
 
-/// Reserves in `destination`, which has its data and its size, what is reserved in `source` of this status and `data` bytes of data.
-/// It stays a hole if the destination cannot reserve all of it, or if that is more than half of the free space: other files, which
-/// are being copied meanwhile, need space for their data.
+/// Reserves in `destination`, which has its data and its size, the ranges that are reserved in `source`, which has this
+/// status and `data` bytes of data. They stay holes if the destination cannot reserve all of them, or if they need more
+/// than half of the free space: other files are being copied and need space for their data.
 ///
 /// # Errors
 /// Other errors of the destination.
@@ -40,7 +40,7 @@ pub(super) fn keep(
     match each(FallocateFlags::KEEP_SIZE) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
-            // Data that is copied later needs what was reserved so far.
+            // Release it again: data that is copied later needs the space.
             let _ = each(FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE);
             Ok(())
         }
@@ -48,7 +48,8 @@ pub(super) fn keep(
     }
 }
 
-/// The ranges of a file before `end` that are reserved and not written: offset and length. Without a map none is known.
+/// The ranges of a file before `end` that are reserved and not written: offset and length. None if the filesystem has no
+/// extent maps.
 fn reserved(source: BorrowedFd<'_>, end: u64) -> impl Iterator<Item = (u64, u64)> {
     let extents = fiemap::extents(source, true).map_while(Result::ok);
     extents

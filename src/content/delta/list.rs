@@ -4,7 +4,8 @@
 //! A list only saves time. One that is cut, altered or another file's is passed over, as far as it is: each page has a
 //! checksum of its own.
 
-use super::tree::{Short, WINDOW};
+use crate::content::hash;
+use crate::content::hash::tree::{Short, WINDOW};
 use std::fs::File;
 use std::io::Result;
 use std::os::unix::fs::FileExt as _;
@@ -97,8 +98,8 @@ impl Layout {
         header[12..16].copy_from_slice(&(self.grain as u32).to_le_bytes());
         header[16..24].copy_from_slice(&self.size.to_le_bytes());
         header[24..56].copy_from_slice(hash);
-        let checksum = blake3::hash(&header[..56]);
-        header[56..].copy_from_slice(&checksum.as_bytes()[..SHORT]);
+        let checksum = hash::bytes(&header[..56]);
+        header[56..].copy_from_slice(&checksum[..SHORT]);
         header
     }
 

@@ -7,7 +7,6 @@
 
 pub mod list;
 mod share;
-pub mod tree;
 mod update;
 mod windows;
 

@@ -5,9 +5,9 @@
 //! decided by extent. If less than half of it is new, that is written anew and the rest shared with the base, and the clone
 //! lets go of the extent; else it stays as it is, shared with the source, and costs nothing while the source has it.
 
-use super::tree::{GRAIN, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
+use crate::content::hash::tree::{GRAIN, Whole};
 use crate::dedupe::submit::submit;
 use crate::extents::address_space::CommonSpace;
 use crate::extents::layout::{self, Piece, Way};

@@ -2,9 +2,9 @@
 //! that differ are written, adjacent ones by one call.
 
 use super::list::NewList;
-use super::tree::{GRAIN, WINDOW, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
+use crate::content::hash::tree::{GRAIN, WINDOW, Whole};
 use crate::extents::ranges::Bytes;
 use crate::fs::cow_extent_hint::CowExtentHint;
 use crate::fs::direct_io::Once;

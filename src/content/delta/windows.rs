@@ -1,8 +1,8 @@
 //! Reads a file once, in windows, by several threads, and tells of each window which of its blocks differ from the base.
 
 use super::list::List;
-use super::tree::{self, Short, WINDOW, Whole};
 use crate::content::copy::CopyError;
+use crate::content::hash::tree::{self, Short, Subtree, WINDOW, Whole};
 use crate::extents::extent::ExtentFlags;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::{Aligned, Once, read_once};
@@ -11,7 +11,6 @@ use crate::fs::sparse::{self, Segment};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::fiemap;
 use crate::util::mutex::{self, lock};
-use blake3::hazmat::ChainingValue;
 use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
@@ -224,7 +223,7 @@ struct Worker {
 }
 
 impl Run<'_> {
-    fn work(&self, worker: &mut Worker, hashed: impl Fn(u64, ChainingValue)) -> std::result::Result<(), CopyError> {
+    fn work(&self, worker: &mut Worker, hashed: impl Fn(u64, Subtree)) -> std::result::Result<(), CopyError> {
         while let Some(number) = self.claim().map_err(CopyError::Source)? {
             if self.look.options.monitor.is_cancelled() {
                 return Err(CopyError::Source(Errno::CANCELED));
@@ -251,7 +250,7 @@ impl Run<'_> {
         Ok((number < self.end).then_some(number))
     }
 
-    fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<ChainingValue>, CopyError> {
+    fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<Subtree>, CopyError> {
         let Look { size, grain, options, .. } = *self.look;
         let offset = number * WINDOW;
         let all = offset..(offset + WINDOW).min(size);

@@ -2,7 +2,8 @@
 
 use super::scratch::Scratch;
 use super::{SMALL, Source, Target};
-use crate::content::copy::engines::uring::{self, FileError, Opened, Wanted};
+use crate::content::copy::engines;
+use crate::content::copy::small_files::{self, FileError, Opened, Wanted};
 use crate::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
@@ -81,8 +82,8 @@ impl Case {
                     }
                 })
             }
-            Source::Small if (engine, self.target) == (Engine::Uring, Target::File) => Box::new(move || {
-                at_once(scratch, ear)?;
+            Source::Small if engines::takes_groups(engine) && self.target == Target::File => Box::new(move || {
+                at_once(engine, scratch, ear)?;
                 scratch.sync().map_err(writing)
             }),
             Source::Small => Box::new(move || {
@@ -105,12 +106,12 @@ impl Case {
 }
 
 /// Copies the small files as a ring does: many at once, and it opens, makes and closes them as well.
-fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
+fn at_once(engine: Engine, scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
     let names = scratch.names().iter().map(|name| name.as_bytes());
     let wanted: Vec<_> = names.map(|name| Wanted { dir: scratch.small_dir(), name, size: SMALL.1 as u64 }).collect();
-    let (ladder, request) = (Strategy::new(), Request { engine: Some(Engine::Uring), hashed: false });
+    let (ladder, request) = (Strategy::new(), Request { engine: Some(engine), hashed: false });
     let mut told = Told { scratch, copied: 0, stop: None };
-    uring::files(&wanted, &mut told, &ladder, &request, ear)
+    small_files::files(&wanted, &mut told, &ladder, &request, ear)
         .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
     match told {
         Told { stop: Some(stop), .. } => Err(stop),
@@ -133,7 +134,7 @@ impl Told<'_> {
     }
 }
 
-impl uring::Files for Told<'_> {
+impl small_files::Files for Told<'_> {
     type Copy = OwnedFd;
 
     fn opened(&mut self, number: usize, _: Opened<'_>) -> Option<OwnedFd> {

@@ -10,7 +10,7 @@ use super::record::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::content::copy::{self, Copied, CopyError, Engine, Reason, Request};
+use crate::content::copy::{self, Copied, CopyError, Reason, Request};
 use crate::content::delta::{self, Base, List, Options};
 use crate::content::hash;
 use crate::error::{Error, Result};
@@ -134,7 +134,7 @@ impl Target<'_> {
             delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, &self.comparison(size, hashed))
         })?;
         let delta::Updated { data, holes, read, hash, .. } = updated;
-        Ok(Copied { data, holes, read, hash, ..Copied::by(Engine::Buffered) })
+        Ok(Copied { data, holes, read, hash, ..Copied::by_reads_and_writes() })
     }
 
     /// Whether the content of a source is hashed: if the user wants hashes, and its holes are not too large for that.

@@ -6,8 +6,8 @@
 
 use super::dir::os;
 use super::{Dir, Repository, Staging};
-use crate::content::delta::tree::GRAIN;
 use crate::content::delta::{List, NewList};
+use crate::content::hash::tree::GRAIN;
 use crate::error::{Error, Result};
 use crate::tree::deletion::FreshNames;
 use data_encoding::HEXLOWER;

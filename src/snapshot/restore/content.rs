@@ -5,7 +5,7 @@ use super::outcome::{self, Failure};
 use super::place::Place;
 use super::{Context, Overwrite, Stats};
 use crate::content::copy::Copied;
-use crate::content::disk_hash;
+use crate::content::hash;
 use crate::content::same_content;
 use crate::error::{Error, ErrorKind};
 use crate::fs::openat;
@@ -58,7 +58,7 @@ pub(super) fn is_same(
         return Ok(true);
     }
     let mut hash = |file: BorrowedFd<'_>| {
-        disk_hash::file(file, body.size, context.monitor).map(|hashed| {
+        hash::on_disk(file, body.size, context.monitor).map(|hashed| {
             stats.read_bytes += hashed.read;
             hashed.hash
         })
@@ -101,7 +101,7 @@ pub(super) fn check(
         stats.verified_files += 1;
     }
     let Some(wanted) = body.hash.or(copied.hash).filter(|_| context.options.verify) else { return Ok(()) };
-    let found = disk_hash::file(made, body.size, context.monitor).map_err(Wrong::Unreadable)?;
+    let found = hash::on_disk(made, body.size, context.monitor).map_err(Wrong::Unreadable)?;
     stats.read_bytes += found.read;
     // Holes that are too large to be hashed.
     let Some(hash) = found.hash else { return Ok(()) };

@@ -1,12 +1,15 @@
-//! Read into a buffer, written from it. A long copy has two buffers and a thread that reads (and hashes) into one
-//! while the other is written; a short one, for which a thread would take longer than the copy, goes in turn.
+//! Reads into a buffer and writes from it. A long copy has two buffers and a thread that reads (and hashes) into one
+//! while the other is written. For a short copy, starting a thread would take longer than the copy.
 //!
-//! It never refuses, and it knows which side failed: it is what all others end in.
+//! This engine never refuses and knows which side failed, so every fallback ends here.
 
+use super::calls::{proceed, uninterrupted};
 use super::direct::Direct;
-use super::hash_tee::HashTee;
-use super::{Halt, Job, proceed, uninterrupted};
-use crate::content::copy::content::CopyError;
+use super::driver::{Capabilities, Driver, Scope};
+use super::job::{Halt, Job};
+use super::pieces::pieces;
+use crate::content::copy::types::CopyError;
+use crate::content::hash::StreamHash;
 use crate::fs::direct_io::{ALIGN, Aligned, Once};
 use crate::fs::pread;
 use crate::monitor::Monitor;
@@ -18,15 +21,29 @@ use std::thread;
 
 /// How much is read at once.
 const BUFFER: usize = 1 << 20;
-/// How many buffers go round between two threads.
+/// How many buffers two threads exchange.
 const BUFFERS: usize = 2;
-/// From so many bytes on, two threads.
+/// The shortest copy with two threads, in bytes.
 const LONG: u64 = 4 << 20;
 
-pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+pub(super) const DRIVER: Driver = Driver {
+    capabilities: Capabilities {
+        clones: false,
+        hashes: true,
+        refuses: false,
+        knows_end: true,
+        takes_groups: false,
+        first_write: BUFFER as u64,
+        scope: Scope::Device,
+        explain: |_| None,
+    },
+    copy,
+};
+
+fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let mut direct = Direct::begin(job.destination, job.direct);
-    // Ranges that do not fill a buffer were asked for ahead, and are in memory.
+    // Ranges shorter than a buffer were prefetched and are in memory.
     let is_long = bytes >= LONG && ranges.iter().any(|range| range.end - range.start >= BUFFER as u64);
     match (ranges.first(), ranges.last()) {
         (Some(first), Some(last)) if is_long => {
@@ -42,7 +59,7 @@ fn in_turn(job: &mut Job<'_>, source: &Once<'_>, ranges: &[Range<u64>], direct: 
     let mut buffer = Aligned::take(BUFFER.min(usize::try_from(longest).unwrap_or(BUFFER)));
     for piece in pieces(ranges, buffer.bytes().len()) {
         let length = (piece.end - piece.start) as usize;
-        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.passing, job.monitor)?;
+        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, &mut job.hash, job.monitor)?;
         write(job.destination, direct, &buffer.bytes()[..got], piece.start)?;
         job.progress.done(piece.start..piece.start + got as u64);
         if got < length {
@@ -52,7 +69,7 @@ fn in_turn(job: &mut Job<'_>, source: &Once<'_>, ranges: &[Range<u64>], direct: 
     Ok(())
 }
 
-/// A buffer with what was read into it.
+/// A buffer and the bytes read into it.
 struct Filled {
     buffer: Aligned,
     got: usize,
@@ -65,16 +82,16 @@ fn side_by_side(
     ranges: &[Range<u64>],
     direct: &mut Direct<'_>,
 ) -> Result<(), Halt> {
-    let Job { destination, monitor, passing, progress, .. } = job;
+    let Job { destination, monitor, hash, progress, .. } = job;
     let (destination, monitor) = (*destination, *monitor);
     let (give_empty, empty) = sync_channel(BUFFERS);
     let (give_filled, filled) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
-        // There is room for all of them.
+        // The channel has room for all of them.
         let _ = give_empty.send(Aligned::take(BUFFER));
     }
     let result = thread::scope(|scope| {
-        let reading = move || read_on(source, ranges, passing, monitor, &empty, &give_filled);
+        let reading = move || read_on(source, ranges, hash, monitor, &empty, &give_filled);
         let Ok(reader) = thread::Builder::new().spawn_scoped(scope, reading) else { return None };
         let mut result = Ok(());
         for Filled { buffer, got, at } in &filled {
@@ -85,23 +102,23 @@ fn side_by_side(
             progress.done(at..at + got as u64);
             let _ = give_empty.send(buffer);
         }
-        // The reader has the other ends: without these it stops.
+        // The reader stops when its channels close.
         drop((filled, give_empty));
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Some(result.and(read))
     });
     match result {
         Some(result) => result,
-        // No thread is to be had: then by this one alone.
+        // No thread could be started.
         None => in_turn(job, source, ranges, direct),
     }
 }
 
-/// What the reading thread does: fills what comes empty, until all is read or nobody wants more.
+/// The reading thread: fills empty buffers until all is read or the writer stops.
 fn read_on(
     source: &Once<'_>,
     ranges: &[Range<u64>],
-    passing: &mut Option<HashTee>,
+    hash: &mut Option<StreamHash>,
     monitor: &dyn Monitor,
     empty: &Receiver<Aligned>,
     give_filled: &SyncSender<Filled>,
@@ -109,7 +126,7 @@ fn read_on(
     for piece in pieces(ranges, BUFFER) {
         let length = (piece.end - piece.start) as usize;
         let Ok(mut buffer) = empty.recv() else { return Ok(()) };
-        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, passing, monitor)?;
+        let got = read(source, &mut buffer.bytes_mut()[..length], piece.start, hash, monitor)?;
         if give_filled.send(Filled { buffer, got, at: piece.start }).is_err() {
             return Ok(());
         }
@@ -124,45 +141,31 @@ fn read(
     source: &Once<'_>,
     buffer: &mut [u8],
     at: u64,
-    passing: &mut Option<HashTee>,
+    hash: &mut Option<StreamHash>,
     monitor: &dyn Monitor,
 ) -> Result<usize, Halt> {
     proceed(monitor)?;
     let failed = |errno| Halt::Failed(CopyError::Source(errno));
-    // What is small was asked for before, and stays for the next who reads it.
+    // Short pieces were prefetched, and stay cached for the next reader.
     let got = match buffer.len() < BUFFER {
         true => pread::read_full(source.file(), buffer, at),
         false => source.read(buffer, at),
     };
     let got = got.map_err(failed)?;
-    if let Some(passing) = passing {
-        passing.take(&buffer[..got], at, monitor).map_err(failed)?;
+    if let Some(hash) = hash {
+        hash.append_at(&buffer[..got], at, monitor).map_err(failed)?;
     }
     Ok(got)
 }
 
-/// The ranges in pieces that fit a buffer and begin at its multiples.
-pub(super) fn pieces(ranges: &[Range<u64>], buffer: usize) -> impl Iterator<Item = Range<u64>> {
-    let buffer = (buffer as u64).max(1);
-    ranges.iter().flat_map(move |range| {
-        let mut at = range.start;
-        std::iter::from_fn(move || {
-            let end = range.end.min((at / buffer + 1) * buffer);
-            let piece = at..end;
-            at = end;
-            (!piece.is_empty()).then_some(piece)
-        })
-    })
-}
-
-/// Writes a buffer, past the page cache as long as that goes.
+/// Writes a buffer, past the page cache as far as possible.
 fn write(file: BorrowedFd<'_>, direct: &mut Direct<'_>, bytes: &[u8], at: u64) -> Result<(), Halt> {
     let mut done = 0;
     if direct.is_on() {
         let blocks = if at.is_multiple_of(ALIGN as u64) { bytes.len() / ALIGN * ALIGN } else { 0 };
         while done < blocks {
             match uninterrupted(|| rustix::io::pwrite(file, &bytes[done..blocks], at + done as u64)) {
-                // What is not done to a block's end goes the other way.
+                // The rest after a partial block goes through the page cache.
                 Ok(now) if now > 0 && now.is_multiple_of(ALIGN) => done += now,
                 Ok(_) | Err(Errno::INVAL | Errno::OPNOTSUPP) => break,
                 Err(errno) => return Err(Halt::Failed(CopyError::Destination(errno))),
@@ -174,16 +177,4 @@ fn write(file: BorrowedFd<'_>, direct: &mut Direct<'_>, bytes: &[u8], at: u64) -
     }
     let rest = &bytes[done..];
     pread::write_all(file, rest, at + done as u64).map_err(|errno| Halt::Failed(CopyError::Destination(errno)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_begin_at_multiples_of_the_buffer() {
-        let all: Vec<_> = pieces(&[5..20, 30..31, 40..60], 10).collect();
-        assert_eq!(all, [5..10, 10..20, 30..31, 40..50, 50..60]);
-        assert_eq!(pieces(&[], 10).count(), 0);
-    }
 }

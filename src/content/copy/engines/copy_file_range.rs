@@ -1,20 +1,24 @@
-//! copy_file_range(2): the kernel copies. On filesystems with reflinks it shares aligned ranges instead, without a word; so
-//! what it is counted to have written may be shared.
+//! copy_file_range(2): the kernel copies. On filesystems with reflinks it silently shares aligned ranges, so bytes that are
+//! counted as written may be shared.
 //!
-//! On ext4 it writes holes out, which is why it gets ranges of data. A range that does not begin at a block shares nothing, not
-//! even its inner blocks, so its head goes by a call of its own. A tail needs none: the kernel shares it where it ends the file,
-//! and else stops before it.
+//! On ext4 it fills holes, so it gets ranges of data only. A range that does not start at a block shares nothing, not even
+//! its inner blocks, so an unaligned head gets a call of its own. A tail does not: the kernel shares it at the end of the
+//! file and otherwise stops before it.
 
-use super::{Halt, Job, judge, repeat, uninterrupted};
+use super::calls::{judge, repeat, uninterrupted};
+use super::driver::{Capabilities, Driver};
+use super::job::{Halt, Job};
 use std::ops::Range;
 
-/// The most of one call. The kernel takes 2 GiB, but glibc 2.41 tells more than 2^31 - 1 wrongly, and nobody can stop it
-/// meanwhile.
+/// The longest call. The kernel accepts 2 GiB, but glibc 2.41 misreports more than 2^31 - 1, and a call cannot be
+/// cancelled.
 const MOST: u64 = 128 << 20;
-/// Of reflinks.
+/// The unit of reflinks.
 const BLOCK: u64 = 4096;
 
-pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+pub(super) const DRIVER: Driver = Driver { capabilities: Capabilities::KERNEL_CALL, copy };
+
+fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let pieces: Vec<_> = ranges.iter().flat_map(pieces).filter(|piece| !piece.is_empty()).collect();
     repeat(job, &pieces, MOST, |job, at, length| {
         let (mut from, mut to) = (at, at);
@@ -23,7 +27,7 @@ pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt>
     })
 }
 
-/// The head that is not aligned, and the rest.
+/// The unaligned head, and the rest.
 fn pieces(range: &Range<u64>) -> [Range<u64>; 2] {
     let first = range.start.next_multiple_of(BLOCK).min(range.end);
     [range.start..first, first..range.end]

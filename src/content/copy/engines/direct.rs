@@ -1,18 +1,18 @@
-//! Writing past the page cache (`O_DIRECT`), switched on and off on an open file: its tail cannot go that way.
+//! Direct writes (`O_DIRECT`), switched on and off for an open file. The tail of a file cannot be written directly.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::os::fd::BorrowedFd;
 
-/// A file that is written so until this ends.
+/// An open file with direct writes until this is dropped.
 pub(super) struct Direct<'a> {
     file: BorrowedFd<'a>,
-    /// The flags without that.
+    /// The flags without `O_DIRECT`.
     flags: OFlags,
     is_on: bool,
 }
 
 impl<'a> Direct<'a> {
-    /// Switches it on, if that is wanted and the filesystem can.
+    /// Switches direct writes on, if wanted and supported.
     pub(super) fn begin(file: BorrowedFd<'a>, is_wanted: bool) -> Self {
         let flags = if is_wanted { fcntl_getfl(file).ok() } else { None };
         let is_on = flags.is_some_and(|flags| fcntl_setfl(file, flags | OFlags::DIRECT).is_ok());
@@ -23,7 +23,7 @@ impl<'a> Direct<'a> {
         self.is_on
     }
 
-    /// Switches it off; whether it was on.
+    /// Switches direct writes off. Returns whether they were on.
     pub(super) fn end(&mut self) -> bool {
         let was_on = std::mem::take(&mut self.is_on);
         if was_on {

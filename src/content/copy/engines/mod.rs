@@ -1,148 +1,100 @@
-//! The engines, one a file: each copies ranges of data, in their order, and says how far it came.
+//! The engines, one per file. Each copies ranges of data in order and reports how far it came. An engine does not
+//! clone, look for holes or choose what is tried next; `content`, `batches` and `data` do.
 //!
-//! An engine neither clones nor seeks for holes nor decides what is tried next; that is `data`'s.
+//! To add an engine:
+//! 1. Write `engines/NAME.rs` with a `DRIVER`: its `copy` function and its [`Capabilities`]. `job` and `calls` have the
+//!    parts that engines share.
+//! 2. In `engine.rs` add the variant, its place in `Engine::ALL`, its name and its summary. The command line, `pleach
+//!    probe` and the tests of the engines take them from there.
+//! 3. In this file add the module, its line in `driver`, and its place in [`FALLBACK`].
 
 mod buffered;
+mod calls;
+mod clone;
 mod copy_file_range;
 mod direct;
-pub(super) mod endless;
-mod hash_tee;
+mod driver;
+mod job;
 mod mmap;
+mod pieces;
 mod sendfile;
 mod splice;
 pub mod uring;
 
-pub(super) use hash_tee::HashTee;
+pub(super) use calls::{judge, uninterrupted};
+pub(super) use driver::{Capabilities, Scope};
+pub(super) use job::{Halt, Job, Progress};
 
-use super::content::CopyError;
 use super::engine::Engine;
-use crate::monitor::{Amount, Monitor};
-use rustix::io::Errno;
+use driver::Driver;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 
-/// One file to be copied.
-pub(super) struct Job<'a> {
-    pub(super) source: BorrowedFd<'a>,
-    pub(super) destination: BorrowedFd<'a>,
-    /// Whether to write past the page cache where the engine can.
-    pub(super) direct: bool,
-    pub(super) monitor: &'a dyn Monitor,
-    /// Takes the hash of what passes, if that is wanted and can be had so.
-    pub(super) passing: Option<HashTee>,
-    pub(super) progress: Progress<'a>,
-}
+/// The order of fallback: an engine that refuses is replaced by the next one. The last engine works everywhere.
+pub(super) const FALLBACK: &[Engine] =
+    &[Engine::CopyFileRange, Engine::Uring, Engine::Sendfile, Engine::Splice, Engine::Mmap, LAST_RESORT];
 
-/// How far a copy has come.
-pub(super) struct Progress<'a> {
-    /// All data before this offset is in the destination.
-    pub(super) at: u64,
-    /// How many bytes of data that were.
-    pub(super) data: u64,
-    monitor: &'a dyn Monitor,
-}
+/// The engine that never refuses, and knows which side failed and where the source ends.
+pub(super) const LAST_RESORT: Engine = Engine::Buffered;
 
-/// Why an engine stopped before it was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
-    /// The source has no more, as far as this engine can tell.
-    End,
-    /// It does not serve for these files; nothing of them is broken.
-    Refused(Errno),
-    /// A failure of which it does not know the side.
-    Unclear,
-    /// A failure.
-    Failed(CopyError),
-}
-
-impl<'a> Progress<'a> {
-    pub(super) fn new(monitor: &'a dyn Monitor) -> Self {
-        Progress { at: 0, data: 0, monitor }
-    }
-
-    /// Notes that the data of this range, and all before it, is in the destination.
-    pub(super) fn done(&mut self, range: Range<u64>) {
-        let bytes = range.end - range.start;
-        self.at = range.end;
-        self.data += bytes;
-        self.monitor.advance(Amount { files: 0, bytes });
-    }
-}
-
-/// Has an engine copy these ranges.
-pub(super) fn run(engine: Engine, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+fn driver(engine: Engine) -> &'static Driver {
     match engine {
-        Engine::CopyFileRange => copy_file_range::copy(job, ranges),
-        Engine::Sendfile => sendfile::copy(job, ranges),
-        Engine::Splice => splice::copy(job, ranges),
-        Engine::Mmap => mmap::copy(job, ranges),
-        // A clone is not of ranges.
-        Engine::Clone => Err(Halt::Refused(Errno::OPNOTSUPP)),
-        Engine::Uring => uring::copy(job, ranges),
-        Engine::Buffered => buffered::copy(job, ranges),
+        Engine::Clone => &clone::DRIVER,
+        Engine::CopyFileRange => &copy_file_range::DRIVER,
+        Engine::Uring => &uring::DRIVER,
+        Engine::Sendfile => &sendfile::DRIVER,
+        Engine::Splice => &splice::DRIVER,
+        Engine::Mmap => &mmap::DRIVER,
+        Engine::Buffered => &buffered::DRIVER,
     }
 }
 
-/// Calls with what is left of each range until all is done; the call says how many bytes it did.
-fn repeat(
-    job: &mut Job<'_>,
-    ranges: &[Range<u64>],
-    most: u64,
-    mut call: impl FnMut(&Job<'_>, u64, usize) -> Result<usize, Halt>,
-) -> Result<(), Halt> {
-    for range in ranges {
-        let mut at = range.start;
-        while at < range.end {
-            proceed(job.monitor)?;
-            // At multiples of it, so that whole blocks stay whole blocks.
-            let end = range.end.min((at / most + 1) * most);
-            let done = call(job, at, (end - at) as usize)? as u64;
-            if done == 0 {
-                return Err(Halt::End);
-            }
-            job.progress.done(at..at + done);
-            at += done;
+/// What an engine can do.
+pub(super) fn capabilities(engine: Engine) -> &'static Capabilities {
+    &driver(engine).capabilities
+}
+
+/// Whether an engine shares extents and copies no ranges.
+pub(super) fn clones(engine: Engine) -> bool {
+    capabilities(engine).clones
+}
+
+/// Whether an engine copies groups of small files side by side.
+pub(crate) fn takes_groups(engine: Engine) -> bool {
+    capabilities(engine).takes_groups
+}
+
+/// The engine that replaces one that refused.
+pub(super) fn next(engine: Engine) -> Engine {
+    let place = FALLBACK.iter().position(|other| *other == engine);
+    FALLBACK.get(place.map_or(0, |place| place + 1)).copied().unwrap_or(LAST_RESORT)
+}
+
+/// Copies these ranges with an engine.
+pub(super) fn run(engine: Engine, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+    (driver(engine).copy)(job, ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_next_one_but_the_one_that_works_everywhere() {
+        let mut engine = Engine::Clone;
+        let mut met = vec![engine];
+        while next(engine) != engine {
+            engine = next(engine);
+            met.push(engine);
         }
+        assert_eq!(engine, LAST_RESORT);
+        assert_eq!(met[1..], *FALLBACK);
+        assert_eq!(met.len(), Engine::ALL.len());
+        assert!(Engine::ALL.iter().all(|engine| met.contains(engine)), "{met:?}");
     }
-    Ok(())
-}
 
-/// Whether to go on.
-fn proceed(monitor: &dyn Monitor) -> Result<(), Halt> {
-    match monitor.is_cancelled() {
-        true => Err(Halt::Failed(CopyError::Source(Errno::CANCELED))),
-        false => Ok(()),
-    }
-}
-
-/// What the error of a call means that reads and writes in one.
-fn judge(errno: Errno) -> Halt {
-    match errno {
-        Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::FBIG => Halt::Failed(CopyError::Destination(errno)),
-        Errno::XDEV
-        | Errno::OPNOTSUPP
-        | Errno::NOTTY
-        | Errno::NOSYS
-        | Errno::INVAL
-        | Errno::PERM
-        | Errno::ACCESS
-        | Errno::BADF
-        | Errno::TXTBSY
-        | Errno::NODEV
-        | Errno::MFILE
-        | Errno::NFILE
-        | Errno::AGAIN
-        | Errno::OVERFLOW => Halt::Refused(errno),
-        _ => Halt::Unclear,
-    }
-}
-
-/// Makes a call again that a signal interrupted.
-fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
+    #[test]
+    fn the_last_engine_never_refuses() {
+        assert!(Engine::ALL.into_iter().all(|engine| capabilities(engine).refuses == (engine != LAST_RESORT)));
+        assert!(capabilities(LAST_RESORT).knows_end);
     }
 }

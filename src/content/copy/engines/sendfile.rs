@@ -1,16 +1,20 @@
-//! sendfile(2): the kernel copies, by a splice through a pipe of its own.
+//! sendfile(2): the kernel copies by splicing through a pipe of its own.
 
-use super::{Halt, Job, judge, repeat, uninterrupted};
+use super::calls::{judge, repeat, uninterrupted};
+use super::driver::{Capabilities, Driver};
+use super::job::{Halt, Job};
 use rustix::fs::SeekFrom;
 use std::ops::Range;
 
-/// The most of one call: the kernel takes 2 GiB, but nobody can stop it meanwhile.
+/// The longest call. The kernel accepts 2 GiB, but a call cannot be cancelled.
 const MOST: u64 = 64 << 20;
 
-pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+pub(super) const DRIVER: Driver = Driver { capabilities: Capabilities::KERNEL_CALL, copy };
+
+fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let mut position = None;
     repeat(job, ranges, MOST, |job, at, length| {
-        // It writes at the file's own position.
+        // sendfile(2) writes at the file position.
         if position != Some(at) {
             rustix::fs::seek(job.destination, SeekFrom::Start(at)).map_err(judge)?;
         }

@@ -1,16 +1,20 @@
-//! splice(2): pages of the source go through a pipe of this process into the destination.
+//! splice(2): moves pages of the source through a pipe of this process.
 //!
-//! Only the way into the pipe is free of copies: what comes out is copied into the destination's pages.
+//! Only the way into the pipe is zero-copy. The way out copies into the pages of the destination.
 
-use super::{Halt, Job, judge, repeat, uninterrupted};
+use super::calls::{judge, repeat, uninterrupted};
+use super::driver::{Capabilities, Driver};
+use super::job::{Halt, Job};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// The most that a pipe may hold without rights (`/proc/sys/fs/pipe-max-size`), and what a call is asked for.
+/// The largest pipe without privileges (`/proc/sys/fs/pipe-max-size`), and the length of a call.
 const PIPE: u64 = 1 << 20;
 
-pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+pub(super) const DRIVER: Driver = Driver { capabilities: Capabilities::KERNEL_CALL, copy };
+
+fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
     let (reader, writer) = pipe(ranges).map_err(judge)?;
     repeat(job, ranges, PIPE, |job, at, length| {
         let mut from = at;
@@ -23,7 +27,7 @@ pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt>
             match uninterrupted(call).map_err(judge) {
                 Ok(0) => return Err(Halt::Unclear),
                 Ok(done) => left -= done,
-                // What is left in the pipe goes with it; what went through counts.
+                // The rest in the pipe is discarded; the written part counts.
                 Err(_) if left < filled => return Ok(filled - left),
                 Err(halt) => return Err(halt),
             }
@@ -32,11 +36,11 @@ pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt>
     })
 }
 
-/// A pipe that holds as much as it may, unless there is less to bring.
+/// A pipe of the largest size, unless the ranges are short.
 fn pipe(ranges: &[Range<u64>]) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     if ranges.iter().any(|range| range.end - range.start > 1 << 16) {
-        // A user near the limit of all pipes (`pipe-user-pages-soft`) is refused: then it takes more calls.
+        // The kernel refuses a user near the limit of all pipes (`pipe-user-pages-soft`). Then there are more calls.
         let _ = fcntl_setpipe_size(&writer, PIPE as usize);
     }
     Ok((reader, writer))

@@ -1,89 +1,94 @@
-//! io_uring(7): many reads and writes under way at once. [`files`](files::files) copies many small files side by side, this copies
-//! one large one in pieces.
-//!
-//! Each thread has a ring of its own and keeps it: no locks, and nothing to set up for the next file.
+//! io_uring(7): copies one large file in pieces, many reads and writes at once. `small_files` copies many small files.
 
-mod files;
+mod lend;
 mod piece;
 
-pub use files::{FileError, Files, Opened, Wanted, files};
+pub(in crate::content::copy) use lend::{Kept, lend_ring};
 
-use super::buffered::pieces;
+use super::calls::proceed;
 use super::direct::Direct;
-use super::{Halt, Job, proceed};
-use crate::content::copy::content::CopyError;
+use super::driver::{Capabilities, Driver, Scope};
+use super::job::{Halt, Job};
+use super::pieces::pieces;
+use crate::content::copy::types::CopyError;
 use crate::fs::direct_io::ALIGN;
 use crate::sys::uring::{Op, Ring};
 use piece::Piece;
 use rustix::io::Errno;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::slice;
 
-/// How many pieces of a file are under way, and how long they are: enough for a device's queue, and 4 MiB a thread, beside
-/// the 8 MiB of the ring for small files.
+/// The number of pieces that are copied at once, and their length in bytes. This fills the queue of a device and takes
+/// 4 MiB for each thread, in addition to 8 MiB for the ring of small files.
 const SLOTS: usize = 8;
 const PIECE: usize = 512 << 10;
 
 thread_local! {
-    static RING: Cell<Option<Ring>> = const { Cell::new(None) };
+    static RING: Kept = const { Kept::new(None) };
 }
 
-/// Whether this process may have rings.
+pub(super) const DRIVER: Driver = Driver {
+    capabilities: Capabilities { takes_groups: true, scope: Scope::Process, explain, ..Capabilities::KERNEL_CALL },
+    copy,
+};
+
+fn explain(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::PERM | Errno::ACCESS => {
+            Some("io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a filter")
+        }
+        Errno::NOSYS => Some("io_uring is unavailable, this kernel has none"),
+        Errno::NOMEM => Some("io_uring is unavailable, by the limit of locked memory (`ulimit -l`)"),
+        _ => None,
+    }
+}
+
+/// Whether this process can have rings.
 ///
 /// # Errors
-/// Why not: `PERM` where `kernel.io_uring_disabled` or a filter forbids it, `NOSYS` where the kernel has none.
+/// `PERM` if `kernel.io_uring_disabled` or a filter forbids it, `NOSYS` if the kernel has no io_uring.
 pub fn available() -> Result<(), Errno> {
-    with_ring(&RING, SLOTS, PIECE, |_| Ok(()))
+    lend_ring(&RING, SLOTS, PIECE, |_| Ok(()))
 }
 
-/// Lends this thread's ring, whose buffers are at least so long. One that was left with something under way is not kept.
-fn with_ring<T>(
-    kept: &'static std::thread::LocalKey<Cell<Option<Ring>>>,
-    slots: usize,
-    buffer: usize,
-    lend: impl FnOnce(&mut Ring) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    let mut ring = match kept.take().filter(|ring| ring.buffer_length() >= buffer) {
-        Some(ring) => ring,
-        None => Ring::new(slots, buffer)?,
-    };
-    let result = lend(&mut ring);
-    ring.drain();
-    if result.is_ok() {
-        kept.set(Some(ring));
-    }
-    result
-}
-
-pub(super) fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
-    let mut is_left = false;
-    let result = with_ring(&RING, SLOTS, PIECE, |ring| {
-        let result = copy_by(ring, job, ranges);
+fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
+    let mut has_pending = false;
+    let result = lend_ring(&RING, SLOTS, PIECE, |ring| {
+        let result = copy_with(ring, job, ranges);
         ring.drain();
-        is_left = ring.under_way() > 0;
+        has_pending = ring.under_way() > 0;
         result
     });
     match result {
-        // A write may still be under way, so nothing else may write to this file.
-        _ if is_left => Err(Halt::Failed(CopyError::Destination(Errno::IO))),
-        result => result.map_err(Halt::Refused)?,
+        // A write may still be pending, so nothing else may write to this file.
+        _ if has_pending => Err(Halt::Failed(CopyError::Destination(Errno::IO))),
+        Ok(Copying::Done) => Ok(()),
+        Ok(Copying::Halted(halt)) => Err(halt),
+        Err(errno) => Err(Halt::Refused(errno)),
     }
 }
 
-/// Copies these ranges, as far as possible past the page cache.
+/// How copying through a working ring ended.
+enum Copying {
+    /// All ranges are copied.
+    Done,
+    /// The copy stopped early.
+    Halted(Halt),
+}
+
+/// Copies these ranges, past the page cache if possible.
 ///
 /// # Errors
-/// What the ring itself failed with.
-fn copy_by(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<Result<(), Halt>, Errno> {
+/// Errors of the ring itself.
+fn copy_with(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<Copying, Errno> {
     let mut direct = Direct::begin(job.destination, job.direct && ranges.len() == 1);
     if let ([range], true) = (ranges, direct.is_on()) {
-        // Whole blocks first, and the tail through the page cache.
+        // Whole blocks first, then the tail through the page cache.
         let end = (range.end / ALIGN as u64 * ALIGN as u64).max(range.start);
         let (blocks, tail) = (range.start..end, end..range.end);
-        if let Err(halt) = pump(ring, job, slice::from_ref(&blocks), &mut direct)? {
-            return Ok(Err(halt));
+        if let Copying::Halted(halt) = pump(ring, job, slice::from_ref(&blocks), &mut direct)? {
+            return Ok(Copying::Halted(halt));
         }
         direct.end();
         return pump(ring, job, slice::from_ref(&tail), &mut direct);
@@ -94,59 +99,54 @@ fn copy_by(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<
 /// Copies these ranges through the ring.
 ///
 /// # Errors
-/// What the ring itself failed with.
-fn pump(
-    ring: &mut Ring,
-    job: &mut Job<'_>,
-    ranges: &[Range<u64>],
-    direct: &mut Direct<'_>,
-) -> Result<Result<(), Halt>, Errno> {
-    let mut coming = pieces(ranges, ring.buffer_length());
+/// Errors of the ring itself.
+fn pump(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut Direct<'_>) -> Result<Copying, Errno> {
+    let mut remaining = pieces(ranges, ring.buffer_length());
     let mut slots: Vec<Option<Piece>> = (0..ring.slots()).map(|_| None).collect();
-    // The slots of the pieces that are begun and not yet counted, in the order of the file.
+    // The slots of pieces that were started and are not counted yet, in the order of the file.
     let mut order: VecDeque<usize> = VecDeque::new();
     let mut ops: Vec<Op<'_>> = Vec::new();
     let (source, destination) = (job.source, job.destination);
     let mut goes_on = true;
     loop {
         if let Err(halt) = proceed(job.monitor) {
-            return settle(ring, Err(halt));
+            return Ok(settle(ring, halt));
         }
         while goes_on
             && let Some(slot) = slots.iter().position(Option::is_none)
-            && let Some(range) = coming.next()
+            && let Some(range) = remaining.next()
         {
             let piece = slots[slot].insert(Piece::of(slot, range));
             ops.extend(piece.next(source, destination));
             order.push_back(slot);
         }
         if order.is_empty() {
-            return Ok(Ok(()));
+            return Ok(Copying::Done);
         }
         for done in ring.turn(ops.drain(..))? {
             let Some(Some(piece)) = slots.get_mut(done.slot) else { continue };
-            piece.take(done.outcome, direct);
+            piece.record(done.outcome, direct);
             goes_on &= !piece.has_failed() && !piece.has_ended();
             ops.extend(piece.next(source, destination));
         }
         while let Some(piece) = order.front().and_then(|slot| slots[*slot].as_ref()).filter(|piece| piece.is_done()) {
             job.progress.done(piece.written());
             if piece.has_ended() {
-                // What follows is behind the end.
-                return settle(ring, Err(Halt::End));
+                // Later pieces are behind the end.
+                return Ok(settle(ring, Halt::End));
             }
             let slot = order.pop_front().unwrap_or(0);
             slots[slot] = None;
         }
-        // Those before it are done with first, so that as little as possible is copied twice.
+        // Earlier pieces are finished first, so that as little as possible is copied twice.
         if let Some(halt) = order.front().and_then(|slot| slots[*slot].as_ref()).and_then(Piece::halt) {
-            return settle(ring, Err(halt));
+            return Ok(settle(ring, halt));
         }
     }
 }
 
-/// Waits for what is under way.
-fn settle(ring: &mut Ring, result: Result<(), Halt>) -> Result<Result<(), Halt>, Errno> {
+/// Waits for pending requests.
+fn settle(ring: &mut Ring, halt: Halt) -> Copying {
     ring.drain();
-    Ok(result)
+    Copying::Halted(halt)
 }

@@ -1,8 +1,9 @@
-//! A piece of a file on its way through a slot of a ring: read until it is whole or the file ends, then written.
+//! A piece of a file in a slot of a ring: it is read until it is complete or the file ends, and then written.
 
+use super::super::calls::judge;
 use super::super::direct::Direct;
-use super::super::{Halt, judge};
-use crate::content::copy::content::CopyError;
+use super::super::job::Halt;
+use crate::content::copy::types::CopyError;
 use crate::sys::uring::{Op, Outcome};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -11,10 +12,10 @@ use std::os::fd::BorrowedFd;
 pub(super) struct Piece {
     slot: usize,
     range: Range<u64>,
-    /// Bytes read, and of those written.
+    /// Bytes read, and bytes written.
     got: usize,
     put: usize,
-    /// Whether no more is to be read.
+    /// Whether reading is finished.
     is_read: bool,
     halt: Option<Halt>,
 }
@@ -24,7 +25,7 @@ impl Piece {
         Piece { slot, range, got: 0, put: 0, is_read: false, halt: None }
     }
 
-    /// What is to be asked for next, if anything is.
+    /// The next request, if there is one.
     pub(super) fn next<'a>(&self, source: BorrowedFd<'a>, destination: BorrowedFd<'a>) -> Option<Op<'a>> {
         let (slot, start) = (self.slot, self.range.start);
         match self.is_read {
@@ -37,12 +38,12 @@ impl Piece {
         }
     }
 
-    /// Takes what came of it.
-    pub(super) fn take(&mut self, outcome: rustix::io::Result<Outcome>, direct: &mut Direct<'_>) {
+    /// Records the outcome of a request.
+    pub(super) fn record(&mut self, outcome: rustix::io::Result<Outcome>, direct: &mut Direct<'_>) {
         match outcome {
-            // The next one is made again.
+            // The request is repeated.
             Err(Errno::INTR) => {}
-            // Not everything can be written past the page cache, and the kernel does not say what.
+            // The kernel does not report which direct writes it supports.
             Err(Errno::INVAL) if self.is_read && direct.end() => {}
             Err(errno) => self.halt = Some(self.failure(errno)),
             Ok(Outcome::Moved(0)) if self.is_read => {
@@ -57,7 +58,7 @@ impl Piece {
         }
     }
 
-    /// Here the side is known.
+    /// The side of a failure is known here.
     fn failure(&self, errno: Errno) -> Halt {
         match (judge(errno), self.is_read) {
             (Halt::Unclear, true) => Halt::Failed(CopyError::Destination(errno)),
@@ -83,7 +84,7 @@ impl Piece {
         self.halt
     }
 
-    /// What of the file is in the destination.
+    /// The range that is in the destination.
     pub(super) fn written(&self) -> Range<u64> {
         self.range.start..self.range.start + self.put as u64
     }

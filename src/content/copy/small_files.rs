@@ -1,93 +1,95 @@
-//! Many small files at once: each is a state machine from its opening to its closing, and one thread has 64 of them under
-//! way. That is what a cold device wants, for which a thread that opens and reads one file after the other waits each time.
+//! Copies many small files at once through io_uring. Each file is a state machine from opening to closing, and one thread
+//! runs 64 of them. This keeps a cold device busy: a thread that opens and reads files one by one waits for each of them.
 //!
-//! Only what may wait goes through the ring. The status of a file that was just opened is in memory, and statx(2) takes less than
-//! handing it to one of the ring's workers, which is what the kernel does with it. It does so too with what makes a file, and
-//! workers that make files in one directory only wait for each other: that is the caller's, one at a time.
+//! Only operations that may wait go through the ring. The status of a file that was just opened is in memory, and a plain
+//! statx(2) is faster than one through the ring, where the kernel passes it to a worker. The kernel also passes the
+//! creation of files to workers, which then only wait for each other in the same directory. So the caller creates files,
+//! one at a time.
 
-use super::super::{HashTee, judge};
-use super::with_ring;
-use crate::content::copy::content::{Copied, CopyError, Request};
-use crate::content::copy::engine::Engine;
-use crate::content::copy::engines::Halt;
-use crate::content::copy::strategy::Strategy;
-use crate::content::copy::{data, refusals};
+use super::data::data;
+use super::engine::Engine;
+use super::engines::uring::{Kept, lend_ring};
+use super::engines::{Halt, LAST_RESORT, judge};
+use super::refusals;
+use super::strategy::Strategy;
+use super::types::{Copied, CopyError, Request};
+use crate::content::hash::StreamHash;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Event, Monitor};
 use crate::sys::uring::{Op, Outcome, Ring};
 use rustix::fs::{FileType, Mode, OFlags, ftruncate};
 use rustix::io::Errno;
-use std::cell::Cell;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How many files are under way.
+/// The number of files that are copied at once.
 const SLOTS: usize = 64;
-/// How much is read at once of each, at most and at least. Buffers as long as the files need them: the kernel pins each page
-/// of them, which for 8 MiB a thread takes as long as to copy some hundred files.
+/// The longest and the shortest buffer of a file. Buffers are as long as the files need: the kernel pins each page of a
+/// buffer, which for 8 MiB a thread takes as long as copying some hundred files.
 const LONGEST: usize = 128 << 10;
 const SHORTEST: usize = 4 << 10;
-/// Larger files, and those with holes, are copied one at a time.
+/// Larger files, and files with holes, are copied one at a time.
 const LARGE: u64 = 1 << 20;
 
 thread_local! {
-    static RING: Cell<Option<Ring>> = const { Cell::new(None) };
+    static RING: Kept = const { Kept::new(None) };
 }
 
-/// A file to be copied. The directory stays open as long as it lasts.
+/// A file to copy. Its directory stays open meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Its directory.
+    /// The directory of the file.
     pub dir: BorrowedFd<'a>,
-    /// Its name in it; a link is not followed.
+    /// The name of the file in the directory. Symbolic links are not followed.
     pub name: &'a [u8],
-    /// How large it is, as far as that is known: only how it is read depends on it.
+    /// The size, as far as known. It only affects how the file is read.
     pub size: u64,
 }
 
-/// A source.
+/// An open source.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened<'a> {
-    /// It itself, open for reading.
+    /// The file, open for reading.
     pub fd: BorrowedFd<'a>,
-    /// Its status after it was opened, before it was read.
+    /// The status after opening and before reading.
     pub status: &'a Status,
 }
 
-/// Why there is no copy. Nothing was made.
+/// Why no copy was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
     /// The source cannot be opened.
     Open(Errno),
-    /// The source is no regular file.
+    /// The source is not a regular file.
     NotRegular(Status),
 }
 
-/// Who wants files copied: hears of each by its number in the list, in any order.
+/// The caller of [`files`]. Files are reported by their number in the list, in any order.
 pub trait Files {
-    /// What a copy is made in.
+    /// A new file for a copy.
     type Copy: AsFd;
 
-    /// A source is open: makes the empty file that gets its content, open for reading and writing. Without one nothing more
-    /// is told of it.
+    /// A source is open: creates an empty file for its content, open for reading and writing. On `None` the source is
+    /// skipped without a further report.
     fn opened(&mut self, number: usize, source: Opened<'_>) -> Option<Self::Copy>;
 
-    /// The content is there, or is not. Metadata and the final name are the caller's.
+    /// The content was copied, or not. The caller sets the metadata and the final name.
     fn copied(&mut self, number: usize, source: Opened<'_>, copy: Self::Copy, copied: Result<Copied, CopyError>);
 
-    /// There is no copy.
+    /// No copy was made.
     fn failed(&mut self, number: usize, error: FileError);
 }
 
-/// Copies these files, the first ones first. When the monitor asks to stop, those under way are finished and no others begun.
+/// Copies these files, starting with the first. When the monitor asks to stop, files in progress are finished and no others
+/// are started.
 ///
 /// # Errors
-/// Why io_uring is not to be had; the ladder then knows, and the monitor was told once. Files of which nothing was told are
+/// Why io_uring is unavailable. The strategy remembers this, and the monitor receives it once. Files without a report are
 /// not copied.
 pub fn files<F: Files>(
     wanted: &[Wanted<'_>],
     files: &mut F,
-    ladder: &Strategy,
+    strategy: &Strategy,
     request: &Request,
     monitor: &dyn Monitor,
 ) -> Result<(), Errno> {
@@ -95,10 +97,10 @@ pub fn files<F: Files>(
     let buffer = usize::try_from(largest).unwrap_or(LONGEST).clamp(SHORTEST, LONGEST).next_power_of_two();
     let lend = |ring: &mut Ring| {
         let buffer = ring.buffer_length();
-        Work { wanted, files, ladder, request, monitor, buffer }.run(ring)
+        Work { wanted, files, strategy, request, monitor, buffer }.run(ring)
     };
-    with_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
-        if ladder.refused(Engine::Uring, 0, *errno) {
+    lend_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
+        if strategy.refused(Engine::Uring, 0, *errno) {
             let why = refusals::describe(Engine::Uring, *errno);
             monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why: &why, next: None });
         }
@@ -108,27 +110,27 @@ pub fn files<F: Files>(
 struct Work<'a, 'b, F> {
     wanted: &'a [Wanted<'a>],
     files: &'b mut F,
-    ladder: &'b Strategy,
+    strategy: &'b Strategy,
     request: &'b Request,
     monitor: &'b dyn Monitor,
-    /// How much goes into a slot's.
+    /// The length of each slot's buffer.
     buffer: usize,
 }
 
-/// A file under way.
+/// A file in progress.
 struct File<C> {
     number: usize,
-    /// Opened without a change of its access time, which only its owner and root may.
+    /// Opened with `O_NOATIME`, which only the owner and root may use.
     is_silent: bool,
     /// Both sides, once they are open.
     sides: Option<Sides<C>>,
-    /// What is in the buffer lies here, so much of it was read, and so much written.
+    /// The offset of the buffer in the file, the bytes read into it, and the bytes written from it.
     at: u64,
     got: usize,
     put: usize,
     is_read: bool,
     has_ended: bool,
-    passing: Option<Box<HashTee>>,
+    hash: Option<Box<StreamHash>>,
 }
 
 struct Sides<C> {
@@ -194,7 +196,7 @@ impl<'a, F: Files> Work<'a, '_, F> {
         Some(Op::Open {
             slot,
             dir: wanted.dir,
-            // No name that a directory has holds a NUL: one that does is not there.
+            // A name with a NUL byte does not exist in any directory.
             name: CString::new(wanted.name).unwrap_or_default(),
             flags: OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | access,
             mode: Mode::empty(),
@@ -260,7 +262,7 @@ impl<'a, F: Files> Work<'a, '_, F> {
             return None;
         }
         if size > self.buffer as u64 {
-            // As in `data`: or XFS reserves more for each further write.
+            // As in `data`: otherwise XFS reserves more with each write.
             if let Err(errno) = ftruncate(&sides.copy, size) {
                 self.copied(file.number, sides, Err(CopyError::Destination(errno)));
                 return None;
@@ -270,10 +272,10 @@ impl<'a, F: Files> Work<'a, '_, F> {
         Some(file)
     }
 
-    /// Copies a file by itself.
+    /// Copies a file without the ring.
     fn alone(&mut self, number: usize, sides: Sides<F::Copy>, request: &Request) {
         let Sides { source, status, copy } = &sides;
-        let copied = data(source.as_fd(), status, copy.as_fd(), self.ladder, request, self.monitor);
+        let copied = data(source.as_fd(), status, copy.as_fd(), self.strategy, request, self.monitor);
         self.copied(number, sides, copied);
     }
 
@@ -306,9 +308,9 @@ impl<'a, F: Files> Work<'a, '_, F> {
             file.got += bytes;
             file.has_ended = bytes == 0;
             file.is_read = file.has_ended || file.got == file.length(self.buffer, size);
-            if let (true, Some(passing)) = (file.is_read, &mut file.passing) {
+            if let (true, Some(hash)) = (file.is_read, &mut file.hash) {
                 let bytes = buffer.get(..file.got).unwrap_or_default();
-                if let Err(errno) = passing.take(bytes, file.at, self.monitor) {
+                if let Err(errno) = hash.append_at(bytes, file.at, self.monitor) {
                     return self.trouble(file, sides, errno);
                 }
             }
@@ -328,29 +330,29 @@ impl<'a, F: Files> Work<'a, '_, F> {
             return self.trouble(file, sides, errno);
         }
         let mut copied = Copied { data: file.at, read: file.at, ..Copied::by(Engine::Uring) };
-        if let Some(passing) = file.passing.take() {
-            copied.hash = passing.finish(file.at, self.monitor).ok();
+        if let Some(hash) = file.hash.take() {
+            copied.hash = hash.finish_at(file.at, self.monitor).ok();
         }
-        copied.reason = self.ladder.known(sides.status.dev).and_then(Result::err);
+        copied.reason = self.strategy.known(sides.status.dev).and_then(Result::err);
         Moved::Over(Ok(copied))
     }
 
-    /// A read or a write failed: what is invalid for the ring goes without it, from the beginning.
+    /// A read or a write failed. A file that the ring refuses is copied again without it.
     fn trouble(&self, file: &File<F::Copy>, sides: &Sides<F::Copy>, errno: Errno) -> Moved {
         if matches!(judge(errno), Halt::Refused(_)) && ftruncate(&sides.copy, 0).is_ok() {
-            return Moved::Alone(Request { engine: Some(Engine::Buffered), ..*self.request });
+            return Moved::Alone(Request { engine: Some(LAST_RESORT), ..*self.request });
         }
         Moved::Over(Err(if file.is_read { CopyError::Destination(errno) } else { CopyError::Source(errno) }))
     }
 }
 
-/// How a file goes on that was read from or written to.
+/// How a file continues after a read or a write.
 enum Moved {
-    /// By its next request.
+    /// With its next request.
     On,
-    /// Its copy has come to an end.
+    /// The copy has ended.
     Over(Result<Copied, CopyError>),
-    /// Without the ring.
+    /// Without the ring, by this request.
     Alone(Request),
 }
 
@@ -365,11 +367,11 @@ impl<C> File<C> {
             put: 0,
             is_read: false,
             has_ended: false,
-            passing: hashed.then(Box::default),
+            hash: hashed.then(Box::default),
         }
     }
 
-    /// How much of a file of this size is to be read into a buffer of this length.
+    /// How much of a file of this size the next read puts into a buffer of this length.
     fn length(&self, buffer: usize, size: u64) -> usize {
         size.saturating_sub(self.at).min(buffer as u64) as usize
     }

@@ -1,24 +1,25 @@
-//! BLAKE3 as the tree that it is: windows of a file are hashed in any order, by any thread, in grains whose values serve
-//! to compare versions, and the same values make the hash of the whole file. Nothing is hashed twice.
+//! The hash of a file from its windows, hashed in any order by any thread. BLAKE3 is a tree: the values of a window's
+//! grains are used to compare versions of a file, and the same values make the hash of the whole file.
 
 use blake3::Hasher;
-use blake3::hazmat::{
-    ChainingValue, HasherExt as _, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
-};
+use blake3::hazmat::{HasherExt as _, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root};
 use std::collections::BTreeMap;
 
 /// How much is read and hashed at once: a subtree of every larger file.
 pub const WINDOW: u64 = 1 << 20;
-/// What one value of a list stands for, in bytes: a subtree of the window.
+/// The length of a grain, in bytes: a subtree of the window. A list has one value for each grain.
 pub const GRAIN: usize = 16 << 10;
 
-/// As much of a grain's value as is kept and compared. Two grains that differ have the same one by a chance of 2⁻¹²⁸, and
-/// who wants to make such a pair has to try 2⁶⁴ times.
+/// The value of a subtree that is not the whole file.
+pub type Subtree = [u8; 32];
+
+/// The part of a grain's value that is stored and compared. Two different grains have the same one with a probability of
+/// 2⁻¹²⁸; making such a pair on purpose takes 2⁶⁴ attempts.
 pub type Short = [u8; 16];
 
 /// Hashes the window that begins at `offset` of a file of `size` bytes, and appends the values of its grains to `shorts`.
-/// Gives what [`Whole`] is made of.
-pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut Vec<Short>) -> ChainingValue {
+/// Returns the value of the window, for [`Whole`].
+pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut Vec<Short>) -> Subtree {
     let mut values = Vec::with_capacity(bytes.len().div_ceil(grain));
     for (number, part) in bytes.chunks(grain).enumerate() {
         let mut hasher = Hasher::new();
@@ -30,29 +31,29 @@ pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut V
         values.push(value);
     }
     if size <= WINDOW {
-        // The root of the tree is hashed as no other part is.
+        // This window is the root of the tree, which is hashed differently.
         return *blake3::hash(bytes).as_bytes();
     }
     merge(&values, bytes.len() as u64, grain as u64)
 }
 
-/// The BLAKE3 of a file from the values of its windows, which come in any order. Memory: a value for each level of the
-/// tree, and those that came before their turn.
+/// The hash of a file from the values of its windows, added in any order. It stores a value for each level of the tree,
+/// and the values that arrived early.
 #[derive(Debug, Default)]
 pub struct Whole {
-    /// The subtrees that are complete, the largest first: one for each bit of `next`, or one more.
-    complete: Vec<ChainingValue>,
-    /// The window whose turn it is.
+    /// The complete subtrees, the largest first: one for each bit of `next`, or one more.
+    complete: Vec<Subtree>,
+    /// The next window in order.
     next: u64,
-    early: BTreeMap<u64, ChainingValue>,
+    early: BTreeMap<u64, Subtree>,
 }
 
 impl Whole {
     /// Adds the value of a window.
-    pub fn add(&mut self, number: u64, value: ChainingValue) {
+    pub fn add(&mut self, number: u64, value: Subtree) {
         self.early.insert(number, value);
         while let Some(value) = self.early.remove(&self.next) {
-            // The last merge of all is another one: so subtrees are merged only when something follows.
+            // The root is merged differently, so subtrees are merged only when another window follows.
             self.merge_down_to(self.next.count_ones() as usize);
             self.complete.push(value);
             self.next += 1;
@@ -67,7 +68,7 @@ impl Whole {
         }
     }
 
-    /// The hash, when all windows were added; `None` if there was none.
+    /// The hash, after all windows were added; `None` without windows.
     pub fn finish(mut self) -> Option<[u8; 32]> {
         if self.next == 1 {
             return self.complete.pop();
@@ -78,8 +79,8 @@ impl Whole {
     }
 }
 
-/// The value over `length` bytes, of which each of `values` but the last stands for `each`.
-fn merge(values: &[ChainingValue], length: u64, each: u64) -> ChainingValue {
+/// The value of `length` bytes. Each of `values` covers `each` bytes, except the last.
+fn merge(values: &[Subtree], length: u64, each: u64) -> Subtree {
     match values {
         [only] => *only,
         _ => {

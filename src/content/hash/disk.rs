@@ -1,10 +1,12 @@
-//! BLAKE3 of a file's content as its device returns it: what the kernel has of it in memory does not count.
+//! The hash of a file as its device returns it, not as the page cache has it.
 //!
-//! After a failed write the pages stay in memory, clean, with data that the device never got. A buffered read returns these
-//! pages, and a check that uses one proves nothing. So dirty pages are written out, clean ones dropped, and if any stay (a
-//! running program maps them) the file is read by direct I/O. A filesystem without direct I/O is read through the cache.
+//! After a failed write the pages stay in memory, clean, with data that never reached the device. A buffered read returns
+//! these pages and proves nothing. So dirty pages are written out and clean pages dropped. If pages remain (a running
+//! program maps them), the file is read by direct I/O. A filesystem without direct I/O is read through the cache.
 
-use crate::content::hash::{self, Hashed};
+use super::file::Hashed;
+use super::limits::is_hashed;
+use super::stream::StreamHash;
 use crate::fs::direct_io::{ALIGN, Aligned, open_direct, read_once};
 use crate::fs::sparse::{self, Segment};
 use crate::fs::status::Status;
@@ -20,22 +22,22 @@ const BUFFER: usize = 1 << 20;
 /// Hashes the first `size` bytes of a file from its device.
 ///
 /// # Errors
-/// `CANCELED` when the monitor asks to stop; `IO` also where dirty pages of the file could not be written.
-pub(crate) fn file(fd: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Result<Hashed> {
-    let content = Content::without_memory(fd, size)?;
-    if !hash::is_hashed(fd, &Status::of(fd)?)? {
+/// `CANCELED` when the monitor asks to stop; `IO` also if dirty pages of the file could not be written.
+pub(crate) fn on_disk(fd: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Result<Hashed> {
+    let content = Content::without_cache(fd, size)?;
+    if !is_hashed(fd, &Status::of(fd)?)? {
         return Ok(Hashed { hash: None, read: 0 });
     }
-    let mut hasher = blake3::Hasher::new();
+    let mut hash = StreamHash::default();
     let mut read = 0;
     let whole = usize::try_from(size).unwrap_or(BUFFER).min(BUFFER).next_multiple_of(ALIGN);
     let mut buffer = Aligned::take(whole);
     for segment in sparse::of(fd, size) {
         match segment? {
-            Segment::Hole { length, .. } => hash::zeros(&mut hasher, length, monitor)?,
+            Segment::Hole { length, .. } => hash.append_hole(length, monitor)?,
             Segment::Data { offset, length } => {
                 let end = offset + length;
-                // Direct I/O begins at a multiple of the alignment: what lies before the data is read and passed over.
+                // Direct I/O begins at a multiple of the alignment. Bytes before the data are read and skipped.
                 let mut at = offset - offset % ALIGN as u64;
                 while at < end {
                     if monitor.is_cancelled() {
@@ -46,7 +48,7 @@ pub(crate) fn file(fd: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Resu
                     let from = offset.saturating_sub(at) as usize;
                     let to = got.min(usize::try_from(end - at).unwrap_or(usize::MAX));
                     if to > from {
-                        hasher.update(&buffer.bytes()[from..to]);
+                        hash.append(&buffer.bytes()[from..to]);
                         read += (to - from) as u64;
                     }
                     if got < wanted {
@@ -57,17 +59,17 @@ pub(crate) fn file(fd: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> Resu
             }
         }
     }
-    Ok(Hashed { hash: Some(*hasher.finalize().as_bytes()), read })
+    Ok(Hashed { hash: Some(hash.finish()), read })
 }
 
-/// A file of which nothing is read from memory, if possible.
+/// A file that is read from its device, if possible.
 struct Content<'a> {
     file: BorrowedFd<'a>,
     direct: Option<OwnedFd>,
 }
 
 impl<'a> Content<'a> {
-    fn without_memory(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
+    fn without_cache(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
         let is_cold = || cachestat::cached(file, 0..size).is_ok_and(|cached| cached == 0);
         if is_cold() {
             return Ok(Content { file, direct: None });
@@ -76,7 +78,7 @@ impl<'a> Content<'a> {
             Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => rustix::fs::fdatasync(file)?,
             result => result?,
         }
-        // Advice: pages that are mapped stay.
+        // This is advice: mapped pages stay.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(Content { file, direct: if is_cold() { None } else { open_direct(file) } })
     }
@@ -89,13 +91,13 @@ impl<'a> Content<'a> {
             match pread(direct.as_fd(), &mut buffer[done..], at + done as u64) {
                 Ok(now) => {
                     done += now;
-                    // The end of the file is no multiple.
+                    // The end of the file.
                     if now == 0 || !now.is_multiple_of(ALIGN) {
                         return Ok(done);
                     }
                 }
                 Err(Errno::INTR) => {}
-                // This filesystem, or this range of the file, takes no direct I/O.
+                // Direct I/O is not supported on this filesystem or range.
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => {
                     return read_once(self.file, &mut buffer[done..], at + done as u64).map(|more| done + more);
                 }
@@ -114,9 +116,9 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     fn check(file: &File, size: u64) {
-        let plain = hash::file(file, size, &Silent).unwrap();
+        let plain = super::super::file(file, size, &Silent).unwrap();
         for _ in 0..2 {
-            assert_eq!(super::file(file.as_fd(), size, &Silent).unwrap().hash, plain.hash, "{size}");
+            assert_eq!(on_disk(file.as_fd(), size, &Silent).unwrap().hash, plain.hash, "{size}");
         }
     }
 
