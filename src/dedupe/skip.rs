@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
-use super::file::FileId;
+use super::catalogue::FileId;
 
 /// Why a file, or a range of it, was not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,8 +8,8 @@
 
 use super::account::Addresses;
 use super::destination::Destination;
+use super::job::{Failure, Job, Options};
 use super::let_go;
-use super::{Failure, Job, Options};
 use crate::content::copy::{CloneError, Reason, Strategy};
 use crate::error::{Error, Result};
 use crate::fs::filesystem::{self, Kind};

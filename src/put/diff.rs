@@ -6,10 +6,12 @@
 //! that ends is cloned to its new place. Blocks that are equal are never looked up.
 
 use super::base::Base;
+use super::equal::equal;
 use super::input::Input;
+use super::job::{Content, Failure, Job};
 use super::moved::{Moved, Wanted};
+use super::staging::set_size;
 use super::stream::{PIECE, read_beside};
-use super::{Content, Failure, Job, set_size};
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::cow_extent_hint::CowExtentHint;
 use crate::fs::pread::{read_exact, write_all};
@@ -206,19 +208,6 @@ impl<'w, 'b> Diff<'w, 'b> {
             self.behind = (0, self.at);
         }
     }
-}
-
-/// How many of these bytes are equal, in whole blocks; the part of a block at the end counts if both end there.
-pub(super) fn equal(bytes: &[u8], other: &[u8], block: usize, ends: bool) -> usize {
-    let both = bytes.len().min(other.len());
-    let both = if ends && both == bytes.len() { both } else { both / block * block };
-    let (bytes, other) = (&bytes[..both], &other[..both]);
-    // By far the most often all is equal, and nothing is compared as fast as long ranges.
-    if bytes == other {
-        return both;
-    }
-    let blocks = bytes.chunks(block).zip(other.chunks(block));
-    blocks.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum()
 }
 
 /// Writes what cannot be cloned.

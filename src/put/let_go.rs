@@ -4,7 +4,7 @@
 //! as well, a snapshot or another file, stay in any case, and so stay shared.
 
 use super::account::Addresses;
-use super::{Failure, Job};
+use super::job::{Failure, Job};
 use crate::extents::layout::{self, Piece, Way};
 use crate::fs::pread::{read_exact, write_all};
 use crate::sys::fiemap;

@@ -13,31 +13,35 @@ mod base;
 mod command;
 mod destination;
 mod diff;
+mod equal;
 mod file;
 mod foreground;
 mod input;
+mod job;
 mod keep;
 mod let_go;
 mod moved;
 mod staging;
 mod stream;
 
+pub use self::job::Options;
+
 use self::account::Addresses;
 use self::base::Base;
 use self::command::Producer;
 use self::destination::Destination;
 use self::input::Input;
-use self::staging::Staging;
+use self::job::{Content, Failure, Job};
+use self::staging::{Staging, set_size};
 use crate::content::copy::Reason;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::Creator;
 use crate::monitor::Monitor;
 use crate::util::text;
-use rustix::io::Errno;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Instant;
 
 /// The source of the new content.
@@ -47,23 +51,6 @@ pub enum Source<'a> {
     Stream(BorrowedFd<'a>),
     /// The standard output of a command: a program and its arguments. It must exit with status 0.
     Command(&'a [OsString]),
-}
-
-/// How a stream is put in a file's place.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The file to share with; by default the present one at the destination.
-    pub base: Option<PathBuf>,
-    /// The stream has to have so many bytes.
-    pub expect_size: Option<u64>,
-    /// The stream has to have this BLAKE3.
-    pub expect_blake3: Option<[u8; 32]>,
-    /// Let an empty stream replace a file that is not empty.
-    pub allow_empty: bool,
-    /// What the index of the base's blocks may take, in bytes.
-    pub index_memory: u64,
-    /// How many threads read, where several do.
-    pub threads: Option<usize>,
 }
 
 /// What was done, in bytes.
@@ -83,43 +70,6 @@ pub struct Stats {
     pub errors: u64,
     /// How long it took.
     pub seconds: f64,
-}
-
-/// Why the new content could not be made.
-#[derive(Debug)]
-enum Failure {
-    /// The input cannot be read.
-    Input(Errno),
-    /// The base cannot be read.
-    Base(Errno),
-    /// The file aside cannot be written.
-    Output(Errno),
-    /// The input is not what was expected, in words.
-    Unexpected(String),
-    /// The input is empty, and the file, of this size, is not.
-    Empty(u64),
-    /// The command did not succeed, in words.
-    Command(String),
-    /// The user asked to stop.
-    Interrupted,
-}
-
-/// What has been made of the input.
-#[derive(Clone, Copy, Debug, Default)]
-struct Content {
-    size: u64,
-    /// Read of the stream and of the base.
-    read: u64,
-    hash: Option<[u8; 32]>,
-}
-
-/// Everything that the steps need to know.
-struct Job<'a> {
-    options: &'a Options,
-    monitor: &'a dyn Monitor,
-    /// The unit of sharing, in bytes.
-    block: u64,
-    kind: Kind,
 }
 
 /// Replaces the file at `path` by what `source` gives, to its end.
@@ -248,11 +198,6 @@ fn make<'a>(
     };
     input.assert_untouched()?;
     Ok(Made { content, base, reason, cloned: None })
-}
-
-/// Gives a file its size. XFS would write the last block anew even of a file that has it.
-fn set_size(file: impl AsFd, size: u64) -> rustix::io::Result<()> {
-    if rustix::fs::fstat(&file)?.st_size as u64 == size { Ok(()) } else { rustix::fs::ftruncate(file, size) }
 }
 
 /// Whether the input was what the user expected.

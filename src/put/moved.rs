@@ -6,9 +6,9 @@
 //! large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both ways block by block.
 
 use super::base::Base;
-use super::diff::equal;
+use super::equal::equal;
+use super::job::{Failure, Job};
 use super::stream::PIECE;
-use super::{Failure, Job};
 use crate::content::block_index::{Index, Place};
 use crate::content::delta::is_zero;
 use crate::content::hash::prefix;

@@ -4,7 +4,7 @@
 use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::extents::layout::Piece;
 use crate::extents::map::{self, Map};
 use crate::usage::Bound;

@@ -8,7 +8,7 @@ use super::run::{Run, Source};
 use super::scratch::Scratch;
 use super::share;
 use crate::dedupe::account::Account;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::add;
 use crate::extents::intervals::Intervals;
 use crate::extents::layout::Piece;

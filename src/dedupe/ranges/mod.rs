@@ -29,7 +29,7 @@ use self::plan::Why;
 use self::scan::Scanner;
 use self::scratch::Scratch;
 use super::account::Unit;
-use super::file::FileId;
+use super::catalogue::FileId;
 use super::run::Run;
 use super::submit;
 use crate::content::block_index::Index;

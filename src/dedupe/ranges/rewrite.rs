@@ -106,7 +106,7 @@ fn lead(group: &[Item<'_>], block: u64) -> u64 {
 
 fn path(group: &[Item<'_>], context: &Context<'_>) -> std::path::PathBuf {
     let file = group.first().map_or(0, |item| item.reference.file);
-    context.run.catalogue.path(crate::dedupe::file::FileId(file))
+    context.run.catalogue.path(crate::dedupe::catalogue::FileId(file))
 }
 
 /// What has to be moved of one extent, in parts that fit a group.

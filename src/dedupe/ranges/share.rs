@@ -4,7 +4,7 @@ use super::files::Files;
 use super::run::Source;
 use super::scratch::Scratch;
 use crate::dedupe::account::Account;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit::{self, WINDOW};

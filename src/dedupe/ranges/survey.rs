@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::holders::Holder;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit;
 use crate::extents::layout::{self, Piece};

@@ -3,7 +3,7 @@
 use super::context::{Context, Part};
 use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::whole_extents;
 use crate::extents::intervals::Intervals;
 use crate::extents::layout::{Piece, join_neighbours};
