@@ -119,11 +119,6 @@ pub fn zeros(hasher: &mut blake3::Hasher, mut length: u64, monitor: &dyn Monitor
     Ok(())
 }
 
-/// The first eight bytes of a hash as a number, little-endian: enough where something else has the last word.
-pub fn prefix(hash: &[u8; 32]) -> u64 {
-    hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,10 +144,5 @@ mod tests {
         let data = 1 << 30;
         assert!(is_proportionate(data + data * HOLES_PER_BYTE, data * HOLES_PER_BYTE));
         assert!(!is_proportionate(data + data * 2 * HOLES_PER_BYTE, data * 2 * HOLES_PER_BYTE));
-    }
-
-    #[test]
-    fn a_prefix_is_the_same_number_on_every_machine() {
-        assert_eq!(prefix(&std::array::from_fn(|at| at as u8 + 1)), 0x0807_0605_0403_0201);
     }
 }

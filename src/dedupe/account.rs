@@ -12,11 +12,11 @@
 //! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
 
 use super::whole_extents;
+use crate::extents::bound::Bound;
 use crate::extents::intervals::Intervals;
 use crate::extents::map::{Map, Piece};
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Status;
-use crate::usage::Bound;
 use crate::util::mutex::lock;
 use rustix::io::Result;
 use std::ops::Range;

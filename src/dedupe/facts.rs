@@ -2,8 +2,8 @@
 //! next run.
 
 use super::catalogue::FileId;
-use crate::content::hash::prefix;
 use crate::extents::map::Map;
+use crate::util::digest::prefix;
 use std::num::NonZeroU64;
 
 /// What is known of one file.

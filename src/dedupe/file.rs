@@ -2,6 +2,7 @@
 
 use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
+use crate::fs::fidedupe;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -20,6 +21,11 @@ impl Opened {
     /// What the kernel said of it when it was opened.
     pub fn status(&self) -> &Status {
         &self.status
+    }
+
+    /// Why the kernel would not change the file's extents, as far as known without a call.
+    pub fn obstacle(&self) -> Option<Skip> {
+        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::from)
     }
 
     /// Whether nothing was written to it since it was opened.

@@ -1,7 +1,7 @@
 //! Space back: files that are equal share their extents afterwards, and the bytes that are freed by it are counted.
 //!
 //! [`dedupe`] is the verb; `stage` is its way through the files, and the other files here are its steps, in this order:
-//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`submit`): the kernel compares,
+//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`fs::fidedupe`): the kernel compares,
 //! under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
 
 pub mod account;
@@ -26,7 +26,6 @@ mod share;
 pub mod skip;
 mod stage;
 pub mod stats;
-pub mod submit;
 mod survey;
 mod whole_extents;
 mod windows;
@@ -36,8 +35,8 @@ pub use options::{CacheChoice, Options};
 pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
+use crate::extents::bound::Bound;
 use crate::monitor::Monitor;
-use crate::usage::Bound;
 use account::Account;
 use cache::Cache;
 use candidates::Candidates;

@@ -7,10 +7,10 @@ use super::predict;
 use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
-use super::submit::{self, WINDOW};
 use super::survey;
 use super::windows::{at_once, ranges, rounds, windows};
 use crate::extents::map::Map;
+use crate::fs::fidedupe::{self, WINDOW};
 use crate::fs::pread::prefetch;
 use crate::monitor::Amount;
 use std::cell::Cell;
@@ -103,7 +103,7 @@ impl Transfer<'_, '_> {
         for member in members {
             let Some(opened) = survey::open(self.run, member) else { continue };
             // What the kernel would refuse anyway is not read for it.
-            match submit::obstacle(&opened) {
+            match opened.obstacle() {
                 Some(reason) => survey::leave_out(self.run, member, reason),
                 None => open.push((member, opened)),
             }
@@ -194,7 +194,7 @@ impl Transfer<'_, '_> {
         let counters = &self.run.counters;
         add(&counters.submitted, length * numbers.len() as u64);
         add(&counters.read, length * (cold + u64::from(!self.is_cached.get())));
-        let answers = submit::submit((self.source, window.start), length, &places);
+        let answers = fidedupe::submit((self.source, window.start), length, &places);
         let mut answers = answers.into_iter();
         numbers.retain(|&number| match answers.next().flatten() {
             None => {
@@ -202,7 +202,7 @@ impl Transfer<'_, '_> {
                 true
             }
             Some(reason) => {
-                outcomes[number].0 = Answer::Skipped(reason);
+                outcomes[number].0 = Answer::Skipped(reason.into());
                 false
             }
         });

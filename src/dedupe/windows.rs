@@ -3,8 +3,8 @@
 //! The real run and the dry run follow the same plan. Nothing is submitted here.
 
 use super::facts::Member;
-use super::submit::WINDOW;
 use crate::extents::map::Map;
+use crate::fs::fidedupe::WINDOW;
 use crate::sys::reflink::MAX_DEDUPE_DESTINATIONS;
 use std::collections::HashMap;
 use std::ops::Range;

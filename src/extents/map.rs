@@ -1,10 +1,10 @@
 //! Where the bytes of one file lie, as far as sharing asks: FIEMAP's extents, the key that is the same for files that share
 //! all they have, and where two files already lie on the same blocks.
 
-use crate::content::hash::prefix;
 use crate::extents::extent::{Extent, ExtentFlags};
 use crate::extents::layout;
 use crate::sys::fiemap;
+use crate::util::digest::prefix;
 use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};

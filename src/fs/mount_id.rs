@@ -3,9 +3,9 @@
 //! What a process wrote is there for every later one of the same session, even if it was killed: the kernel has it. Of an
 //! earlier session only what was synced is sure.
 
-use crate::content::hash;
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs;
+use crate::util::digest::prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
@@ -34,7 +34,7 @@ impl MountId {
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.mount.to_le_bytes()).update(self.boot.as_bytes());
-        hash::prefix(hasher.finalize().as_bytes())
+        prefix(hasher.finalize().as_bytes())
     }
 }
 

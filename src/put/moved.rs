@@ -11,9 +11,9 @@ use super::job::{Failure, Job};
 use super::stream::PIECE;
 use crate::content::block_index::{Index, Place};
 use crate::content::delta::is_zero;
-use crate::content::hash::prefix;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::pread::read_exact;
+use crate::util::digest::prefix;
 use std::os::fd::BorrowedFd;
 
 /// The index is made when so much differed in a row.

@@ -22,6 +22,7 @@ mod xfs;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
+use crate::extents::bound::Bound;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::{self, Sources};
@@ -57,20 +58,6 @@ pub struct Row {
     pub path: PathBuf,
     /// What lies below it.
     pub totals: Totals,
-}
-
-/// How near a figure is to the truth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bound {
-    /// It is the truth.
-    #[default]
-    Exact,
-    /// It may be more.
-    AtLeast,
-    /// It may be less.
-    AtMost,
-    /// It may be either.
-    About,
 }
 
 /// What deleting the set would give back.
@@ -272,23 +259,6 @@ fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &xfs::Ranges, 
     let mut rest = doubtful.clone();
     xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
     Ok(rest.bytes())
-}
-
-impl Bound {
-    fn of(is_at_least: bool, is_at_most: bool) -> Bound {
-        match (is_at_least, is_at_most) {
-            (false, false) => Bound::Exact,
-            (true, false) => Bound::AtLeast,
-            (false, true) => Bound::AtMost,
-            (true, true) => Bound::About,
-        }
-    }
-
-    /// The bound of a sum of figures with these bounds.
-    pub(crate) fn and(self, other: Bound) -> Bound {
-        let is = |bound: Bound| [self, other].into_iter().any(|either| either == bound || either == Bound::About);
-        Bound::of(is(Bound::AtLeast), is(Bound::AtMost))
-    }
 }
 
 impl Freed {

@@ -8,11 +8,11 @@
 use super::tree::{GRAIN, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
-use crate::dedupe::submit::submit;
 use crate::extents::address_space::CommonSpace;
 use crate::extents::layout::{self, Piece, Way};
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::Once;
+use crate::fs::fidedupe::submit;
 use crate::fs::pread::{read_exact, write_all};
 use crate::monitor::Amount;
 use crate::util::mutex::{self, lock};

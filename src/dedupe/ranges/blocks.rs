@@ -5,9 +5,9 @@ use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
+use crate::extents::bound::Bound;
 use crate::extents::layout::Piece;
 use crate::extents::map::{self, Map};
-use crate::usage::Bound;
 use rustix::io::Result;
 
 /// Shares a run of a file.

@@ -7,7 +7,7 @@
 
 use super::run::{Run, Source};
 use crate::content::block_index::{Index, Place};
-use crate::content::hash::prefix;
+use crate::util::digest::prefix;
 use std::ops::Range;
 
 /// How much of the file is read at once.

@@ -22,6 +22,7 @@ use crate::fs::sparse;
 use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Address, Body, Entry, FileBody, Item, Meta};
+use crate::util::digest::prefix;
 use crate::util::text;
 use rustix::fs::FileType;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,7 +68,7 @@ impl ContentIndex {
             let Some(file) = entry.file().filter(|file| file.size > 0 && !file.changed) else { continue };
             let Some(place) = items.address().number() else { continue };
             if let Some(hash) = &file.hash {
-                by_content.add(file.size, hash::prefix(hash), place);
+                by_content.add(file.size, prefix(hash), place);
             }
             let Meta { ino, mtime, ctime, recheck, .. } = entry.meta;
             if !recheck {
@@ -130,7 +131,7 @@ impl Target<'_> {
             None => sparse::holes(fd, status.size),
         };
         let is_same = |old: &FileBody| old.hash == Some(hash) && !old.changed && holes == Ok(old.holes);
-        for place in known.by_content.find(status.size, hash::prefix(&hash)).take(TRIES) {
+        for place in known.by_content.find(status.size, prefix(&hash)).take(TRIES) {
             let is_same = |old: &Entry| old.file().is_some_and(is_same);
             if let Some(mut brought) = self.clone_known(previous, place, is_same, seen, source)? {
                 brought.cost.read_bytes += read;
