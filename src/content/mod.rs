@@ -5,4 +5,5 @@ pub mod copy;
 pub mod delta;
 pub(crate) mod disk_hash;
 pub mod hash;
+pub(crate) mod rewrite;
 pub(crate) mod same_content;

@@ -5,10 +5,10 @@
 
 pub mod address_space;
 pub mod bound;
-pub(crate) mod intervals;
 pub(crate) mod layout;
 pub(crate) mod map;
 pub mod picture;
+pub(crate) mod places;
 pub(crate) mod ranges;
 pub mod sharing;
 

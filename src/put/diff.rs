@@ -12,9 +12,10 @@ use super::job::{Content, Failure, Job};
 use super::moved::{Moved, Wanted};
 use super::staging::set_size;
 use super::stream::{PIECE, read_beside};
+use crate::content::rewrite;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::cow_extent_hint::CowExtentHint;
-use crate::fs::pread::{read_exact, write_all};
+use crate::fs::pread::write_all;
 use crate::monitor::Amount;
 use crate::sys::reflink;
 use rustix::fs::{Advice, fadvise};
@@ -210,15 +211,7 @@ impl<'w, 'b> Diff<'w, 'b> {
     }
 }
 
-/// Writes what cannot be cloned.
+/// Writes a run that cannot be cloned.
 fn copy(base: &mut Base<'_>, from: u64, out: BorrowedFd<'_>, run: &Run) -> Result<(), Failure> {
-    let mut buffer = vec![0; PIECE.min(run.length as usize)];
-    let mut done = 0;
-    while done < run.length {
-        let step = (run.length - done).min(PIECE as u64) as usize;
-        read_exact(base.frozen(), &mut buffer[..step], from + done).map_err(Failure::Base)?;
-        write_all(out, &buffer[..step], run.start + done).map_err(Failure::Output)?;
-        done += step as u64;
-    }
-    Ok(())
+    Ok(rewrite::copy((base.frozen(), from), (out, run.start), run.length)?)
 }

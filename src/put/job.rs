@@ -1,5 +1,6 @@
 //! The types that the steps of a put share: options, context, new content, failures. No behaviour.
 
+use crate::content::rewrite;
 use crate::fs::filesystem::Kind;
 use crate::monitor::Monitor;
 use rustix::io::Errno;
@@ -57,4 +58,14 @@ pub(super) struct Job<'a> {
     /// The unit of sharing, in bytes.
     pub(super) block: u64,
     pub(super) kind: Kind,
+}
+
+impl From<rewrite::Failure> for Failure {
+    fn from(failure: rewrite::Failure) -> Failure {
+        match failure {
+            rewrite::Failure::Source(errno) => Failure::Base(errno),
+            rewrite::Failure::Destination(errno) => Failure::Output(errno),
+            rewrite::Failure::Cancelled => Failure::Interrupted,
+        }
+    }
 }

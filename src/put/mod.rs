@@ -1,14 +1,13 @@
 //! `pleach put`: a stream becomes a file, at once or not at all, and shares with its last version every aligned block
 //! that did not change.
 //!
-//! The file is made aside: a clone of the base, into which only what differs is written. `destination` is the name and what
-//! stands there; `staging` the file aside, from its making to its renaming; `base` the last version, frozen; `stream` reads
-//! the input by a thread of its own; `command` runs the program whose output is the input, `foreground` gives it the terminal
-//! if it asks for one; `weave` compares it with the base and writes, and `moved` finds what lies at another
-//! offset there; `file` takes an input that is itself a file; `let_go` gives back extents of which too little is
-//! left (Btrfs); `account` counts from extents what is shared.
+//! The new file is a clone of the base, under a temporary name; only the differences are written into it. `destination` is
+//! the name and the present file; `staging` is the temporary file, from its creation to the rename; `base` is the frozen last
+//! version; `stream` reads the input in a thread of its own; `command` runs the program whose output is the input, and
+//! `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and writes, and `moved`
+//! finds equal content at other offsets; `file` handles an input that is itself a file. The shared bytes are counted from
+//! extents.
 
-mod account;
 mod base;
 mod command;
 mod destination;
@@ -19,14 +18,12 @@ mod foreground;
 mod input;
 mod job;
 mod keep;
-mod let_go;
 mod moved;
 mod staging;
 mod stream;
 
 pub use self::job::Options;
 
-use self::account::Addresses;
 use self::base::Base;
 use self::command::Producer;
 use self::destination::Destination;
@@ -35,6 +32,7 @@ use self::job::{Content, Failure, Job};
 use self::staging::{Staging, set_size};
 use crate::content::copy::Reason;
 use crate::error::{Error, Result};
+use crate::extents::places::{self, Places};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::Creator;
 use crate::monitor::Monitor;
@@ -53,7 +51,7 @@ pub enum Source<'a> {
     Command(&'a [OsString]),
 }
 
-/// What was done, in bytes.
+/// The result, in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// The file's size.
@@ -127,14 +125,14 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     let write = |errno| failed(Failure::Output(errno));
     set_size(staging.file(), made.content.size).map_err(write)?;
     if let Some(base) = &made.base {
-        base.let_go(staging.file(), made.content.size, &job).map_err(failed)?;
+        base.release_extents(staging.file(), made.content.size, &job).map_err(failed)?;
     }
     let errors = keep::keep(&creator, &destination, staging.file(), monitor)?;
     if monitor.is_cancelled() {
         return Err(failed(Failure::Interrupted));
     }
     rustix::fs::fsync(staging.file()).map_err(write)?;
-    let account = account::of(staging.file(), made.content.size, &made.addresses());
+    let account = places::account(staging.file(), made.content.size, &made.places());
     staging.put(&destination)?;
     tell(&made, &destination, options, monitor);
     Ok(Stats {
@@ -159,16 +157,16 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Where the files lie that are shared with.
-    fn addresses(&self) -> Addresses {
-        let mut addresses = Addresses::default();
+    /// The places of the files that the content shares with.
+    fn places(&self) -> Places {
+        let mut places = Places::default();
         let files = self.base.as_ref().map(Base::frozen).into_iter().chain(self.cloned);
-        // A map that cannot be read adds nothing: what is told as shared is less then, and never more.
+        // A map that cannot be read adds nothing: the shared bytes are then too few, never too many.
         files.for_each(|file| {
-            let _ = addresses.add(file, |_| true);
+            let _ = places.add(file, |_| true);
         });
-        addresses.sort();
-        addresses
+        places.sort();
+        places
     }
 }
 

@@ -147,10 +147,7 @@ impl Moved {
             }
         }
         self.known.extend(missing);
-        self.known.sort_unstable_by_key(|range| range.start);
-        let mut joined = Vec::with_capacity(self.known.len());
-        self.known.drain(..).for_each(|range| ranges::push(&mut joined, range));
-        self.known = joined;
+        self.known = ranges::list(std::mem::take(&mut self.known));
         Ok(())
     }
 

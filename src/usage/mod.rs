@@ -23,6 +23,7 @@ pub use part::Totals;
 
 use crate::error::{Error, Result};
 use crate::extents::bound::Bound;
+use crate::extents::ranges::RangeSet;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::{self, Sources};
@@ -203,10 +204,10 @@ fn by_maps(
     let sorted = tally.set.references(volume.number).sorted();
     let shared = union(sorted);
     // What is shared and occurs once, something outside holds, and so does a file that stays.
-    let mut doubtful = xfs::Ranges::default();
+    let mut doubtful = RangeSet::default();
     cover(sorted, |range, count, leaving| {
         if count >= 2 && leaving == count {
-            doubtful.push(range);
+            doubtful.insert(range);
         }
     });
     tally.set.totals.shared_bytes += shared;
@@ -232,7 +233,7 @@ fn by_maps(
                     Err(error) if monitor.is_cancelled() => return Err(error),
                     Err(error) => {
                         monitor.detail(&format!("whether other files share is not known: {error}"));
-                        freed.undecided_bytes += doubtful.bytes();
+                        freed.undecided_bytes += doubtful.length();
                     }
                 }
             }
@@ -241,11 +242,11 @@ fn by_maps(
         // An extent is given back whole, with parts of it that no file shows any more.
         Kind::Btrfs => {
             is_at_least = true;
-            freed.undecided_bytes += doubtful.bytes();
+            freed.undecided_bytes += doubtful.length();
         }
         _ => {
             is_at_most = !volume.lacks_maps();
-            freed.undecided_bytes += doubtful.bytes();
+            freed.undecided_bytes += doubtful.length();
         }
     }
     is_at_least |= freed.undecided_bytes > 0;
@@ -255,10 +256,10 @@ fn by_maps(
 }
 
 /// The bytes of `doubtful` that no other file holds.
-fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &xfs::Ranges, monitor: &dyn Monitor) -> Result<u64> {
+fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &RangeSet, monitor: &dyn Monitor) -> Result<u64> {
     let mut rest = doubtful.clone();
     xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
-    Ok(rest.bytes())
+    Ok(rest.length())
 }
 
 impl Freed {
