@@ -1,7 +1,7 @@
-//! The extents of one file, handed on as the kernel lists them.
+//! Lists the extents of one file, in the order of the kernel's list.
 //!
-//! Nothing is collected: a file of a million extents takes no more memory than a file of one. Which files are meant is
-//! found by `found`, how they are opened is in `file`; how extents are shown is not decided here.
+//! Nothing is collected: a file with a million extents takes no more memory than a file with one. `found` finds the files
+//! that a path means, `file` opens them. The output formats are elsewhere.
 
 mod file;
 mod found;
@@ -10,15 +10,15 @@ pub use file::{File, Place, open};
 pub use found::{Found, files};
 
 use crate::error::{Error, Result};
-use crate::extents::extent::{Extent, Told};
+use crate::extents::extent::{Extent, Reported};
 use crate::monitor::Monitor;
 use crate::sys;
 use rustix::io::Errno;
 
-/// How a file is mapped.
+/// Options for mapping a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Have the kernel write the file's dirty pages first: without it data without an address yet shows as delayed.
+    /// Write the file's dirty pages first. Without it, data that has no address yet shows as delayed.
     pub sync: bool,
 }
 
@@ -28,40 +28,40 @@ impl Default for Options {
     }
 }
 
-/// What was found in one file.
+/// Totals of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Number of extents.
+    /// The number of extents.
     pub extents: u64,
-    /// Bytes in extents that have an address and that the kernel calls shared.
+    /// Bytes in extents that have an address and that the kernel marks as shared.
     pub shared_bytes: u64,
 }
 
-/// Hands the file's extents to `each`, in the order of their offsets.
+/// Passes the file's extents to `each`, in the order of their offsets.
 ///
 /// # Errors
 /// If the filesystem keeps no extent maps, a call fails, or the monitor asks to stop.
 pub fn map(file: &File, mut each: impl FnMut(&Extent), options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
-    tell(file, |told| each(&told.extent()), options, monitor)
+    report(file, |reported| each(&reported.extent()), options, monitor)
 }
 
-/// The same in the kernel's own words, for those who repeat them.
+/// Passes the file's extents to `each` exactly as the kernel reports them.
 ///
 /// # Errors
 /// As [`map`].
-pub fn tell(file: &File, mut each: impl FnMut(&Told), options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+pub fn report(file: &File, mut each: impl FnMut(&Reported), options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let mut stats = Stats::default();
     let mut extents = sys::fiemap::extents(file, options.sync);
-    while let Some(told) = extents.next_told() {
-        let told = told.map_err(|errno| unmappable(file, errno))?;
+    while let Some(reported) = extents.next_reported() {
+        let reported = reported.map_err(|errno| unmappable(file, errno))?;
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
         stats.extents += 1;
-        if told.extent().is_shared() {
-            stats.shared_bytes += told.length;
+        if reported.extent().is_shared() {
+            stats.shared_bytes += reported.length;
         }
-        each(&told);
+        each(&reported);
     }
     Ok(stats)
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
 fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &dyn Monitor) -> Result<(File, Stats)> {
     let file = found.open()?;
     let shown = listing.begin(&file).and_then(|()| {
-        let stats = fiemap::tell(&file, |extent| listing.extent(extent), options, monitor)?;
+        let stats = fiemap::report(&file, |extent| listing.extent(extent), options, monitor)?;
         listing.end(&file, &stats)?;
         Ok(stats)
     });

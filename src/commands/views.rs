@@ -145,7 +145,7 @@ impl Listing for Views<'_> {
         self.listing.as_mut().map_or(Ok(()), |listing| listing.begin(file))
     }
 
-    fn extent(&mut self, extent: &extent::Told) {
+    fn extent(&mut self, extent: &extent::Reported) {
         if let Some(file) = self.collected.file {
             let extent = extent.extent();
             self.collected.holdings.add(file, &extent);

@@ -4,4 +4,5 @@ pub(crate) mod block_index;
 pub mod copy;
 pub mod delta;
 pub mod hash;
+pub(crate) mod rewrite;
 pub(crate) mod same_content;

@@ -12,11 +12,11 @@
 //! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
 
 use super::whole_extents;
-use crate::extents::intervals::Intervals;
+use crate::extents::bound::Bound;
 use crate::extents::map::{Map, Piece};
+use crate::extents::ranges::{RangeSet, length};
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Status;
-use crate::usage::Bound;
 use crate::util::mutex::lock;
 use rustix::io::Result;
 use std::ops::Range;
@@ -52,9 +52,9 @@ pub struct Account {
 struct Totals {
     freed: u64,
     spent: u64,
-    pinned: Intervals,
+    pinned: RangeSet,
     /// In a dry run: the ranges that were counted as freed. Since nothing changes, the run may reach a range twice.
-    planned: Option<Intervals>,
+    planned: Option<RangeSet>,
     estimated: bool,
     bound: Bound,
 }
@@ -65,7 +65,7 @@ impl Totals {
         self.freed += match &mut self.planned {
             None => range.end - range.start,
             Some(planned) => {
-                let new = planned.gaps(range.clone()).iter().map(|gap| gap.end - gap.start).sum();
+                let new = length(&planned.gaps(range.clone()));
                 planned.insert(range);
                 new
             }
@@ -76,7 +76,7 @@ impl Totals {
 impl Account {
     /// An empty account.
     pub fn new(unit: Unit, dry_run: bool) -> Account {
-        let totals = Totals { planned: dry_run.then(Intervals::default), ..Totals::default() };
+        let totals = Totals { planned: dry_run.then(RangeSet::default), ..Totals::default() };
         Account { unit, totals: Mutex::new(totals), one_at_a_time: Mutex::default() }
     }
 
@@ -99,7 +99,7 @@ impl Account {
 
     /// Bytes that were dropped, and that something else still holds.
     pub fn pinned(&self) -> u64 {
-        self.totals().pinned.bytes()
+        self.totals().pinned.length()
     }
 
     /// Whether some of these bytes belong to compressed extents whose length on the disk only root can read.
@@ -230,7 +230,7 @@ impl Dropped {
 
 /// What is in `before` and not in `after`, each byte of the disk once.
 pub(super) fn dropped(before: &Map, after: &Map, unit: Unit) -> Vec<Dropped> {
-    let mut held = Intervals::default();
+    let mut held = RangeSet::default();
     after.pieces().iter().filter_map(Piece::place).for_each(|place| held.insert(place));
     let mut pieces: Vec<_> = before.pieces().iter().filter(|piece| piece.place().is_some()).collect();
     pieces.sort_unstable_by_key(|piece| piece.place().map(|place| place.start));

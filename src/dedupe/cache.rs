@@ -6,10 +6,9 @@
 //! of another version is made anew. A filesystem may be set back to an older image; `witness` notices that.
 
 use super::cache_file::{CacheFile, Content};
-use super::catalogue::{Catalogue, Volume};
+use super::catalogue::{Catalogue, FileId, Volume};
 use super::entry::{Entry, Key};
 use super::facts::{Facts, Member};
-use super::file::FileId;
 use super::ranges;
 use super::run::{Run, add};
 use crate::error::Result;

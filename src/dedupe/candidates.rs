@@ -1,8 +1,7 @@
 //! Size classes: only files that have another one of their size on their filesystem can be equal to one. The others are never
 //! opened.
 
-use super::catalogue::Catalogue;
-use super::file::FileId;
+use super::catalogue::{Catalogue, FileId};
 use std::ops::Range;
 
 /// The files that may have an equal.

@@ -3,12 +3,15 @@
 //! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done with
 //! the files is not known here; how one is opened stands in `file`.
 
-use super::file::FileId;
 use crate::fs::filesystem::{Id, Kind};
 use crate::fs::status::{Status, Time};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+
+/// A file in scope, by its number in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
 
 /// A filesystem that files were found on.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What is known of a candidate: where it lies, what its samples say, what it was compared with. The cache keeps it for the
 //! next run.
 
-use super::file::FileId;
+use super::catalogue::FileId;
 use crate::extents::map::Map;
 use crate::util::digest::prefix;
 use std::num::NonZeroU64;

@@ -1,17 +1,14 @@
-//! One file in scope: its number, and how it is opened so that it is the file the walk saw and nothing else.
+//! Opens a file of the catalogue so that it is the file the walk saw and nothing else.
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
+use crate::fs::fidedupe;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A file in scope, by its number in the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub u32);
 
 /// A file that was opened for reading, and is the one that the walk saw.
 #[derive(Debug)]
@@ -24,6 +21,11 @@ impl Opened {
     /// What the kernel said of it when it was opened.
     pub fn status(&self) -> &Status {
         &self.status
+    }
+
+    /// Why the kernel would not change the file's extents, as far as known without a call.
+    pub fn obstacle(&self) -> Option<Skip> {
+        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::from)
     }
 
     /// Whether nothing was written to it since it was opened.

@@ -3,9 +3,9 @@
 //! Filesystems are distinguished by their own identity, not by `st_dev`, which differs between the subvolumes of one Btrfs.
 //! On a filesystem that cannot share extents only the directories are entered that lead to a mount of one that can.
 
-use super::Options;
 use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;
+use super::options::Options;
 use super::places::Places;
 use super::skip::Skip;
 use crate::content::hash;

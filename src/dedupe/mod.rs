@@ -1,7 +1,7 @@
 //! Space back: files that are equal share their extents afterwards, and the bytes that are freed by it are counted.
 //!
 //! [`dedupe`] is the verb; `stage` is its way through the files, and the other files here are its steps, in this order:
-//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`submit`): the kernel compares,
+//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`fs::fidedupe`): the kernel compares,
 //! under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
 
 pub mod account;
@@ -15,6 +15,7 @@ mod facts;
 pub mod file;
 mod gather;
 mod group;
+mod options;
 mod places;
 mod planned;
 mod predict;
@@ -25,17 +26,17 @@ mod share;
 pub mod skip;
 mod stage;
 pub mod stats;
-pub mod submit;
 mod survey;
 mod whole_extents;
+mod windows;
 mod witness;
 
+pub use options::{CacheChoice, Options};
 pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
+use crate::extents::bound::Bound;
 use crate::monitor::{Event, Monitor};
-use crate::tree::exclude;
-use crate::usage::Bound;
 use account::Account;
 use cache::Cache;
 use candidates::Candidates;
@@ -43,36 +44,7 @@ use run::Run;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-/// What to leave out, and how to go about it.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// What is left out.
-    pub excludes: exclude::Options,
-    /// Where what was found is kept for the next run.
-    pub cache: CacheChoice,
-    /// Begin nothing after this time.
-    pub max_time: Option<Duration>,
-    /// Only find out what would be done.
-    pub dry_run: bool,
-    /// Ranges that are equal in files that are not.
-    pub ranges: ranges::Options,
-    /// How many threads work; by default what suits each step.
-    pub threads: Option<usize>,
-}
-
-/// Where a run keeps what it found out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CacheChoice {
-    /// In the user's cache directory.
-    #[default]
-    Usual,
-    /// In this file.
-    File(PathBuf),
-    /// Nowhere.
-    None,
-}
+use std::time::Instant;
 
 /// Lets the files below `paths` share what is equal.
 ///

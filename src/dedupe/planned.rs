@@ -1,7 +1,7 @@
 //! The plan of a dry run so far: which files would have the extents of others by now. Later steps of the run look at the
 //! files as they would be then.
 
-use super::file::FileId;
+use super::catalogue::FileId;
 use crate::extents::map::Map;
 use crate::util::mutex::lock;
 use std::collections::HashMap;

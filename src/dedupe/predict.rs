@@ -8,14 +8,14 @@ use super::file::Opened;
 use super::planned::Twin;
 use super::run::{Run, add};
 use super::sample::WHOLE;
-use super::share::{at_once, ranges, rounds, windows};
 use super::skip::Skip;
-use super::submit;
 use super::survey;
+use super::windows::{at_once, ranges, rounds, windows};
+use crate::extents::bound::Bound;
 use crate::extents::map::Map;
+use crate::fs::fidedupe;
 use crate::fs::pread::{prefetch, read_exact};
 use crate::monitor::Amount;
-use crate::usage::Bound;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl Prediction<'_, '_> {
         let size = run.catalogue.size(member.file);
         let volume = run.catalogue.volume(member.file);
         let Some(opened) = survey::open(run, member) else { return false };
-        if let Some(reason) = submit::obstacle(&opened) {
+        if let Some(reason) = opened.obstacle() {
             survey::leave_out(run, member, reason);
             return false;
         }
@@ -187,10 +187,10 @@ impl Prediction<'_, '_> {
                 return Ok(Shared { until: window.start, bytes });
             }
             bytes += length;
-            let told = if size > submit::WINDOW { length } else { 0 };
+            let told = if size > fidedupe::WINDOW { length } else { 0 };
             self.run.monitor.advance(Amount { files: 0, bytes: told });
         }
-        self.is_cached = size <= submit::WINDOW;
+        self.is_cached = size <= fidedupe::WINDOW;
         Ok(Shared { until: size, bytes })
     }
 }

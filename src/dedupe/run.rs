@@ -1,8 +1,8 @@
 //! What the stages of one run have in common: the files, what is counted, and when to stop.
 
 use super::account::{Account, Unit};
-use super::catalogue::Catalogue;
-use super::file::{FileId, Opened, Opener};
+use super::catalogue::{Catalogue, FileId};
+use super::file::{Opened, Opener};
 use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};

@@ -7,22 +7,16 @@ use super::predict;
 use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
-use super::submit::{self, WINDOW};
 use super::survey;
+use super::windows::{at_once, ranges, rounds, windows};
 use crate::extents::map::Map;
+use crate::fs::fidedupe::{self, WINDOW};
 use crate::fs::pread::prefetch;
 use crate::monitor::Amount;
-use crate::sys::reflink::MAX_DEDUPE_DESTINATIONS;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
-
-/// File data that one call may have the kernel hold in memory, for one thread.
-const BUDGET: u64 = 512 << 20;
-
-/// Gaps between ranges up to this are handed over too: what is shared already costs a comparison and no reading.
-const GAP: u64 = 64 << 10;
 
 /// What came of one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,27 +86,6 @@ pub(super) fn share<'m>(
     differing
 }
 
-/// How many destinations of this size one call has.
-pub(super) fn at_once(size: u64) -> usize {
-    (BUDGET / size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize
-}
-
-/// The members so that in no round two of them lie in the same place: what is freed is counted right only where the last
-/// that holds it comes alone.
-pub(super) fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
-    let mut rounds: Vec<Vec<&mut Member>> = Vec::new();
-    let mut seen: HashMap<u64, usize> = HashMap::new();
-    for member in members {
-        let round = seen.entry(member.facts.layout).or_default();
-        if rounds.len() <= *round {
-            rounds.push(Vec::new());
-        }
-        rounds[*round].push(member);
-        *round += 1;
-    }
-    rounds
-}
-
 struct Transfer<'a, 'r> {
     run: &'a Run<'r>,
     source: BorrowedFd<'a>,
@@ -130,7 +103,7 @@ impl Transfer<'_, '_> {
         for member in members {
             let Some(opened) = survey::open(self.run, member) else { continue };
             // What the kernel would refuse anyway is not read for it.
-            match submit::obstacle(&opened) {
+            match opened.obstacle() {
                 Some(reason) => survey::leave_out(self.run, member, reason),
                 None => open.push((member, opened)),
             }
@@ -221,7 +194,7 @@ impl Transfer<'_, '_> {
         let counters = &self.run.counters;
         add(&counters.submitted, length * numbers.len() as u64);
         add(&counters.read, length * (cold + u64::from(!self.is_cached.get())));
-        let answers = submit::submit((self.source, window.start), length, &places);
+        let answers = fidedupe::submit((self.source, window.start), length, &places);
         let mut answers = answers.into_iter();
         numbers.retain(|&number| match answers.next().flatten() {
             None => {
@@ -229,7 +202,7 @@ impl Transfer<'_, '_> {
                 true
             }
             Some(reason) => {
-                outcomes[number].0 = Answer::Skipped(reason);
+                outcomes[number].0 = Answer::Skipped(reason.into());
                 false
             }
         });
@@ -245,39 +218,5 @@ impl Transfer<'_, '_> {
         for &number in numbers.iter().filter(|&&number| !fresh[number]) {
             prefetch(fds[number], window.clone());
         }
-    }
-}
-
-/// What is to be handed over so that a file that lies as `map` says lies as the source does: block-aligned, small gaps closed.
-pub(super) fn ranges(source: &Map, map: &Map, size: u64, block: u64) -> Vec<Range<u64>> {
-    let mut ranges: Vec<Range<u64>> = Vec::new();
-    for range in source.unlike(map, size) {
-        let start = range.start / block * block;
-        let end = range.end.div_ceil(block).saturating_mul(block).min(size);
-        match ranges.last_mut() {
-            Some(last) if start <= last.end.saturating_add(GAP) => last.end = end,
-            _ => ranges.push(start..end),
-        }
-    }
-    ranges
-}
-
-/// The ranges cut into windows.
-pub(super) fn windows(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let cut = |range: &Range<u64>| {
-        let (start, end) = (range.start, range.end);
-        (start..end).step_by(WINDOW as usize).map(move |at| at..end.min(at + WINDOW))
-    };
-    ranges.iter().flat_map(cut).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_cover_the_ranges() {
-        let w = WINDOW;
-        assert_eq!(windows(&[0..5, w..3 * w + 1]), [0..5, w..2 * w, 2 * w..3 * w, 3 * w..3 * w + 1]);
     }
 }

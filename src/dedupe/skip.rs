@@ -1,12 +1,11 @@
-//! Why a file was left as it is: the kernel's answers by their meaning, and how many files each one kept out.
+//! Why a file was skipped, and how many files were skipped for each reason.
 
-use crate::sys::reflink::DedupeStatus;
+use super::catalogue::FileId;
+use crate::fs::fidedupe::Refusal;
 use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
-
-use super::file::FileId;
 
 /// Why a file, or a range of it, was not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,28 +132,23 @@ impl Skip {
             _ => Skip::Unreadable,
         }
     }
+}
 
-    /// The meaning of the kernel's answer for one destination; `None`: it was shared. What stands behind an `EINVAL`
-    /// or `EPERM` takes a look at the files: see `submit`.
-    pub fn of_status(status: DedupeStatus) -> Option<Skip> {
-        match status {
-            DedupeStatus::Same => None,
-            DedupeStatus::Differs => Some(Skip::Differs),
-            DedupeStatus::Failed(errno) => Some(Skip::of_errno(errno)),
-        }
-    }
-
-    /// The meaning of an error of FIDEDUPERANGE, as far as it says it alone.
-    pub fn of_errno(errno: Errno) -> Skip {
-        match errno {
-            Errno::PERM | Errno::ACCESS => Skip::NoPermission,
-            Errno::TXTBSY => Skip::SwapFile,
-            Errno::ROFS => Skip::ReadOnly,
-            Errno::AGAIN => Skip::Sending,
-            Errno::XDEV => Skip::OtherFilesystem,
-            Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => Skip::Unsupported,
-            Errno::IO => Skip::Unreadable,
-            _ => Skip::Refused,
+impl From<Refusal> for Skip {
+    fn from(refusal: Refusal) -> Skip {
+        match refusal {
+            Refusal::Differs => Skip::Differs,
+            Refusal::Changed => Skip::Changed,
+            Refusal::Unreadable => Skip::Unreadable,
+            Refusal::Immutable => Skip::Immutable,
+            Refusal::NoPermission => Skip::NoPermission,
+            Refusal::SwapFile => Skip::SwapFile,
+            Refusal::Nocow => Skip::Nocow,
+            Refusal::ReadOnly => Skip::ReadOnly,
+            Refusal::Sending => Skip::Sending,
+            Refusal::OtherFilesystem => Skip::OtherFilesystem,
+            Refusal::Unsupported => Skip::Unsupported,
+            Refusal::Other => Skip::Refused,
         }
     }
 }

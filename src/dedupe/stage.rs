@@ -11,8 +11,8 @@ use super::group;
 use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
-use super::submit;
 use super::survey;
+use crate::fs::fidedupe;
 use crate::monitor::Amount;
 use crate::util::parallel;
 use std::sync::mpsc;
@@ -217,5 +217,5 @@ fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
 fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
     // Of large files the windows of the destinations are told one by one, and the source's not.
-    if size > submit::WINDOW { size } else { size * group.len() as u64 }
+    if size > fidedupe::WINDOW { size } else { size * group.len() as u64 }
 }

@@ -1,7 +1,7 @@
 //! What a run did, in numbers.
 
 use super::skip::Skip;
-use crate::usage::Bound;
+use crate::extents::bound::Bound;
 use std::collections::BTreeMap;
 
 /// What was found and done. All sizes are bytes.

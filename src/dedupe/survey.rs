@@ -5,8 +5,8 @@ use super::file::Opened;
 use super::run::{Run, add};
 use super::sample;
 use super::skip::Skip;
-use super::submit;
 use crate::extents::map::Map;
+use crate::fs::fidedupe;
 use crate::fs::filesystem::Kind;
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -31,7 +31,7 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
     match Map::of(&opened, true) {
         Ok(map) if map.is_inline() => inline(run, member),
         Ok(map) => {
-            let obstacle = submit::obstacle(&opened);
+            let obstacle = opened.obstacle();
             // Neither source nor destination.
             if obstacle == Some(Skip::SwapFile) {
                 return leave_out(run, member, Skip::SwapFile);
@@ -39,7 +39,7 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
             member.facts.set_map(member.file, &map);
             member.facts.fixed = obstacle.is_some();
             member.facts.nocow =
-                run.catalogue.volume(member.file).kind == Kind::Btrfs && submit::is_nocow(opened.as_fd());
+                run.catalogue.volume(member.file).kind == Kind::Btrfs && fidedupe::is_nocow(opened.as_fd());
         }
         Err(Errno::OPNOTSUPP | Errno::NOTTY) => leave_out(run, member, Skip::Unsupported),
         Err(errno) => fail(run, member, "read the extents of", errno),

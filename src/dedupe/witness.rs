@@ -6,7 +6,7 @@
 
 use super::cache::Cache;
 use super::candidates::Candidates;
-use super::file::FileId;
+use super::catalogue::FileId;
 use super::run::Run;
 use crate::extents::map::Map;
 

@@ -4,10 +4,12 @@
 //! share is in `content` and in the features.
 
 pub mod address_space;
-pub mod extent;
-pub(crate) mod intervals;
+pub mod bound;
 pub(crate) mod layout;
 pub(crate) mod map;
 pub mod picture;
+pub(crate) mod places;
 pub(crate) mod ranges;
 pub mod sharing;
+
+pub use crate::sys::extent;

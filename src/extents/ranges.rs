@@ -1,44 +1,56 @@
-//! Sets of ranges: sorted, disjoint, half-open. Pure.
+//! Sets of bytes as ranges that are disjoint, never touch, and are half-open. No I/O.
+//!
+//! A set is built once and read, or it changes all the time. A list, sorted by start, is for the first: 16 bytes a range, any
+//! slice of [`Bytes`] will do. [`RangeSet`] is for the second: each change costs a step in a tree, whatever the size.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A range of a file in bytes.
+/// A range of bytes.
 pub(crate) type Bytes = Range<u64>;
 
-/// Adds a range to a set; ranges that overlap or touch become one. In ascending order this only looks at the last one.
-pub(crate) fn push(set: &mut Vec<Bytes>, range: Bytes) {
+/// Adds a range to a list; ranges that overlap or touch become one. In ascending order this only looks at the last one.
+pub(crate) fn push(list: &mut Vec<Bytes>, range: Bytes) {
     if range.is_empty() {
         return;
     }
-    match set.last_mut() {
-        Some(last) if last.start > range.start => insert(set, range),
+    match list.last_mut() {
+        Some(last) if last.start > range.start => insert(list, range),
         Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-        _ => set.push(range),
+        _ => list.push(range),
     }
 }
 
-/// Adds a range anywhere in a set.
-fn insert(set: &mut Vec<Bytes>, range: Bytes) {
-    let first = set.partition_point(|part| part.end < range.start);
-    let behind = set.partition_point(|part| part.start <= range.end);
-    let joined = set[first..behind].iter().fold(range, |all, part| all.start.min(part.start)..all.end.max(part.end));
-    set.splice(first..behind, [joined]);
+/// Adds a range anywhere in a list.
+fn insert(list: &mut Vec<Bytes>, range: Bytes) {
+    let first = list.partition_point(|part| part.end < range.start);
+    let behind = list.partition_point(|part| part.start <= range.end);
+    let joined = list[first..behind].iter().fold(range, |all, part| all.start.min(part.start)..all.end.max(part.end));
+    list.splice(first..behind, [joined]);
 }
 
-/// What of `set` lies in `range`.
-pub(crate) fn within<'s>(set: &'s [Bytes], range: &Bytes) -> impl Iterator<Item = Bytes> + use<'s> {
+/// The list of these ranges, which may be in any order and may overlap.
+pub(crate) fn list(mut ranges: Vec<Bytes>) -> Vec<Bytes> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut list = Vec::with_capacity(ranges.len());
+    ranges.into_iter().for_each(|range| push(&mut list, range));
+    list
+}
+
+/// The parts of a list within `range`.
+pub(crate) fn within<'s>(list: &'s [Bytes], range: &Bytes) -> impl Iterator<Item = Bytes> + use<'s> {
     let Range { start, end } = *range;
-    let first = set.partition_point(|part| part.end <= start);
-    set[first..]
+    let first = list.partition_point(|part| part.end <= start);
+    list[first..]
         .iter()
         .take_while(move |part| part.start < end)
         .map(move |part| part.start.max(start)..part.end.min(end))
 }
 
-/// What of `set` is not in `without`.
-pub(crate) fn subtract(set: &[Bytes], without: &[Bytes]) -> Vec<Bytes> {
+/// The bytes of one list that are not in another.
+pub(crate) fn subtract(list: &[Bytes], without: &[Bytes]) -> Vec<Bytes> {
     let mut rest = Vec::new();
-    for range in set {
+    for range in list {
         let mut at = range.start;
         for gap in within(without, range) {
             push(&mut rest, at..gap.start);
@@ -49,9 +61,85 @@ pub(crate) fn subtract(set: &[Bytes], without: &[Bytes]) -> Vec<Bytes> {
     rest
 }
 
-/// The bytes of a set.
-pub(crate) fn length<'r>(set: impl IntoIterator<Item = &'r Bytes>) -> u64 {
-    set.into_iter().map(|range| range.end - range.start).sum()
+/// The number of bytes in a list.
+pub(crate) fn length<'r>(list: impl IntoIterator<Item = &'r Bytes>) -> u64 {
+    list.into_iter().map(|range| range.end - range.start).sum()
+}
+
+/// A set of ranges that changes in any order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RangeSet {
+    /// The end of each range, by its start.
+    ends: BTreeMap<u64, u64>,
+}
+
+impl RangeSet {
+    /// The number of bytes in the set.
+    pub(crate) fn length(&self) -> u64 {
+        self.ends.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Whether the set has no bytes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Adds a range.
+    pub(crate) fn insert(&mut self, range: Bytes) {
+        if range.is_empty() {
+            return;
+        }
+        let (mut start, mut end) = (range.start, range.end);
+        while let Some((&found, &its_end)) = self.ends.range(..=end).next_back() {
+            if its_end < start {
+                break;
+            }
+            self.ends.remove(&found);
+            (start, end) = (start.min(found), end.max(its_end));
+        }
+        self.ends.insert(start, end);
+    }
+
+    /// Removes a range.
+    pub(crate) fn remove(&mut self, range: Bytes) {
+        if range.is_empty() {
+            return;
+        }
+        while let Some((&found, &its_end)) = self.ends.range(..range.end).next_back() {
+            if its_end <= range.start {
+                break;
+            }
+            self.ends.remove(&found);
+            if its_end > range.end {
+                self.ends.insert(range.end, its_end);
+            }
+            if found < range.start {
+                self.ends.insert(found, range.start);
+            }
+        }
+    }
+
+    /// Whether any byte of the range is in the set.
+    pub(crate) fn touches(&self, range: &Bytes) -> bool {
+        self.ends.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
+    }
+
+    /// The parts of the range that are not in the set.
+    pub(crate) fn gaps(&self, range: Bytes) -> Vec<Bytes> {
+        let mut gaps = Vec::new();
+        let mut at = range.start;
+        let first = self.ends.range(..=at).next_back().map_or(at, |(start, _)| *start);
+        for (&start, &end) in self.ends.range(first..range.end) {
+            if start > at {
+                gaps.push(at..start);
+            }
+            at = at.max(end);
+        }
+        if at < range.end {
+            gaps.push(at..range.end);
+        }
+        gaps
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +165,7 @@ mod tests {
             let both: Vec<_> = a.iter().zip(&b).map(|(a, b)| *a && !b).collect();
             prop_assert_eq!(subtract(&set, &other), set_of(&both));
             let range = start..start + length_;
+            prop_assert_eq!(list(set.iter().rev().chain(&other).cloned().collect()), set_of(&a.iter().zip(&b).map(|(a, b)| *a || *b).collect::<Vec<_>>()));
             let mut any_order = other.clone();
             set.iter().rev().for_each(|part| push(&mut any_order, part.clone()));
             let either: Vec<_> = a.iter().zip(&b).map(|(a, b)| *a || *b).collect();
@@ -84,6 +173,24 @@ mod tests {
             let inside: Vec<_> = a.iter().enumerate().map(|(at, a)| *a && range.contains(&(at as u64))).collect();
             prop_assert_eq!(within(&set, &range).collect::<Vec<_>>(), set_of(&inside));
             prop_assert_eq!(length(&set), a.iter().filter(|a| **a).count() as u64);
+        }
+
+        #[test]
+        fn a_range_set_is_a_set_of_bytes(steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..40)) {
+            let mut set = RangeSet::default();
+            let mut bytes = [false; 100];
+            for (insert, start, length) in steps {
+                let range = start..start + length;
+                bytes[start as usize..(start + length) as usize].fill(insert);
+                if insert { set.insert(range) } else { set.remove(range) }
+            }
+            prop_assert_eq!(set.is_empty(), !bytes.contains(&true));
+            prop_assert_eq!(set.length(), bytes.iter().filter(|byte| **byte).count() as u64);
+            let gaps: u64 = set.gaps(10..90).iter().map(|gap| gap.end - gap.start).sum();
+            prop_assert_eq!(gaps, bytes[10..90].iter().filter(|byte| !**byte).count() as u64);
+            for (number, byte) in bytes.iter().enumerate() {
+                prop_assert_eq!(set.touches(&(number as u64..number as u64 + 1)), *byte);
+            }
         }
     }
 }

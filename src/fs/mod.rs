@@ -5,6 +5,7 @@
 
 pub(crate) mod cow_extent_hint;
 pub mod direct_io;
+pub mod fidedupe;
 pub mod filesystem;
 pub mod flush;
 pub mod identity;

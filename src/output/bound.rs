@@ -1,6 +1,6 @@
 //! How near a figure is to the truth, for people and for scripts.
 
-use pleach::usage::Bound;
+use pleach::extents::bound::Bound;
 
 /// The word in JSON.
 pub(super) fn name(bound: Bound) -> &'static str {

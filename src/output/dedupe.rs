@@ -177,7 +177,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use pleach::dedupe::skip::Skip;
-    use pleach::usage::Bound;
+    use pleach::extents::bound::Bound;
 
     fn stats() -> Stats {
         Stats {

@@ -4,8 +4,9 @@
 //! part of it matters too, and is told apart. For that the file's own items are read, as they are in its tree.
 
 use super::merge::Merge;
+use super::owner::{Held, Owner, Part};
+use super::subject::{Subject, anchor, unknown};
 use super::subvolumes::Subvolumes;
-use super::{Held, Owner, Part, Subject, unknown};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::sys::btrfs::FileExtent;
@@ -84,7 +85,7 @@ impl Piece {
 
 impl Filesystem {
     pub(super) fn new(file: Subject<'_>) -> Result<Self> {
-        let anchor = super::anchor(file)?;
+        let anchor = anchor(file)?;
         Ok(Filesystem { subvolumes: Subvolumes::new(file.fd), anchor, extents: HashMap::new(), remembered: 0 })
     }
 

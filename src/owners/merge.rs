@@ -1,6 +1,6 @@
 //! Ranges with their owners as a person counts them: told once, and joined where the next one goes on for every owner.
 
-use super::{Held, Part, Stats};
+use super::owner::{Held, Part, Stats};
 use std::collections::{HashMap, HashSet};
 
 /// Ranges remembered so that each is told once; a file that shares more within itself may repeat some.
@@ -82,7 +82,7 @@ fn goes_on(last: &Held, next: &Held) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Name, Owner, Part};
+    use super::super::owner::{Name, Owner};
     use super::*;
 
     fn held(logical: u64, physical: u64, owners: &[(u64, u64)]) -> Held {

@@ -6,8 +6,13 @@
 mod btrfs;
 mod merge;
 mod names;
+mod owner;
+mod subject;
 mod subvolumes;
 mod xfs;
+
+pub use owner::{Held, Name, Owner, Part, Stats};
+pub use subject::Subject;
 
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
@@ -16,9 +21,7 @@ use crate::sys;
 use merge::Merge;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use subject::unknown;
 
 /// How owners are looked for.
 #[derive(Clone, Copy, Debug)]
@@ -31,86 +34,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { sync: true }
     }
-}
-
-/// How a file that holds an extent is called.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
-    /// By this path.
-    Path(PathBuf),
-    /// In a subvolume that no mount shows: by this path from the top of the filesystem.
-    Unmounted(PathBuf),
-    /// It has no name any more, and is still open or about to go.
-    Deleted,
-    /// It has one, which was not found: hidden below another mount, or changed meanwhile.
-    Unknown,
-}
-
-/// What of an extent an owner holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The range that was asked about, or some of it.
-    This,
-    /// Only other parts of the same extent, which is freed as a whole (Btrfs).
-    Other,
-}
-
-/// A file that holds an extent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its names; never empty.
-    pub names: Rc<[Name]>,
-    /// Its inode.
-    pub inode: u64,
-    /// The subvolume of that inode, on Btrfs.
-    pub subvolume: Option<u64>,
-    /// Where in this file the piece lies.
-    pub logical: u64,
-    /// Where the piece lies on the device; of a compressed extent, where the extent begins.
-    pub physical: u64,
-    /// The length of the piece in the file.
-    pub length: u64,
-    /// What of the extent it is.
-    pub part: Part,
-}
-
-/// A range of a file, and who holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Where in the file it lies.
-    pub logical: u64,
-    /// Where on the device; of a compressed extent, where the extent begins.
-    pub physical: u64,
-    /// Its length in the file.
-    pub length: u64,
-    /// Whether the address is that of the encoded extent, with which nothing can be computed.
-    pub encoded: bool,
-    /// The file itself and all others, in no particular order.
-    pub owners: Vec<Owner>,
-    /// How many more there are than the kernel tells.
-    pub missed: u64,
-}
-
-/// What was found for one file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Ranges with owners.
-    pub ranges: u64,
-    /// Owners of all ranges that the kernel did not tell.
-    pub missed: u64,
-    /// Files that hold some of the file's ranges, itself among them.
-    pub holders: u64,
-    /// Files that hold only other parts of the same extents.
-    pub other_holders: u64,
-}
-
-/// A file to ask about.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// Its path, for messages.
-    pub path: &'a Path,
-    /// It, open for reading.
-    pub fd: BorrowedFd<'a>,
 }
 
 /// What is known of the filesystems asked about so far.
@@ -205,18 +128,4 @@ impl Owners {
         }
         Ok(())
     }
-}
-
-/// Owners cannot be told, and why.
-fn unknown(path: &Path, errno: Errno) -> Error {
-    let error = Error::io("find the owners of", path, errno);
-    match errno {
-        Errno::PERM | Errno::ACCESS => error.hint("run as root: the kernel tells nobody else"),
-        _ => error,
-    }
-}
-
-/// A descriptor of our own for a filesystem.
-fn anchor(file: Subject<'_>) -> Result<std::os::fd::OwnedFd> {
-    file.fd.as_fd().try_clone_to_owned().map_err(|error| Error::io("keep open", file.path, error))
 }

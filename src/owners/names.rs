@@ -3,7 +3,7 @@
 //! XFS tells an inode and no name. A name that the kernel has in its cache costs one call; for the others the tree is
 //! walked, once, until all are found. Names are read from directories only: no file is opened for them.
 
-use super::Name;
+use super::owner::Name;
 use crate::error::{Error, Result};
 use crate::fs::mounts::Mount;
 use crate::monitor::Monitor;

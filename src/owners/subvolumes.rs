@@ -3,7 +3,7 @@
 //! Subvolumes are opened by their number, so that one is found which no mount shows. A path counts as a path only if it
 //! leads to the very inode; else it is told from the top of the filesystem.
 
-use super::Name;
+use super::owner::Name;
 use crate::fs::mounts::{self, Mount};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::tree::{self, INODE_EXTREF, INODE_REF, Key, Step};

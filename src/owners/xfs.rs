@@ -2,7 +2,8 @@
 
 use super::merge::Merge;
 use super::names::Names;
-use super::{Held, Owner, Part, Subject, unknown};
+use super::owner::{Held, Owner, Part};
+use super::subject::{Subject, anchor, unknown};
 use crate::error::{Error, Result};
 use crate::fs::mounts::{self, Mount};
 use crate::monitor::{Amount, Event, Monitor};
@@ -62,7 +63,7 @@ impl Filesystem {
         xfs::inode(file.fd, stat.st_ino).map_err(failed)?;
         let source = if geometry.reverse_map { Source::ReverseMap } else { Source::Scan(Scan::default()) };
         Ok(Filesystem {
-            anchor: super::anchor(file)?,
+            anchor: anchor(file)?,
             // Without /proc no name is found, and the owners are told by their numbers.
             mounts: mounts::of(file.fd).unwrap_or_default(),
             device: getfsmap::device_code(stat.st_dev),

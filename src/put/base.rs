@@ -6,12 +6,12 @@
 //! what it was when it was cloned: same size, mtime and ctime after each read, and a ctime that a change could not have
 //! given it again. Where that ends, or cannot be known, the frozen clone is read.
 
-use super::account::Addresses;
 use super::destination::Destination;
-use super::let_go;
-use super::{Failure, Job, Options};
+use super::job::{Failure, Job, Options};
 use crate::content::copy::{CloneError, Reason, Strategy};
+use crate::content::rewrite;
 use crate::error::{Error, Result};
+use crate::extents::places::Places;
 use crate::fs::filesystem::{self, Kind};
 use crate::fs::pread;
 use crate::fs::status::{Status, Time};
@@ -70,7 +70,7 @@ pub(super) struct Base<'a> {
     frozen: OwnedFd,
     size: u64,
     /// What of it only the file holds that is to be replaced, where extents are freed as a whole.
-    alone: Option<Addresses>,
+    alone: Option<Places>,
     window: Window,
     /// Up to where it has been asked for.
     asked: u64,
@@ -108,12 +108,12 @@ impl<'a> Base<'a> {
         };
         // Asked before it is cloned: then all of it is shared.
         let is_replaced = matches!(found, Found::Present(_)) && before.nlink == 1;
-        let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(Addresses::default);
-        if let Some(addresses) = &mut alone {
-            if addresses.add(fd, |extent| !extent.is_shared()).is_err() {
+        let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(Places::default);
+        if let Some(places) = &mut alone {
+            if places.add(fd, |extent| !extent.is_shared()).is_err() {
                 alone = None;
             } else {
-                addresses.sort();
+                places.sort();
             }
         }
         match Strategy::new().clone(fd, before.dev, &frozen) {
@@ -208,11 +208,10 @@ impl<'a> Base<'a> {
         }
     }
 
-    /// Where extents are freed as a whole: writes anew what little is left of some, so that they go with the replaced file.
-    pub(super) fn let_go(&self, out: &OwnedFd, size: u64, job: &Job<'_>) -> std::result::Result<(), Failure> {
-        match &self.alone {
-            Some(alone) => let_go::let_go(out.as_fd(), size, self.frozen.as_fd(), alone, job),
-            None => Ok(()),
-        }
+    /// On a filesystem that frees extents as wholes: rewrites the parts of the new file that would keep extents of the
+    /// replaced one although little of them is in use.
+    pub(super) fn release_extents(&self, out: &OwnedFd, size: u64, job: &Job<'_>) -> std::result::Result<(), Failure> {
+        let Some(alone) = &self.alone else { return Ok(()) };
+        Ok(rewrite::release(out.as_fd(), size, self.frozen.as_fd(), alone, job.monitor)?)
     }
 }

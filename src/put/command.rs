@@ -6,8 +6,8 @@
 //! in a shell's pipe, with a warning: that process may have more to write. If the command fails or pleach is
 //! interrupted, the whole group is ended.
 
-use super::Failure;
 use super::foreground::Foreground;
+use super::job::Failure;
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;

@@ -6,13 +6,16 @@
 //! that ends is cloned to its new place. Blocks that are equal are never looked up.
 
 use super::base::Base;
+use super::equal::equal;
 use super::input::Input;
+use super::job::{Content, Failure, Job};
 use super::moved::{Moved, Wanted};
+use super::staging::set_size;
 use super::stream::{PIECE, read_beside};
-use super::{Content, Failure, Job, set_size};
+use crate::content::rewrite;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::cow_extent_hint::CowExtentHint;
-use crate::fs::pread::{read_exact, write_all};
+use crate::fs::pread::write_all;
 use crate::monitor::Amount;
 use crate::sys::reflink;
 use rustix::fs::{Advice, fadvise};
@@ -208,28 +211,7 @@ impl<'w, 'b> Diff<'w, 'b> {
     }
 }
 
-/// How many of these bytes are equal, in whole blocks; the part of a block at the end counts if both end there.
-pub(super) fn equal(bytes: &[u8], other: &[u8], block: usize, ends: bool) -> usize {
-    let both = bytes.len().min(other.len());
-    let both = if ends && both == bytes.len() { both } else { both / block * block };
-    let (bytes, other) = (&bytes[..both], &other[..both]);
-    // By far the most often all is equal, and nothing is compared as fast as long ranges.
-    if bytes == other {
-        return both;
-    }
-    let blocks = bytes.chunks(block).zip(other.chunks(block));
-    blocks.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum()
-}
-
-/// Writes what cannot be cloned.
+/// Writes a run that cannot be cloned.
 fn copy(base: &mut Base<'_>, from: u64, out: BorrowedFd<'_>, run: &Run) -> Result<(), Failure> {
-    let mut buffer = vec![0; PIECE.min(run.length as usize)];
-    let mut done = 0;
-    while done < run.length {
-        let step = (run.length - done).min(PIECE as u64) as usize;
-        read_exact(base.frozen(), &mut buffer[..step], from + done).map_err(Failure::Base)?;
-        write_all(out, &buffer[..step], run.start + done).map_err(Failure::Output)?;
-        done += step as u64;
-    }
-    Ok(())
+    Ok(rewrite::copy((base.frozen(), from), (out, run.start), run.length)?)
 }

@@ -3,7 +3,7 @@
 
 use super::base::Base;
 use super::input::{File, Input};
-use super::{Content, Failure, Job};
+use super::job::{Content, Failure, Job};
 use crate::content::copy::{CopyError, is_fatal};
 use crate::content::delta;
 use crate::content::hash;

@@ -1,7 +1,7 @@
 //! The input: what it is, and where it stands.
 
-use super::Failure;
 use super::command::Producer;
+use super::job::Failure;
 use crate::error::{Advice, Error, Result};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};

@@ -1,43 +1,45 @@
 //! `pleach put`: a stream becomes a file, at once or not at all, and shares with its last version every aligned block
 //! that did not change.
 //!
-//! The file is made aside: a clone of the base, into which only what differs is written. `destination` is the name and what
-//! stands there; `staging` the file aside, from its making to its renaming; `base` the last version, frozen; `stream` reads
-//! the input by a thread of its own; `command` runs the program whose output is the input, `foreground` gives it the terminal
-//! if it asks for one; `weave` compares it with the base and writes, and `moved` finds what lies at another
-//! offset there; `file` takes an input that is itself a file; `let_go` gives back extents of which too little is
-//! left (Btrfs); `account` counts from extents what is shared.
+//! The new file is a clone of the base, under a temporary name; only the differences are written into it. `destination` is
+//! the name and the present file; `staging` is the temporary file, from its creation to the rename; `base` is the frozen last
+//! version; `stream` reads the input in a thread of its own; `command` runs the program whose output is the input, and
+//! `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and writes, and `moved`
+//! finds equal content at other offsets; `file` handles an input that is itself a file. The shared bytes are counted from
+//! extents.
 
-mod account;
 mod base;
 mod command;
 mod destination;
 mod diff;
+mod equal;
 mod file;
 mod foreground;
 mod input;
+mod job;
 mod keep;
-mod let_go;
 mod moved;
 mod staging;
 mod stream;
 
-use self::account::Addresses;
+pub use self::job::Options;
+
 use self::base::Base;
 use self::command::Producer;
 use self::destination::Destination;
 use self::input::Input;
-use self::staging::Staging;
+use self::job::{Content, Failure, Job};
+use self::staging::{Staging, set_size};
 use crate::content::copy::Reason;
 use crate::error::{Advice, Error, Result};
+use crate::extents::places::{self, Places};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::Creator;
 use crate::monitor::{Event, Monitor};
 use crate::util::text;
-use rustix::io::Errno;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Instant;
 
 /// The source of the new content.
@@ -49,24 +51,7 @@ pub enum Source<'a> {
     Command(&'a [OsString]),
 }
 
-/// How a stream is put in a file's place.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The file to share with; by default the present one at the destination.
-    pub base: Option<PathBuf>,
-    /// The stream has to have so many bytes.
-    pub expect_size: Option<u64>,
-    /// The stream has to have this BLAKE3.
-    pub expect_blake3: Option<[u8; 32]>,
-    /// Let an empty stream replace a file that is not empty.
-    pub allow_empty: bool,
-    /// What the index of the base's blocks may take, in bytes.
-    pub index_memory: u64,
-    /// How many threads read, where several do.
-    pub threads: Option<usize>,
-}
-
-/// What was done, in bytes.
+/// The result, in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// The file's size.
@@ -83,43 +68,6 @@ pub struct Stats {
     pub errors: u64,
     /// How long it took.
     pub seconds: f64,
-}
-
-/// Why the new content could not be made.
-#[derive(Debug)]
-enum Failure {
-    /// The input cannot be read.
-    Input(Errno),
-    /// The base cannot be read.
-    Base(Errno),
-    /// The file aside cannot be written.
-    Output(Errno),
-    /// The input is not what was expected, in words.
-    Unexpected(String),
-    /// The input is empty, and the file, of this size, is not.
-    Empty(u64),
-    /// The command did not succeed, in words.
-    Command(String),
-    /// The user asked to stop.
-    Interrupted,
-}
-
-/// What has been made of the input.
-#[derive(Clone, Copy, Debug, Default)]
-struct Content {
-    size: u64,
-    /// Read of the stream and of the base.
-    read: u64,
-    hash: Option<[u8; 32]>,
-}
-
-/// Everything that the steps need to know.
-struct Job<'a> {
-    options: &'a Options,
-    monitor: &'a dyn Monitor,
-    /// The unit of sharing, in bytes.
-    block: u64,
-    kind: Kind,
 }
 
 /// Replaces the file at `path` by what `source` gives, to its end.
@@ -177,14 +125,14 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     let write = |errno| failed(Failure::Output(errno));
     set_size(staging.file(), made.content.size).map_err(write)?;
     if let Some(base) = &made.base {
-        base.let_go(staging.file(), made.content.size, &job).map_err(failed)?;
+        base.release_extents(staging.file(), made.content.size, &job).map_err(failed)?;
     }
     let errors = keep::keep(&creator, &destination, staging.file(), monitor)?;
     if monitor.is_cancelled() {
         return Err(failed(Failure::Interrupted));
     }
     rustix::fs::fsync(staging.file()).map_err(write)?;
-    let account = account::of(staging.file(), made.content.size, &made.addresses());
+    let account = places::account(staging.file(), made.content.size, &made.places());
     staging.put(&destination)?;
     report(&made, &destination, options, monitor);
     Ok(Stats {
@@ -209,16 +157,16 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Where the files lie that are shared with.
-    fn addresses(&self) -> Addresses {
-        let mut addresses = Addresses::default();
+    /// The places of the files that the content shares with.
+    fn places(&self) -> Places {
+        let mut places = Places::default();
         let files = self.base.as_ref().map(Base::frozen).into_iter().chain(self.cloned);
-        // A map that cannot be read adds nothing: what is told as shared is less then, and never more.
+        // A map that cannot be read adds nothing: the shared bytes are then too few, never too many.
         files.for_each(|file| {
-            let _ = addresses.add(file, |_| true);
+            let _ = places.add(file, |_| true);
         });
-        addresses.sort();
-        addresses
+        places.sort();
+        places
     }
 }
 
@@ -248,11 +196,6 @@ fn make<'a>(
     };
     input.assert_untouched()?;
     Ok(Made { content, base, reason, cloned: None })
-}
-
-/// Gives a file its size. XFS would write the last block anew even of a file that has it.
-fn set_size(file: impl AsFd, size: u64) -> rustix::io::Result<()> {
-    if rustix::fs::fstat(&file)?.st_size as u64 == size { Ok(()) } else { rustix::fs::ftruncate(file, size) }
 }
 
 /// Whether the input was what the user expected.

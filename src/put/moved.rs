@@ -6,9 +6,9 @@
 //! large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both ways block by block.
 
 use super::base::Base;
-use super::diff::equal;
+use super::equal::equal;
+use super::job::{Failure, Job};
 use super::stream::PIECE;
-use super::{Failure, Job};
 use crate::content::block_index::{Index, Place};
 use crate::content::delta::is_zero;
 use crate::extents::ranges::{self, Bytes};
@@ -147,10 +147,7 @@ impl Moved {
             }
         }
         self.known.extend(missing);
-        self.known.sort_unstable_by_key(|range| range.start);
-        let mut joined = Vec::with_capacity(self.known.len());
-        self.known.drain(..).for_each(|range| ranges::push(&mut joined, range));
-        self.known = joined;
+        self.known = ranges::list(std::mem::take(&mut self.known));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::monitor::{Event, Monitor};
 use crate::tree::writer::{self, Temporary, Version};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// The beginning of temporary names.
 const TEMPORARY: &str = ".pleach-put.";
@@ -60,4 +60,9 @@ impl Staging {
             error.hint("the new content is in place, but the machine should not lose power now")
         })
     }
+}
+
+/// Gives a file its size. XFS would write the last block anew even of a file that has it.
+pub(super) fn set_size(file: impl AsFd, size: u64) -> rustix::io::Result<()> {
+    if rustix::fs::fstat(&file)?.st_size as u64 == size { Ok(()) } else { rustix::fs::ftruncate(file, size) }
 }

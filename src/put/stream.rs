@@ -1,7 +1,7 @@
 //! Reads the input by a thread of its own, in large pieces, beside whatever is done with them.
 
-use super::Failure;
 use super::input::Input;
+use super::job::Failure;
 use crate::monitor::Monitor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;

@@ -2,7 +2,7 @@
 //!
 //! Sources: `Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`.
 
-use crate::extents::extent::{Extent, ExtentFlags, Told};
+use super::extent::{Extent, ExtentFlags, Reported};
 use rustix::io::Result;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::c_void;
@@ -57,7 +57,7 @@ impl<const N: usize> Request<N> {
         Request { header, extents: [empty; N] }
     }
 
-    /// One call: the extents from `start` on, as many as fit.
+    /// Makes one call: the extents from `start` on, as many as fit.
     fn fetch(&mut self, fd: impl AsFd, start: u64, sync: bool) -> Result<&[RawExtent]> {
         let flags = if sync { FIEMAP_FLAG_SYNC } else { 0 };
         self.header =
@@ -92,7 +92,7 @@ unsafe impl<const N: usize> Ioctl for Call<'_, N> {
 /// The extents of a file in the order of their logical offsets. Memory does not depend on their number.
 ///
 /// # Errors
-/// `OPNOTSUPP` or `NOTTY` where the filesystem has no extent maps (tmpfs, procfs).
+/// `OPNOTSUPP` or `NOTTY` if the filesystem has no extent maps (tmpfs, procfs).
 #[doc(alias = "FS_IOC_FIEMAP")]
 pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
     extents_from(fd, 0, sync)
@@ -103,17 +103,17 @@ pub fn extents_from<Fd: AsFd>(fd: Fd, start: u64, sync: bool) -> Extents<Fd> {
     Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start, sync, done: false }
 }
 
-/// The first extent alone, for questions about small files. Does not sync.
+/// The first extent only, for small files. Does not sync.
 pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
     let mut request = Request::<1>::new();
-    Ok(request.fetch(fd, 0, false)?.first().map(|raw| told(raw).extent()))
+    Ok(request.fetch(fd, 0, false)?.first().map(|raw| reported(raw).extent()))
 }
 
-/// All extents of a file that has few, by one call without much memory; `None` if it has more than eight.
+/// All extents of a file with at most eight, in one call with little memory; `None` if it has more.
 pub fn few_extents(fd: impl AsFd, sync: bool) -> Result<Option<Vec<Extent>>> {
     let mut request = Request::<9>::new();
     let found = request.fetch(fd, 0, sync)?;
-    Ok((found.len() < 9).then(|| found.iter().map(|raw| told(raw).extent()).collect()))
+    Ok((found.len() < 9).then(|| found.iter().map(|raw| reported(raw).extent()).collect()))
 }
 
 /// Iterator of [`extents`].
@@ -128,8 +128,8 @@ pub struct Extents<Fd> {
 }
 
 impl<Fd: AsFd> Extents<Fd> {
-    /// The next one in the kernel's own words; otherwise the same as [`Iterator::next`].
-    pub fn next_told(&mut self) -> Option<Result<Told>> {
+    /// The next extent exactly as the kernel reports it; otherwise the same as [`Iterator::next`].
+    pub fn next_reported(&mut self) -> Option<Result<Reported>> {
         if self.next == self.available {
             if self.done {
                 return None;
@@ -150,13 +150,13 @@ impl<Fd: AsFd> Extents<Fd> {
             return None;
         };
         self.next += 1;
-        let told = told(raw);
-        // The kernel's word that it is over, or a length that would make no progress.
-        if told.flags.contains(ExtentFlags::LAST) || told.logical_end() <= self.start {
+        let extent = reported(raw);
+        // The kernel's mark of the last extent, or a length without progress.
+        if extent.flags.contains(ExtentFlags::LAST) || extent.logical_end() <= self.start {
             self.done = true;
         }
-        self.start = self.start.max(told.logical_end());
-        Some(Ok(told))
+        self.start = self.start.max(extent.logical_end());
+        Some(Ok(extent))
     }
 }
 
@@ -164,10 +164,10 @@ impl<Fd: AsFd> Iterator for Extents<Fd> {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.next_told()?.map(|told| told.extent()))
+        Some(self.next_reported()?.map(|reported| reported.extent()))
     }
 }
 
-fn told(raw: &RawExtent) -> Told {
-    Told { logical: raw.logical, physical: raw.physical, length: raw.length, flags: ExtentFlags(raw.flags) }
+fn reported(raw: &RawExtent) -> Reported {
+    Reported { logical: raw.logical, physical: raw.physical, length: raw.length, flags: ExtentFlags(raw.flags) }
 }

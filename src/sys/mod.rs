@@ -7,6 +7,7 @@
 pub mod block;
 pub mod btrfs;
 pub mod cachestat;
+pub mod extent;
 pub mod fiemap;
 pub mod fsxattr;
 pub mod getfsmap;

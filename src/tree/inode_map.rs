@@ -5,7 +5,6 @@
 //! The first of both are in memory, the others in files without a name in a directory of the caller's filesystem.
 
 use crate::fs::status::{Status, Time};
-use crate::snapshot::manifest::Meta;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use serde::Serialize;
@@ -40,11 +39,6 @@ impl Identity {
     /// and after a change count as two files, which is safe.
     pub(crate) fn of(status: &Status) -> Identity {
         Identity { dev: status.dev, ino: status.ino, since: status.btime.unwrap_or(status.ctime) }
-    }
-
-    /// An inode of a manifest. All names of one state of it have the same time of change.
-    pub(crate) fn recorded(meta: &Meta) -> Identity {
-        Identity { dev: meta.dev, ino: meta.ino, since: meta.ctime }
     }
 }
 

@@ -22,6 +22,8 @@ mod xfs;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
+use crate::extents::bound::Bound;
+use crate::extents::ranges::RangeSet;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Event, Monitor};
 use crate::tree::walk::{self, Sources};
@@ -57,20 +59,6 @@ pub struct Row {
     pub path: PathBuf,
     /// What lies below it.
     pub totals: Totals,
-}
-
-/// How near a figure is to the truth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bound {
-    /// It is the truth.
-    #[default]
-    Exact,
-    /// It may be more.
-    AtLeast,
-    /// It may be less.
-    AtMost,
-    /// It may be either.
-    About,
 }
 
 /// What deleting the set would give back.
@@ -216,10 +204,10 @@ fn by_maps(
     let sorted = tally.set.references(volume.number).sorted();
     let shared = union(sorted);
     // What is shared and occurs once, something outside holds, and so does a file that stays.
-    let mut doubtful = xfs::Ranges::default();
+    let mut doubtful = RangeSet::default();
     cover(sorted, |range, count, leaving| {
         if count >= 2 && leaving == count {
-            doubtful.push(range);
+            doubtful.insert(range);
         }
     });
     tally.set.totals.shared_bytes += shared;
@@ -245,7 +233,7 @@ fn by_maps(
                     Err(error) if monitor.is_cancelled() => return Err(error),
                     Err(error) => {
                         monitor.event(Event::SharersUnknown(&error));
-                        freed.undecided_bytes += doubtful.bytes();
+                        freed.undecided_bytes += doubtful.length();
                     }
                 }
             }
@@ -254,11 +242,11 @@ fn by_maps(
         // An extent is given back whole, with parts of it that no file shows any more.
         Kind::Btrfs => {
             is_at_least = true;
-            freed.undecided_bytes += doubtful.bytes();
+            freed.undecided_bytes += doubtful.length();
         }
         _ => {
             is_at_most = !volume.lacks_maps();
-            freed.undecided_bytes += doubtful.bytes();
+            freed.undecided_bytes += doubtful.length();
         }
     }
     is_at_least |= freed.undecided_bytes > 0;
@@ -268,27 +256,10 @@ fn by_maps(
 }
 
 /// The bytes of `doubtful` that no other file holds.
-fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &xfs::Ranges, monitor: &dyn Monitor) -> Result<u64> {
+fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &RangeSet, monitor: &dyn Monitor) -> Result<u64> {
     let mut rest = doubtful.clone();
     xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
-    Ok(rest.bytes())
-}
-
-impl Bound {
-    fn of(is_at_least: bool, is_at_most: bool) -> Bound {
-        match (is_at_least, is_at_most) {
-            (false, false) => Bound::Exact,
-            (true, false) => Bound::AtLeast,
-            (false, true) => Bound::AtMost,
-            (true, true) => Bound::About,
-        }
-    }
-
-    /// The bound of a sum of figures with these bounds.
-    pub(crate) fn and(self, other: Bound) -> Bound {
-        let is = |bound: Bound| [self, other].into_iter().any(|either| either == bound || either == Bound::About);
-        Bound::of(is(Bound::AtLeast), is(Bound::AtMost))
-    }
+    Ok(rest.length())
 }
 
 impl Freed {

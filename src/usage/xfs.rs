@@ -5,6 +5,7 @@ use super::device::Volume;
 use super::inodes::Inodes;
 use super::mapped;
 use crate::error::{Error, Result};
+use crate::extents::ranges::RangeSet;
 use crate::fs::mounts;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::fiemap;
@@ -12,7 +13,7 @@ use crate::sys::xfs::{self, CHUNK};
 use rayon::prelude::*;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Inodes that are looked at before what they hold is taken out.
@@ -50,7 +51,7 @@ pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u6
 pub(super) fn subtract_outside(
     volume: &Volume,
     inodes: &Inodes,
-    ranges: &mut Ranges,
+    ranges: &mut RangeSet,
     monitor: &dyn Monitor,
 ) -> Result<()> {
     let failed = |errno: Errno| Error::io("list the inodes of the filesystem of", &volume.path, errno);
@@ -75,7 +76,7 @@ pub(super) fn subtract_outside(
             })
             .collect::<rustix::io::Result<_>>()
             .map_err(|errno| Error::io("map other files on the filesystem of", &volume.path, errno))?;
-        held.iter().flatten().for_each(|range| ranges.subtract(range));
+        held.iter().flatten().for_each(|range| ranges.remove(range.clone()));
         monitor.advance(Amount { files: batch.len() as u64, bytes: 0 });
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -96,69 +97,4 @@ fn held(volume: &Volume, inode: &xfs::Inode) -> rustix::io::Result<Vec<Range<u64
         }
     }
     Ok(ranges)
-}
-
-/// Disjoint ranges, by their starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    /// Adds a range that begins behind all others, or where the last one ends.
-    pub(super) fn push(&mut self, range: Range<u64>) {
-        match self.0.last_entry() {
-            Some(mut last) if *last.get() == range.start => *last.get_mut() = range.end,
-            _ => drop(self.0.insert(range.start, range.end)),
-        }
-    }
-
-    /// Whether nothing is left.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The bytes in all of them.
-    pub(super) fn bytes(&self) -> u64 {
-        self.0.iter().map(|(start, end)| end - start).sum()
-    }
-
-    fn subtract(&mut self, range: &Range<u64>) {
-        while let Some((&start, &end)) = self.0.range(..range.end).next_back().filter(|(_, end)| **end > range.start) {
-            self.0.remove(&start);
-            if end > range.end {
-                self.0.insert(range.end, end);
-            }
-            if start < range.start {
-                self.0.insert(start, range.start);
-                return;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn what_is_taken_out_is_gone_and_the_rest_stays(
-            lengths in prop::collection::vec((0u64..5, 1u64..9), 0..20),
-            taken in prop::collection::vec((0u64..200, 0u64..40), 0..12),
-        ) {
-            let (mut ranges, mut model, mut at) = (Ranges::default(), vec![false; 400], 0);
-            for (gap, length) in lengths {
-                at += gap;
-                ranges.push(at..at + length);
-                model[at as usize..(at + length) as usize].fill(true);
-                at += length;
-            }
-            for (start, length) in taken {
-                ranges.subtract(&(start..start + length));
-                model[start as usize..(start + length) as usize].fill(false);
-            }
-            prop_assert_eq!(ranges.bytes(), model.iter().filter(|held| **held).count() as u64);
-            prop_assert!(ranges.0.iter().all(|(start, end)| (*start..*end).all(|byte| model[byte as usize])));
-        }
-    }
 }

@@ -1,6 +1,6 @@
-//! Digests as numbers.
+//! Short forms of hashes. The hashing of files is in `content`.
 
-/// The first eight bytes of a hash as a number, little-endian: enough where a match is checked by other means.
+/// The first eight bytes of a hash as a number, little-endian. Use it only as a hint that something else verifies.
 pub(crate) fn prefix(hash: &[u8; 32]) -> u64 {
     hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

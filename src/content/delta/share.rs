@@ -1,19 +1,19 @@
-//! Makes a clone of the source share with the base what is equal in both and lies in two places.
+//! Makes a clone of the source share with the base all data that is equal in both and lies in two places.
 //!
-//! XFS frees block by block, so there whatever is equal is shared as it is. Btrfs frees extents, and only whole ones: a
-//! single block of a clone keeps all of the extent that it lies in, also when the source is long gone. So there it is
-//! decided by extent. If less than half of it is new, that is written anew and the rest shared with the base, and the clone
-//! lets go of the extent; else it stays as it is, shared with the source, and costs nothing while the source has it.
+//! XFS frees single blocks, so all equal blocks are shared. Btrfs frees an extent only as a whole: one block of a clone keeps
+//! all of its extent, even after the source is deleted. There the decision is by extent. If less than half of an extent is
+//! new, that part is rewritten and the rest is shared with the base, and the clone drops the extent. Otherwise the extent
+//! stays shared with the source, and costs nothing as long as the source has it.
 
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
 use crate::content::hash::tree::{GRAIN, Whole};
-use crate::dedupe::submit::submit;
+use crate::content::rewrite;
 use crate::extents::address_space::CommonSpace;
 use crate::extents::layout::{self, Piece, Way};
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::Once;
-use crate::fs::pread::{read_exact, write_all};
+use crate::fs::fidedupe::submit;
 use crate::monitor::Amount;
 use crate::util::mutex::{self, lock};
 use rustix::fs::{Advice, fadvise};
@@ -27,8 +27,6 @@ use std::sync::Mutex;
 const STRIDE: u64 = 64 << 20;
 /// The longest that a decision on an extent waits for the rest of it: Btrfs has none longer than half of this.
 const PATIENCE: u64 = 256 << 20;
-/// How much is rewritten at once.
-const BUFFER: u64 = 1 << 20;
 /// What a compressed extent holds at most (`BTRFS_MAX_UNCOMPRESSED`).
 const MOST_ENCODED: u64 = 128 << 10;
 
@@ -108,8 +106,8 @@ pub fn share(
             Ok(())
         };
         let read = compare(&look, &stride, &alike, &mut whole, &each)?;
-        let (data, mut differing) = mutex::into_inner(found);
-        differing.sort_unstable_by_key(|range: &Bytes| range.start);
+        let (data, differing) = mutex::into_inner(found);
+        let differing = ranges::list(differing);
         run.done.read += read.file + read.base;
         run.done.data += data;
         run.done.holes += stride.end - stride.start - data;
@@ -118,9 +116,7 @@ pub fn share(
         } else {
             let mut places = Vec::new();
             apart.iter().for_each(|piece| ranges::push(&mut places, piece.logical..piece.end()));
-            let mut unlike = Vec::new();
-            differing.into_iter().for_each(|range| ranges::push(&mut unlike, range));
-            run.join(&ranges::subtract(&places, &unlike));
+            run.join(&ranges::subtract(&places, &differing));
         }
         // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What waits
         // for a decision stays in memory, where the kernel compares it ten times as fast.
@@ -219,7 +215,7 @@ impl Run<'_> {
             let disk = parts().map(|piece| if piece.encoded { piece.length } else { piece.disk });
             let whole = disk.max().unwrap_or(0).max(ranges::length(&places));
             let is_held = parts().any(|piece| self.held.contains(&piece.extent));
-            if !is_held && ranges::length(&unlike) < whole.div_ceil(2) {
+            if !is_held && rewrite::pays(ranges::length(&unlike), whole) {
                 equal.extend(ranges::subtract(&places, &unlike));
                 new.extend(unlike);
             }
@@ -231,25 +227,12 @@ impl Run<'_> {
         if self.held.len() > (PATIENCE / STRIDE * (STRIDE / self.options.block)) as usize {
             self.held.clear();
         }
-        equal.sort_unstable_by_key(|range| range.start);
-        let mut runs = Vec::new();
-        equal.into_iter().for_each(|range| ranges::push(&mut runs, range));
-        self.join(&runs);
+        self.join(&ranges::list(equal));
         new.sort_unstable_by_key(|range| range.start);
-        new.iter().try_for_each(|range| self.rewrite(range))
-    }
-
-    /// Writes a range anew with its own content.
-    fn rewrite(&mut self, range: &Bytes) -> std::result::Result<(), CopyError> {
-        let mut at = range.start;
-        let mut buffer = vec![0; BUFFER.min(range.end - range.start) as usize];
-        while at < range.end {
-            let want = (range.end - at).min(BUFFER) as usize;
-            read_exact(self.file, &mut buffer[..want], at).map_err(CopyError::Source)?;
-            write_all(self.file, &buffer[..want], at).map_err(CopyError::Destination)?;
-            at += want as u64;
+        for range in &new {
+            rewrite::in_place(self.file, range)?;
+            self.done.written += range.end - range.start;
         }
-        self.done.written += range.end - range.start;
         Ok(())
     }
 }

@@ -4,10 +4,10 @@
 use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
+use crate::extents::bound::Bound;
 use crate::extents::layout::Piece;
 use crate::extents::map::{self, Map};
-use crate::usage::Bound;
 use rustix::io::Result;
 
 /// Shares a run of a file.

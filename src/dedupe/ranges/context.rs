@@ -8,10 +8,10 @@ use super::run::{Run, Source};
 use super::scratch::Scratch;
 use super::share;
 use crate::dedupe::account::Account;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::add;
-use crate::extents::intervals::Intervals;
 use crate::extents::layout::Piece;
+use crate::extents::ranges::RangeSet;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ pub(super) struct Context<'a> {
 /// Shared places whose bytes have been looked at, or equal others that have.
 #[derive(Default)]
 pub(super) struct Seen {
-    places: Intervals,
+    places: RangeSet,
     left: u64,
 }
 
 impl Seen {
     /// None yet; so many at most, lest memory grow with the files' extents.
     pub(super) fn new(most: u64) -> Seen {
-        Seen { places: Intervals::default(), left: most }
+        Seen { places: RangeSet::default(), left: most }
     }
 
     pub(super) fn add(&mut self, piece: &Piece) {

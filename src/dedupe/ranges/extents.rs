@@ -7,7 +7,7 @@ use super::rewrite;
 use super::run::{Run, Source};
 use super::victims::{ByOffset, Found, Victim, gather};
 use crate::dedupe::run::add;
-use crate::usage::Bound;
+use crate::extents::bound::Bound;
 use rustix::io::Result;
 use std::collections::HashSet;
 

@@ -2,7 +2,8 @@
 
 use super::overlay::Overlay;
 use super::scan::Data;
-use crate::dedupe::file::{FileId, Opened};
+use crate::dedupe::catalogue::FileId;
+use crate::dedupe::file::Opened;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::extents::layout::{self, Piece, Way};

@@ -29,10 +29,10 @@ use self::plan::Why;
 use self::scan::Scanner;
 use self::scratch::Scratch;
 use super::account::Unit;
-use super::file::FileId;
+use super::catalogue::FileId;
 use super::run::Run;
-use super::submit;
 use crate::content::block_index::Index;
+use crate::fs::fidedupe;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Event};
 use rustix::io::Result;
@@ -98,7 +98,7 @@ pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
     for &file in files.iter().filter(|&&file| run.catalogue.size(file) >= smallest(options)) {
         // What Btrfs writes in place shares only with its like.
         let is_btrfs = run.catalogue.volume(file).kind == Kind::Btrfs;
-        let nocow = is_btrfs && run.opener.open(file).is_ok_and(|opened| submit::is_nocow(opened.as_fd()));
+        let nocow = is_btrfs && run.opener.open(file).is_ok_and(|opened| fidedupe::is_nocow(opened.as_fd()));
         groups.entry((run.catalogue.volume_number(file), nocow)).or_default().push(file.0);
     }
     let mut left = BTreeMap::new();

@@ -5,13 +5,14 @@ use super::context::Context;
 use super::scratch::Manner;
 use super::share::{self, move_onto};
 use super::victims::{Reference, Victim};
+use crate::content::rewrite;
 use crate::dedupe::run::add;
-use crate::dedupe::submit::is_nocow;
+use crate::extents::bound::Bound;
 use crate::extents::layout::Piece;
 use crate::extents::map::Map;
+use crate::fs::fidedupe::is_nocow;
 use crate::fs::pread;
 use crate::monitor::Event;
-use crate::usage::Bound;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
 use std::ops::Range;
@@ -19,9 +20,6 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 /// How much is written to one unnamed file: half of what one extent can hold.
 const GROUP: u64 = 64 << 20;
-/// How much is copied at once.
-const BUFFER: usize = 1 << 20;
-
 /// A range of an extent, and who refers to it.
 struct Item<'v> {
     victim: &'v Victim,
@@ -107,7 +105,7 @@ fn lead(group: &[Item<'_>], block: u64) -> u64 {
 
 fn path(group: &[Item<'_>], context: &Context<'_>) -> std::path::PathBuf {
     let file = group.first().map_or(0, |item| item.reference.file);
-    context.run.catalogue.path(crate::dedupe::file::FileId(file))
+    context.run.catalogue.path(crate::dedupe::catalogue::FileId(file))
 }
 
 /// What has to be moved of one extent, in parts that fit a group.
@@ -144,22 +142,14 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
     let source = context.files.get(number).ok_or(Errno::NOENT)?;
     let manner = Manner { nocow: is_nocow(source.as_fd()), compressed: encoded };
     let file = context.scratch.file(number, manner)?;
-    let mut buffer = vec![0; BUFFER];
     let mut at = lead(group, context.block);
     if at > 0 {
-        buffer[..at as usize].fill(0xa5);
-        pread::write_all(&file, &buffer[..at as usize], 0)?;
+        pread::write_all(&file, &vec![0xa5; at as usize], 0)?;
     }
     for item in group {
         let Some((from, length)) = item.reference.within(item.range.start, item.range.end) else { continue };
         item.at = at;
-        let mut done = 0;
-        while done < length {
-            let part = &mut buffer[..BUFFER.min((length - done) as usize)];
-            pread::read_exact(&*source, part, from + done)?;
-            pread::write_all(&file, part, at + done)?;
-            done += part.len() as u64;
-        }
+        rewrite::copy((&*source, from), (&file, at), length).map_err(rewrite::Failure::errno)?;
         at += length;
     }
     fdatasync(&file)?;

@@ -1,7 +1,7 @@
 //! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left of
 //! extents. They have no name and go with their descriptor, whatever happens.
 
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::Run;
 use crate::fs::filesystem::unnamed;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};

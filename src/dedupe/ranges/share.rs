@@ -4,13 +4,13 @@ use super::files::Files;
 use super::run::Source;
 use super::scratch::Scratch;
 use crate::dedupe::account::Account;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
-use crate::dedupe::submit::{self, WINDOW};
+use crate::extents::bound::Bound;
 use crate::extents::layout::Piece;
+use crate::fs::fidedupe::{self, Refusal, WINDOW};
 use crate::fs::pread::prefetch;
-use crate::usage::Bound;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// A window that differs is halved down to this.
@@ -35,7 +35,7 @@ pub(super) fn share(
             let Some(there) = files.get(other) else { return 0 };
             in_windows((there.as_fd(), offset), (here, start), length, true, run)
         }
-        Source::Zeros => match scratch.hole(file, submit::is_nocow(here), WINDOW) {
+        Source::Zeros => match scratch.hole(file, fidedupe::is_nocow(here), WINDOW) {
             Ok(hole) => in_windows((hole, 0), (here, start), length, false, run),
             Err(_) => return 0,
         },
@@ -153,9 +153,9 @@ fn window(
     run: &Run<'_>,
 ) {
     add(&run.counters.submitted, length);
-    match submit::submit(there, length, &[here]).first().copied().flatten() {
+    match fidedupe::submit(there, length, &[here]).first().copied().flatten() {
         None => result.shared += length,
-        Some(Skip::Differs) if length > SMALLEST => {
+        Some(Refusal::Differs) if length > SMALLEST => {
             let half = (length / 2).next_multiple_of(SMALLEST);
             window(there, here, half, moves, result, run);
             if result.refused.is_none() {
@@ -163,7 +163,7 @@ fn window(
                 window(there, (here.0, here.1 + half), length - half, moves, result, run);
             }
         }
-        Some(Skip::Differs) => {}
-        Some(reason) => result.refused = Some(reason),
+        Some(Refusal::Differs) => {}
+        Some(reason) => result.refused = Some(reason.into()),
     }
 }

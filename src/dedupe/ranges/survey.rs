@@ -3,9 +3,8 @@
 
 use super::context::Context;
 use super::holders::Holder;
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::skip::Skip;
-use crate::dedupe::submit;
 use crate::extents::layout::{self, Piece};
 use crate::util::mutex::lock;
 use crate::util::parallel;
@@ -34,7 +33,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
     let mut order: Vec<(Reverse<u64>, u32)> = Vec::with_capacity(files.len());
     for &file in files {
         let Some(opened) = context.files.get(file) else { continue };
-        let obstacle = submit::obstacle(&opened);
+        let obstacle = opened.obstacle();
         match obstacle {
             // The kernel takes it neither as source nor as destination.
             Some(Skip::SwapFile) => continue,

@@ -3,10 +3,10 @@
 use super::context::{Context, Part};
 use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
-use crate::dedupe::file::FileId;
+use crate::dedupe::catalogue::FileId;
 use crate::dedupe::whole_extents;
-use crate::extents::intervals::Intervals;
 use crate::extents::layout::{Piece, join_neighbours};
+use crate::extents::ranges::RangeSet;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -67,14 +67,14 @@ pub(super) struct Victim {
     pub(super) references: Vec<Reference>,
     /// What was found elsewhere, each byte once.
     pub(super) found: Vec<Found>,
-    covered: Intervals,
+    covered: RangeSet,
     shared: bool,
 }
 
 impl Victim {
     /// The ranges of the extent that were not found elsewhere, each within one reference, each byte once.
     pub(super) fn rest(&self) -> Vec<(Reference, Range<u64>)> {
-        let mut covered = Intervals::default();
+        let mut covered = RangeSet::default();
         for found in &self.found {
             covered.insert(found.offset..found.offset + found.length);
         }

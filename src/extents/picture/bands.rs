@@ -1,6 +1,6 @@
 //! Bands: what joins a shared range in one row with the same range in the next row that holds it.
 
-use super::cells::Class;
+use super::class::Class;
 use crate::extents::sharing::Holder;
 use std::collections::HashSet;
 

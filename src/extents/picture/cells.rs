@@ -1,57 +1,7 @@
 //! Cells: equal parts of a row, with the bytes of each class that fall into them.
 
-use super::spans::Span;
+use super::class::{Class, Span};
 use std::cmp::Reverse;
-
-/// How many groups have a look of their own; those with the most bytes in common. All others look alike.
-pub const GROUPS: usize = 24;
-
-/// What a range of a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// Nothing is there: reads as zeros.
-    Hole,
-    /// Data that none of the other files holds.
-    Data,
-    /// Allocated, never written: reads as zeros.
-    Unwritten,
-    /// Beside the metadata.
-    Inline,
-    /// Data whose address cannot be told, as a rule because it is not yet written out.
-    Unplaced,
-    /// Shared by the group with this number, less than [`GROUPS`].
-    Group(u8),
-    /// Shared by a group without a look of its own.
-    OtherGroup,
-}
-
-impl Class {
-    const COUNT: usize = 6 + GROUPS;
-
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Class> {
-        let groups = (0..GROUPS as u8).map(Class::Group);
-        let others = [Class::Data, Class::Unwritten, Class::Inline, Class::Unplaced, Class::Hole];
-        groups.chain([Class::OtherGroup]).chain(others)
-    }
-
-    /// That of the group at this place among the groups.
-    pub fn of_group(rank: usize) -> Class {
-        if rank < GROUPS { Class::Group(rank as u8) } else { Class::OtherGroup }
-    }
-
-    fn index(self) -> usize {
-        match self {
-            Class::Hole => 0,
-            Class::Data => 1,
-            Class::Unwritten => 2,
-            Class::Inline => 3,
-            Class::Unplaced => 4,
-            Class::OtherGroup => 5,
-            Class::Group(group) => 6 + usize::from(group).min(GROUPS - 1),
-        }
-    }
-}
 
 /// A part of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,15 +6,16 @@
 
 mod bands;
 mod cells;
+mod class;
 mod names;
 mod scale;
 mod spans;
 
 pub use bands::Band;
-pub use cells::{Cell, Class, GROUPS};
+pub use cells::Cell;
+pub use class::{Class, GROUPS, Span};
 pub use names::{Names, shorten};
 pub use scale::{label, ticks};
-pub use spans::Span;
 
 use crate::error::Result;
 use crate::extents::extent::{Extent, ExtentFlags};

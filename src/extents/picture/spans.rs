@@ -1,17 +1,6 @@
 //! Spans: the exact ranges of a row, while they are few.
 
-use super::cells::Class;
-
-/// A range of a file that is of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Where it begins in the file.
-    pub start: u64,
-    /// Where it ends.
-    pub end: u64,
-    /// What it is.
-    pub class: Class,
-}
+use super::class::{Class, Span};
 
 /// What is shared in a row, collected in any order.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What is collected before the comparison: the extents of files, by address space, in the least memory.
 
-use super::sets::Keys;
+use super::set_key::Keys;
 use crate::extents::address_space::AddressSpace;
 use crate::extents::extent::{Extent, ExtentFlags};
 

@@ -12,14 +12,17 @@
 //! 100 bytes for each set of files that has something in common. **Time**: sorting, and a step for each extent, whatever
 //! the number of holders; lists of holders are made only within the limits of [`Options`].
 
+mod found;
 mod holdings;
 mod pairs;
 mod ranges;
+mod set_key;
 mod sets;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
+pub use found::{Amount, FileSharing, Group, Pair};
 pub use holdings::{FileId, Holdings};
 pub use ranges::Range;
 pub use sweep::Holder;
@@ -45,61 +48,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { paired_files: 64, listed_holders: 1 << 20 }
     }
-}
-
-/// Bytes in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
-    /// Physical bytes, exactly.
-    pub bytes: u64,
-    /// In compressed extents, which all have pieces of: the bytes in the files, the least of any, as an upper bound.
-    pub encoded_bytes: u64,
-}
-
-impl Amount {
-    /// Both together: exact where nothing is compressed, else an upper bound.
-    pub fn total(self) -> u64 {
-        self.bytes.saturating_add(self.encoded_bytes)
-    }
-}
-
-/// What one file has in common with the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileSharing {
-    /// Bytes of the file whose blocks are held at another place too, by one of the files or by itself.
-    pub shared: Amount,
-    /// Bytes that the kernel marks as shared and that none of the files holds at another place: somebody else does, or on
-    /// Btrfs, which marks whole extents, perhaps another part of the same extent is meant.
-    pub marked_only_bytes: u64,
-}
-
-/// A set of files that hold the same physical ranges, which no other of the files holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// The files, in the order in which they were added; empty where the group is not [`Group::is_listed`].
-    pub files: Vec<FileId>,
-    /// How many they are; one, if a file holds ranges at several of its own places.
-    pub file_count: u32,
-    /// What they have in common.
-    pub amount: Amount,
-    /// In how many ranges that lies; 0 where the group is not [`Group::is_listed`].
-    pub ranges: u64,
-}
-
-impl Group {
-    /// Whether its files and ranges are listed: see [`Options::listed_holders`].
-    pub fn is_listed(&self) -> bool {
-        !self.files.is_empty()
-    }
-}
-
-/// What two files have in common, or a file with itself (twice the same number): physical bytes that lie in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
-    /// The files, the one that was added first before the other.
-    pub files: [FileId; 2],
-    /// What they have in common.
-    pub amount: Amount,
 }
 
 /// Who shares with whom.

@@ -1,10 +1,10 @@
 //! Pairs of files: what each two have in common, in sum over all groups that both are in. Only among files that are few
 //! enough, since pairs are as many as the square of the files.
 
+use super::found::{Amount, Pair};
 use super::holdings::FileId;
 use super::sets::Sets;
 use super::sweep::Visitor;
-use super::{Amount, Pair};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

@@ -1,37 +1,10 @@
-//! Sets of files, told apart by a key that is kept up to date when one file comes or goes; and what each set has.
+//! The sets of files that the first sweep finds, by their keys, and the bytes of each set.
 
+use super::found::{Amount, FileSharing, Group};
 use super::holdings::Piece;
+use super::set_key::SetKey;
 use super::sweep::{Segment, Visitor};
-use super::{Amount, FileSharing, Group};
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-
-/// The key of a set of files: the sum of their random numbers, so that it costs a step to add or remove one.
-///
-/// Two sets with one key would be told as one. Its 128 bits make that impossible by chance, and since the numbers are
-/// drawn anew in each run nobody can prepare files for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct SetKey([u64; 2]);
-
-impl SetKey {
-    pub(super) fn with(self, file: SetKey) -> SetKey {
-        SetKey([self.0[0].wrapping_add(file.0[0]), self.0[1].wrapping_add(file.0[1])])
-    }
-
-    pub(super) fn without(self, file: SetKey) -> SetKey {
-        SetKey([self.0[0].wrapping_sub(file.0[0]), self.0[1].wrapping_sub(file.0[1])])
-    }
-}
-
-/// The random numbers of the files.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Keys(RandomState);
-
-impl Keys {
-    pub(super) fn of(&self, file: u32) -> SetKey {
-        SetKey([self.0.hash_one((file, 0)), self.0.hash_one((file, 1))])
-    }
-}
 
 /// What the sets have in common, and each file with any: the yield of the first sweep.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! address at hand. What is done at each place is the visitor's; here is only who is there.
 
 use super::holdings::{FileId, Holdings, Piece};
-use super::sets::{Keys, SetKey};
+use super::set_key::{Keys, SetKey};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use std::cmp::Reverse;

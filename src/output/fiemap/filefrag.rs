@@ -7,7 +7,7 @@
 use super::{Total, has, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extents::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Place, Stats};
 
 /// Its names of the flags, in its order.
@@ -40,7 +40,7 @@ pub(super) struct Listing<'a> {
     /// Extents so far, and how many of them were not where the one before let expect them.
     number: u64,
     pieces: u64,
-    last: Option<Told>,
+    last: Option<Reported>,
 }
 
 impl<'a> Listing<'a> {
@@ -60,8 +60,8 @@ impl<'a> Listing<'a> {
 
     /// Where the next extent is if nothing lies between it and the last one, in bytes; nothing where it is there, or
     /// begins the file. Counts the pieces by the way.
-    fn expected(&mut self, extent: &Told) -> u64 {
-        let last = self.last.unwrap_or(Told { logical: 0, physical: 0, length: 0, flags: ExtentFlags::default() });
+    fn expected(&mut self, extent: &Reported) -> u64 {
+        let last = self.last.unwrap_or(Reported { logical: 0, physical: 0, length: 0, flags: ExtentFlags::default() });
         let dense = last.physical.wrapping_add(last.length);
         let expected = last.physical.wrapping_add(extent.logical).wrapping_sub(last.logical);
         if extent.logical != 0 && extent.physical != expected && extent.physical != dense {
@@ -121,7 +121,7 @@ impl super::Listing for Listing<'_> {
         Ok(())
     }
 
-    fn extent(&mut self, extent: &Told) {
+    fn extent(&mut self, extent: &Reported) {
         if self.number == 0 {
             self.header();
         }

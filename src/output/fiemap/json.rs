@@ -4,7 +4,7 @@ use super::Total;
 use crate::output::json::{PathField, write_line};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extents::extent::Told;
+use pleach::extents::extent::Reported;
 use pleach::fiemap::{File, Stats};
 use serde::Serialize;
 
@@ -56,7 +56,7 @@ impl super::Listing for Objects<'_> {
         Ok(())
     }
 
-    fn extent(&mut self, told: &Told) {
+    fn extent(&mut self, told: &Reported) {
         let extent = told.extent();
         let lines = &mut self.lines;
         lines.text(&self.head);

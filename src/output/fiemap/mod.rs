@@ -11,7 +11,7 @@ mod xfs_io;
 use super::Output;
 use super::lines::Lines;
 use pleach::error::Result;
-use pleach::extents::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Stats};
 use pleach::util::text;
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ pub(crate) trait Listing {
     fn begin(&mut self, file: &File) -> Result<()>;
 
     /// Its next extent.
-    fn extent(&mut self, extent: &Told);
+    fn extent(&mut self, extent: &Reported);
 
     /// That was all of it.
     ///
@@ -96,6 +96,6 @@ fn raw_name<'a>(path: &'a Path, output: &Output) -> Cow<'a, [u8]> {
 }
 
 /// Whether any of these flags is set.
-fn has(extent: &Told, flags: ExtentFlags) -> bool {
+fn has(extent: &Reported, flags: ExtentFlags) -> bool {
     extent.flags.intersects(flags)
 }

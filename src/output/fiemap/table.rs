@@ -7,7 +7,7 @@ use super::{Total, has};
 use crate::output::lines::{Lines, count_width};
 use crate::output::terminal::Style;
 use pleach::error::Result;
-use pleach::extents::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Stats};
 use pleach::util::text::{self, counted};
 
@@ -47,7 +47,7 @@ pub(super) struct Tables<'a> {
 
 #[derive(Clone, Copy)]
 enum Row {
-    Extent(Told),
+    Extent(Reported),
     Hole { start: u64, length: u64 },
 }
 
@@ -157,7 +157,7 @@ impl<'a> Tables<'a> {
         self.end(styled);
     }
 
-    fn flags(&mut self, told: &Told) {
+    fn flags(&mut self, told: &Reported) {
         let style = if told.extent().is_shared() { Style::Green } else { Style::Plain };
         let mut before = "";
         let mut styled = false;
@@ -217,7 +217,7 @@ impl super::Listing for Tables<'_> {
         Ok(())
     }
 
-    fn extent(&mut self, extent: &Told) {
+    fn extent(&mut self, extent: &Reported) {
         self.hole(extent.logical);
         self.listed = self.listed.max(extent.logical_end());
         self.add(Row::Extent(*extent));

@@ -6,7 +6,7 @@
 use super::{Total, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extents::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Stats};
 
 /// The extents that xfs_io asks the kernel for at once; the first so many decide the widths of the columns.
@@ -18,7 +18,7 @@ pub(super) struct Listing<'a> {
     /// A table with flags; otherwise plain lines.
     verbose: bool,
     /// The first extents, while the widths are not known.
-    held: Vec<Told>,
+    held: Vec<Reported>,
     widths: Option<Widths>,
     /// The number of the next line.
     number: u64,
@@ -63,7 +63,7 @@ impl<'a> Listing<'a> {
         self.held = held;
     }
 
-    fn row(&mut self, extent: &Told) {
+    fn row(&mut self, extent: &Reported) {
         let start = sectors(extent.logical);
         if start > sectors(self.listed) {
             self.hole(start);
@@ -127,7 +127,7 @@ impl super::Listing for Listing<'_> {
         Ok(())
     }
 
-    fn extent(&mut self, extent: &Told) {
+    fn extent(&mut self, extent: &Reported) {
         if !self.verbose || self.widths.is_some() {
             return self.row(extent);
         }
@@ -163,7 +163,7 @@ fn sectors(bytes: u64) -> u64 {
 
 impl Widths {
     /// What the first extents need, but no less than xfs_io gives.
-    fn of(extents: &[Told]) -> Widths {
+    fn of(extents: &[Reported]) -> Widths {
         // It measures in buffers of 32 bytes.
         let cut = |width: usize| width.min(31);
         let range =

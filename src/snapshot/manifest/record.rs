@@ -8,6 +8,7 @@ use crate::fs::identity::Identity;
 use crate::fs::metadata::FileAttr;
 use crate::fs::status::Status;
 pub use crate::fs::status::Time;
+use crate::tree::inode_map;
 use serde::{Deserialize, Serialize};
 
 /// The first record: which snapshot this is.
@@ -117,6 +118,11 @@ impl Meta {
     pub fn with(self, fileattr: FileAttr) -> Meta {
         let FileAttr { flags, project } = fileattr;
         Meta { flags, project, ..self }
+    }
+
+    /// The identity of the recorded inode during a run. All names of one state of an inode have the same `ctime`.
+    pub(crate) fn inode(&self) -> inode_map::Identity {
+        inode_map::Identity { dev: self.dev, ino: self.ino, since: self.ctime }
     }
 
     /// The flags and the project id.

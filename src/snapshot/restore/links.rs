@@ -14,7 +14,7 @@ use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
-use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::tree::inode_map::{InodeMap, Spill};
 use crate::tree::writer::Temporary;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -62,7 +62,7 @@ impl Links {
 
     /// Restores a name of an inode that has several. Names come one at a time, in the order of the manifest.
     pub(super) fn restore(&mut self, context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-        let inode = Identity::recorded(&entry.meta);
+        let inode = entry.meta.inode();
         let fail = |errno| outcome::failure(context, place, entry, "remember the names of", errno);
         let top = &self.top;
         let Some(mut first) = self.known.get(&inode).map_err(fail)? else {

@@ -7,7 +7,7 @@
 use crate::bench::pleach;
 use crate::command::{output, program};
 use anyhow::{Context, Result};
-use pleach::dedupe::submit::submit;
+use pleach::fs::fidedupe::submit;
 use pleach::sys::reflink::MAX_DEDUPE_DESTINATIONS;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustix::fs::Advice;

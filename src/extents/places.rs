@@ -1,22 +1,22 @@
-//! What is shared, counted from the extents: data of the new file that lies on the disk where another file has it.
+//! The places that files hold on the disk, to count how much of another file lies there too.
 
-use crate::extents::extent::{Extent, ExtentFlags};
-use crate::extents::ranges::{self, Bytes};
+use super::extent::{Extent, ExtentFlags};
+use super::ranges::{self, Bytes};
 use crate::sys::fiemap;
 use rustix::io::Result;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// Places on the disk; 16 bytes each.
+/// The places of some files: 16 bytes for each extent, and less if extents follow each other.
 #[derive(Debug, Default)]
-pub(super) struct Addresses {
+pub(crate) struct Places {
     plain: Vec<Bytes>,
-    /// Of compressed extents only the beginning is known, for every part of them.
+    /// The starts of compressed extents. FIEMAP shows only the start, for each part of such an extent.
     encoded: Vec<u64>,
 }
 
-impl Addresses {
-    /// Adds the places of a file's extents. Dirty pages are written first.
-    pub(super) fn add(&mut self, file: BorrowedFd<'_>, wanted: impl Fn(&Extent) -> bool) -> Result<()> {
+impl Places {
+    /// Adds the places of the wanted extents of a file. Writes its dirty pages first.
+    pub(crate) fn add(&mut self, file: BorrowedFd<'_>, wanted: impl Fn(&Extent) -> bool) -> Result<()> {
         for extent in fiemap::extents(file, true) {
             let extent = extent?;
             let Some(physical) = extent.physical.filter(|_| has_data(&extent) && wanted(&extent)) else { continue };
@@ -35,18 +35,15 @@ impl Addresses {
         Ok(())
     }
 
-    /// Makes it ready to be asked, when all is added.
-    pub(super) fn sort(&mut self) {
+    /// Sorts the places. Call it after the last file is added and before the first question.
+    pub(crate) fn sort(&mut self) {
         self.encoded.sort_unstable();
         self.encoded.dedup();
-        self.plain.sort_unstable_by_key(|range| range.start);
-        let mut joined = Vec::with_capacity(self.plain.len());
-        self.plain.drain(..).for_each(|range| ranges::push(&mut joined, range));
-        self.plain = joined;
+        self.plain = ranges::list(std::mem::take(&mut self.plain));
     }
 
-    /// How much of a place is among these.
-    pub(super) fn count(&self, physical: u64, length: u64, is_encoded: bool) -> u64 {
+    /// The number of bytes of a range on the disk that are among these places.
+    pub(crate) fn count(&self, physical: u64, length: u64, is_encoded: bool) -> u64 {
         if is_encoded {
             return if self.encoded.binary_search(&physical).is_ok() { length } else { 0 };
         }
@@ -54,20 +51,20 @@ impl Addresses {
     }
 }
 
-/// What a file consists of, in bytes.
+/// The data of a file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Account {
-    /// Data; the rest are holes and reserved space.
-    pub(super) data: u64,
-    /// Data that lies where another file has it.
-    pub(super) shared: u64,
+pub(crate) struct Account {
+    /// All data, without holes and reserved space.
+    pub(crate) data: u64,
+    /// Data in the places of other files.
+    pub(crate) shared: u64,
 }
 
-/// Counts the first `size` bytes of a file that is on the disk.
-pub(super) fn of(file: &OwnedFd, size: u64, others: &Addresses) -> Account {
+/// Counts the data in the first `size` bytes of a file without dirty pages, and how much of it lies in `others`.
+pub(crate) fn account(file: &OwnedFd, size: u64, others: &Places) -> Account {
     let mut account = Account::default();
     for extent in fiemap::extents(file.as_fd(), false) {
-        // Where there are no maps there is no sharing, and all counts as written.
+        // Without extent maps there is no sharing: all counts as written.
         let Ok(extent) = extent else { return Account { data: size, shared: 0 } };
         let length = extent.logical_end().min(size).saturating_sub(extent.logical);
         if !has_data(&extent) {
@@ -91,14 +88,11 @@ mod tests {
 
     #[test]
     fn places_are_counted_once_and_compressed_ones_by_their_beginning() {
-        let mut addresses = Addresses { plain: vec![50..60, 10..20, 15..30], encoded: vec![7000, 5000, 7000] };
-        addresses.sort();
-        assert_eq!(
-            (addresses.plain.as_slice(), addresses.encoded.as_slice()),
-            (&[10..30, 50..60][..], &[5000, 7000][..])
-        );
-        assert_eq!(addresses.count(0, 100, false), 30);
-        assert_eq!(addresses.count(25, 30, false), 10);
-        assert_eq!((addresses.count(7000, 40, true), addresses.count(7001, 40, true)), (40, 0));
+        let mut places = Places { plain: vec![50..60, 10..20, 15..30], encoded: vec![7000, 5000, 7000] };
+        places.sort();
+        assert_eq!((places.plain.as_slice(), places.encoded.as_slice()), (&[10..30, 50..60][..], &[5000, 7000][..]));
+        assert_eq!(places.count(0, 100, false), 30);
+        assert_eq!(places.count(25, 30, false), 10);
+        assert_eq!((places.count(7000, 40, true), places.count(7001, 40, true)), (40, 0));
     }
 }

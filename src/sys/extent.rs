@@ -1,6 +1,6 @@
-//! Extents: where the kernel says that a file's bytes lie. Pure, no I/O.
+//! The extents that FIEMAP reports: plain types with the flags of `linux/fiemap.h`. No I/O, and no comparisons between files.
 //!
-//! Offsets and lengths are bytes, ranges half-open. The flags are those of `linux/fiemap.h`.
+//! Offsets and lengths are in bytes, ranges half-open. `extents` gives the addresses their meaning.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct ExtentFlags(pub u32);
 impl ExtentFlags {
     /// The last extent of the file.
     pub const LAST: Self = Self(0x1);
-    /// The data has no address yet, or none that can be told.
+    /// The data has no address yet, or none that is known.
     pub const UNKNOWN: Self = Self(0x2);
     /// Delayed allocation: not yet on the disk.
     pub const DELALLOC: Self = Self(0x4);
@@ -84,42 +84,42 @@ impl fmt::Display for ExtentFlags {
 pub struct Extent {
     /// The offset in the file.
     pub logical: u64,
-    /// The offset on the device (Btrfs: in its logical address space); `None` where the data has no address of its own.
+    /// The offset on the device (Btrfs: in its logical address space); `None` if the data has no address of its own.
     pub physical: Option<u64>,
     /// The length in the file.
     pub length: u64,
-    /// What the kernel says of it.
+    /// The kernel's flags.
     pub flags: ExtentFlags,
 }
 
-/// An extent in the kernel's own words. `physical` is an address only where the flags allow one; elsewhere it is whatever
-/// number the filesystem put there, and tools print it.
+/// An extent exactly as the kernel reports it. `physical` is an address only if the flags allow one; otherwise it is an
+/// arbitrary number from the filesystem, which tools print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// The offset in the file.
     pub logical: u64,
-    /// The number that stands where an address would.
+    /// The kernel's number in place of an address.
     pub physical: u64,
     /// The length in the file.
     pub length: u64,
-    /// What the kernel says of it.
+    /// The kernel's flags.
     pub flags: ExtentFlags,
 }
 
-impl Told {
-    /// What it means.
+impl Reported {
+    /// The extent that it describes.
     pub fn extent(&self) -> Extent {
         Extent::from_kernel(self.logical, self.physical, self.length, self.flags.0)
     }
 
-    /// The offset in the file just behind it.
+    /// The offset in the file after its last byte.
     pub fn logical_end(&self) -> u64 {
         self.logical.saturating_add(self.length)
     }
 }
 
 impl Extent {
-    /// An extent as the kernel reports it. Inline, delayed and unknown extents carry a number that is no address.
+    /// Builds an extent from a report. Inline, delayed and unknown extents carry a number that is not an address.
     pub fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {
         let flags = ExtentFlags(flags);
         let placeless =
@@ -128,12 +128,12 @@ impl Extent {
         Extent { logical, physical, length, flags }
     }
 
-    /// The offset in the file just behind it.
+    /// The offset in the file after its last byte.
     pub fn logical_end(&self) -> u64 {
         self.logical.saturating_add(self.length)
     }
 
-    /// Whether other files hold the same blocks: an address, and the kernel's flag.
+    /// Whether the kernel marks it as shared, and it has an address.
     pub fn is_shared(&self) -> bool {
         self.physical.is_some() && self.flags.contains(ExtentFlags::SHARED)
     }

@@ -1,0 +1,71 @@
+//! The types that the steps of a put share: options, context, new content, failures. No behaviour.
+
+use crate::content::rewrite;
+use crate::fs::filesystem::Kind;
+use crate::monitor::Monitor;
+use rustix::io::Errno;
+use std::path::PathBuf;
+
+/// How a stream replaces a file.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file to share with; by default the present one at the destination.
+    pub base: Option<PathBuf>,
+    /// The expected size of the stream, in bytes.
+    pub expect_size: Option<u64>,
+    /// The expected BLAKE3 of the stream.
+    pub expect_blake3: Option<[u8; 32]>,
+    /// Let an empty stream replace a file that is not empty.
+    pub allow_empty: bool,
+    /// The memory limit of the index of the base's blocks, in bytes.
+    pub index_memory: u64,
+    /// The number of threads, for steps with several readers.
+    pub threads: Option<usize>,
+}
+
+/// Why the new content could not be made.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The input cannot be read.
+    Input(Errno),
+    /// The base cannot be read.
+    Base(Errno),
+    /// The file aside cannot be written.
+    Output(Errno),
+    /// The input is not what was expected, in words.
+    Unexpected(String),
+    /// The input is empty, and the file, of this size, is not.
+    Empty(u64),
+    /// The command did not succeed, in words.
+    Command(String),
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// The new content.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Content {
+    pub(super) size: u64,
+    /// Bytes read from the stream and from the base.
+    pub(super) read: u64,
+    pub(super) hash: Option<[u8; 32]>,
+}
+
+/// The context of all steps.
+pub(super) struct Job<'a> {
+    pub(super) options: &'a Options,
+    pub(super) monitor: &'a dyn Monitor,
+    /// The unit of sharing, in bytes.
+    pub(super) block: u64,
+    pub(super) kind: Kind,
+}
+
+impl From<rewrite::Failure> for Failure {
+    fn from(failure: rewrite::Failure) -> Failure {
+        match failure {
+            rewrite::Failure::Source(errno) => Failure::Base(errno),
+            rewrite::Failure::Destination(errno) => Failure::Output(errno),
+            rewrite::Failure::Cancelled => Failure::Interrupted,
+        }
+    }
+}
