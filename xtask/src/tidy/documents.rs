@@ -55,7 +55,7 @@ fn check_text(
     found
 }
 
-/// What is wrong with the target of a link in the file `from`.
+/// The problem with the target of a link in the file `from`.
 fn link_problem(files: &Files, documents: &BTreeMap<&str, Markdown>, from: &str, target: &str) -> Option<String> {
     let is_code = from.ends_with(".rs") && !target.contains(".md") && !target.contains(".rs");
     if target.contains("://") || target.starts_with("mailto:") || target.contains("::") || is_code {

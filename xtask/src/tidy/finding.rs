@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) struct Finding {
     pub(crate) path: String,
     pub(crate) line: usize,
-    /// What is wrong, a colon, and what to do.
+    /// The problem, a colon, and what to do.
     pub(crate) message: String,
     /// Lines to print below, indented.
     pub(crate) details: Vec<String>,

@@ -46,7 +46,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// What is wrong when a module imports another one.
+/// The problem with one module importing another.
 fn problem(from: &str, to: &str) -> Option<String> {
     let (below, above) = (layer(to)?, layer(from)?);
     let is_allowed = ALLOWED.iter().any(|(one, other, _)| (*one, *other) == (from, to));

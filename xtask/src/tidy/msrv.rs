@@ -22,7 +22,8 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
         )]);
     };
     let problem = |message: String, error: anyhow::Error| {
-        let details = format!("{error:#}").lines().map(str::to_owned).collect();
+        let text = format!("{error:#}");
+        let details = text.lines().filter(|line| !line.contains(": warning: ")).map(str::to_owned).collect();
         vec![Finding::new(MANIFEST, line, message).with_details(details)]
     };
     if let Err(error) = install(version) {
@@ -62,7 +63,11 @@ fn install(version: &str) -> Result<()> {
 /// A program that is not bound to the toolchain that runs these checks.
 fn in_workspace(name: &str) -> Command {
     let mut program = command::program(name);
-    program.current_dir(command::root()).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    program
+        .current_dir(command::root())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO")
+        .env_remove("RUST_BACKTRACE");
     program
 }
 

@@ -7,7 +7,7 @@ use super::files::Files;
 use super::finding::Finding;
 use super::markdown;
 use super::scan::{self, Kind};
-use super::word_list::{ENTRIES, Entry};
+use super::word_list::{ENTRIES, Entry, NOUN_STARTS, Place};
 use std::collections::BTreeMap;
 
 /// Files and directories without any of the phrases: the list to grow until it covers everything.
@@ -73,7 +73,7 @@ fn hits(files: &Files) -> Vec<Hit<'_>> {
             let words = words(&paragraph);
             for entry in ENTRIES {
                 for phrase in entry.phrases {
-                    let lines = find(&words, phrase, entry.is_relative);
+                    let lines = find(&words, phrase, entry.place);
                     hits.extend(lines.into_iter().map(|line| Hit { path, line, phrase, entry }));
                 }
             }
@@ -136,7 +136,10 @@ fn words(paragraph: &[(usize, String)]) -> Vec<Word> {
     let mut is_first = true;
     for (line, text) in paragraph {
         for written in text.split_whitespace() {
-            let text = written.trim_matches(|c: char| !c.is_alphanumeric() && c != '`').to_lowercase();
+            // `{told}` in a message is code.
+            let is_code = written.contains(['{', '}']);
+            let text = written.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            let text = if is_code { String::new() } else { text };
             let end = written.trim_end_matches(['"', ')', '*', '_']).chars().last().filter(|c| !c.is_alphanumeric());
             let ends = end.is_some_and(|end| matches!(end, '.' | '?' | '!' | ':' | ';'));
             words.push(Word { text, line: *line, is_first, end });
@@ -147,23 +150,33 @@ fn words(paragraph: &[(usize, String)]) -> Vec<Word> {
 }
 
 /// The lines on which `phrase` begins.
-fn find(words: &[Word], phrase: &str, is_relative: bool) -> Vec<usize> {
+fn find(words: &[Word], phrase: &str, place: Place) -> Vec<usize> {
     let phrase: Vec<_> = phrase.split(' ').collect();
     let mut lines = Vec::new();
     for (at, window) in words.windows(phrase.len()).enumerate() {
         let is_whole = window[..phrase.len() - 1].iter().all(|word| word.end.is_none());
         let matches = window.iter().map(|word| word.text.as_str()).eq(phrase.iter().copied());
-        if is_whole && matches && !(is_relative && (window[0].is_first || is_question(&words[at..]))) {
+        if is_whole && matches && counts_here(place, &words[at..], phrase.len()) {
             lines.push(window[0].line);
         }
     }
     lines
 }
 
-/// Whether the sentence that goes on here ends with a question mark.
-fn is_question(words: &[Word]) -> bool {
-    let mut ends = words.iter().filter_map(|word| word.end);
-    ends.find(|end| matches!(end, '.' | '?' | '!')) == Some('?')
+/// Whether a phrase of this length at the beginning of `words` counts.
+fn counts_here(place: Place, words: &[Word], length: usize) -> bool {
+    match place {
+        Place::Anywhere => true,
+        Place::Statement => {
+            let mut ends = words.iter().filter_map(|word| word.end);
+            let end = ends.find(|end| matches!(end, '.' | '?' | '!'));
+            end != Some('?') && (end.is_some() || !words[0].is_first)
+        }
+        Place::Verb => {
+            let ends = words[length - 1].end.is_some();
+            ends || !words.get(length).is_some_and(|next| NOUN_STARTS.contains(&next.text.as_str()))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -196,8 +209,22 @@ mod tests {
 
     #[test]
     fn what_is_counts_only_inside_a_statement() {
-        assert_eq!(lines("docs/a.md", "What is it? Ask what is shared? Keep what is shared."), [1]);
-        assert_eq!(lines("docs/a.md", "Ask: what is shared. Is to, be."), [0; 0]);
+        assert_eq!(lines("docs/a.md", "What is it? Ask what is shared?\nKeep what is shared."), [2]);
+        assert_eq!(lines("docs/a.md", "# What is shared\n\nWhat is shared."), [3]);
+        assert_eq!(lines("docs/a.md", "Is to, be. It has\n\nthe last word."), [0; 0]);
+    }
+
+    #[test]
+    fn verbs_count_unless_a_place_or_time_follows() {
+        assert_eq!(
+            lines("docs/a.md", "They come in the order.\nThey come in, the others do not.\nIt took in files."),
+            [2, 3]
+        );
+    }
+
+    #[test]
+    fn names_in_messages_are_code() {
+        assert_eq!(lines("src/a.rs", "f(\"freed {told} of\");\ng(\"as told {x}\");"), [2]);
     }
 
     #[test]
