@@ -1,9 +1,9 @@
 //! Check `circles`: no files of `src` import each other in a circle.
 //!
 //! An import leads to the file that defines the name, through re-exports. So a parent module that re-exports what its
-//! children define, and nothing more, is in no circle; one that also defines what they import is. An import of a module
 //! children define, and nothing more, is in no circle; one that also defines what they import is. A `use` of a module
 //! alone is no arrow: the paths below that module are.
+
 use super::files::Files;
 use super::finding::Finding;
 use super::module_tree::Modules;
