@@ -3,10 +3,16 @@
 //! One error type serves the whole library. It carries no backtrace and prints nothing; `output` shows it and `main`
 //! turns its [`ErrorKind`] into an [`ExitStatus`].
 
-use crate::text;
+mod advice;
+mod stopped;
+
+use crate::util::text;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use advice::Advice;
+pub use stopped::Stopped;
 
 /// The result of everything in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -53,13 +59,14 @@ pub struct Error {
     path: Option<PathBuf>,
     cause: Option<io::Error>,
     hint: Option<String>,
+    advice: Option<Advice>,
     code: Option<&'static str>,
 }
 
 impl Error {
     /// An error of any kind: `action` completes the sentence "cannot …".
     pub fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
-        Error { kind, action: action.into(), path: None, cause: None, hint: None, code: None }
+        Error { kind, action: action.into(), path: None, cause: None, hint: None, advice: None, code: None }
     }
 
     /// A system call failed: `cannot <action> <path>: <cause>`.
@@ -111,6 +118,18 @@ impl Error {
             None => more.to_string(),
         };
         self.hint(hint)
+    }
+
+    /// Says what the user can do, where the words depend on the program.
+    #[must_use]
+    pub fn advise(mut self, advice: Advice) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
+    /// What the user can do, where the words depend on the program.
+    pub fn advice(&self) -> Option<Advice> {
+        self.advice
     }
 
     /// Sets the word by which programs recognize it. It is part of the output format: do not change it later.
@@ -191,22 +210,36 @@ fn code_of_errno(errno: i32) -> &'static str {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            ErrorKind::Interrupted => f.write_str(&self.action)?,
-            _ => write!(f, "cannot {}", self.action)?,
+impl Error {
+    /// The error in one line, with this advice in words.
+    pub fn with_advice(&self, advice: Option<&str>) -> String {
+        let mut hints = self.hint.as_deref().into_iter().chain(advice).peekable();
+        let mut line = self.without_hint();
+        if hints.peek().is_some() {
+            let hints: Vec<_> = hints.collect();
+            line += &format!(" ({})", hints.join("; "));
         }
+        line
+    }
+
+    fn without_hint(&self) -> String {
+        let mut line = match self.kind {
+            ErrorKind::Interrupted => self.action.clone(),
+            _ => format!("cannot {}", self.action),
+        };
         if let Some(path) = &self.path {
-            write!(f, " {}", text::path(path))?;
+            line += &format!(" {}", text::path(path));
         }
         if let Some(cause) = &self.cause {
-            write!(f, ": {}", text::cause(cause))?;
+            line += &format!(": {}", text::cause(cause));
         }
-        if let Some(hint) = &self.hint {
-            write!(f, " ({hint})")?;
-        }
-        Ok(())
+        line
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.with_advice(None))
     }
 }
 

@@ -10,7 +10,7 @@ pub use file::{File, Place, open};
 pub use found::{Found, files};
 
 use crate::error::{Error, Result};
-use crate::extent::{Extent, Told};
+use crate::extents::extent::{Extent, Told};
 use crate::monitor::Monitor;
 use crate::sys;
 use rustix::io::Errno;

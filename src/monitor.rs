@@ -1,11 +1,15 @@
-//! How engines speak: they call a [`Monitor`] and never print.
+//! How engines report: they call a [`Monitor`] and never print.
 //!
 //! The terminal version lives in `output`; [`Silent`] is for callers that want only the stats, [`Recording`] for tests.
 
+mod event;
+
 use crate::error::Error;
-use crate::mutex::lock;
+use crate::util::mutex::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+pub use event::Event;
 
 /// An amount of work, done or expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +48,7 @@ impl Change {
     }
 }
 
-/// What an engine tells while it works. Called from many threads at once.
+/// Receives the progress and the events of an engine. Engines call it from many threads at once.
 pub trait Monitor: Sync {
     /// A new part of the work begins, named as a participle ("cloning"); `expected` is its size where it is known.
     fn phase(&self, _name: &str, _expected: Option<Amount>) {}
@@ -55,11 +59,8 @@ pub trait Monitor: Sync {
     /// One entry failed and was left out; the run goes on and counts it.
     fn problem(&self, _error: &Error) {}
 
-    /// Something the user should know that is no failure: a whole sentence.
-    fn notice(&self, _sentence: &str) {}
-
-    /// Something a curious user wants to know (`-v`): a whole sentence.
-    fn detail(&self, _sentence: &str) {}
+    /// Something happened that is not a failure.
+    fn event(&self, _event: Event<'_>) {}
 
     /// A line of the plan (`--dry-run`), in the order of the tree.
     fn planned(&self, _change: Change, _path: &Path) {}
@@ -84,8 +85,8 @@ impl Monitor for Silent {}
 pub struct Recording {
     /// The problems, as shown to a user.
     pub problems: Mutex<Vec<String>>,
-    /// The notices.
-    pub notices: Mutex<Vec<String>>,
+    /// The events, as `Debug` shows them.
+    pub events: Mutex<Vec<String>>,
     /// The plan.
     pub plan: Mutex<Vec<(Change, PathBuf)>>,
 }
@@ -95,8 +96,8 @@ impl Monitor for Recording {
         push(&self.problems, error.to_string());
     }
 
-    fn notice(&self, sentence: &str) {
-        push(&self.notices, sentence.to_string());
+    fn event(&self, event: Event<'_>) {
+        push(&self.events, format!("{event:?}"));
     }
 
     fn planned(&self, change: Change, path: &Path) {

@@ -67,7 +67,7 @@ on_filesystems! {
         ];
         for (word, damaged) in damages {
             write(&cache, &damaged);
-            let run = run_dedupe(&[], &dir).expect(0).saying(word).saying("made anew");
+            let run = run_dedupe(&[], &dir).expect(0).saying(word).saying("replacing it");
             assert_eq!(number(&run.summary(), "cache_hits"), 0);
             assert_eq!(number(&dedupe(&dir), "cache_hits"), 3, "after {word}");
         }

@@ -6,9 +6,10 @@ mod small;
 mod troubles;
 
 use crate::harness::*;
-use pleach::copy::{self, Copied, CopyError, Engine, Ladder, Request};
-use pleach::monitor::{Amount, Monitor, Silent};
-use pleach::status::Status;
+use pleach::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
+use pleach::fs::sparse;
+use pleach::fs::status::Status;
+use pleach::monitor::{Amount, Event, Monitor, Silent};
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -34,12 +35,12 @@ struct Copy<'a> {
     source: &'a Path,
     copy: PathBuf,
     request: Request,
-    ladder: &'a Ladder,
+    ladder: &'a Strategy,
     monitor: &'a dyn Monitor,
 }
 
 impl<'a> Copy<'a> {
-    fn of(source: &'a Path, copy: impl Into<PathBuf>, ladder: &'a Ladder) -> Self {
+    fn of(source: &'a Path, copy: impl Into<PathBuf>, ladder: &'a Strategy) -> Self {
         Copy { source, copy: copy.into(), request: Request::default(), ladder, monitor: &Silent }
     }
 
@@ -78,7 +79,7 @@ fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
     let size = |file: &File| file.metadata().expect("it has a status").len();
     assert_eq!(size(&copy_file), size(&source_file), "size after {what}");
     let segments = |file: &File| -> Vec<_> {
-        let segments = copy::segments::of(file.as_fd(), size(file));
+        let segments = sparse::of(file.as_fd(), size(file));
         segments.map(|segment| segment.expect("segments can be had")).collect()
     };
     let data = segments(&source_file);
@@ -88,7 +89,7 @@ fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
     }
     let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     for segment in data {
-        let copy::segments::Segment::Data { offset, length } = segment else { continue };
+        let sparse::Segment::Data { offset, length } = segment else { continue };
         let mut at = offset;
         while at < offset + length {
             let now = (offset + length - at).min(1 << 20) as usize;
@@ -118,7 +119,7 @@ fn reserved(path: &Path) -> Vec<(u64, u64)> {
 /// Keeps what a curious user would be told, and does something when so many bytes have come over.
 #[derive(Default)]
 struct Listening<'a> {
-    details: Mutex<Vec<String>>,
+    events: Mutex<Vec<String>>,
     bytes: Mutex<u64>,
     then: Option<(u64, &'a (dyn Fn() + Sync))>,
 }
@@ -135,7 +136,7 @@ impl Monitor for Listening<'_> {
         }
     }
 
-    fn detail(&self, sentence: &str) {
-        self.details.lock().expect("nobody panicked").push(sentence.into());
+    fn event(&self, event: Event<'_>) {
+        self.events.lock().expect("nobody panicked").push(format!("{event:?}"));
     }
 }

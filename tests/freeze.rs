@@ -4,7 +4,7 @@ use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::error::{Error, ErrorKind};
-use pleach::monitor::Monitor;
+use pleach::monitor::{Event, Monitor};
 use pleach::snapshot::create::{self, Options, Stats};
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ struct Meddler<F> {
     once: Once,
     meddle: F,
     stop: bool,
-    notices: Mutex<Vec<String>>,
+    events: Mutex<Vec<String>>,
 }
 
 impl<F: Fn() + Sync> Monitor for Meddler<F> {
@@ -25,8 +25,8 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
         panic!("{error}");
     }
 
-    fn notice(&self, sentence: &str) {
-        self.notices.lock().unwrap().push(sentence.into());
+    fn event(&self, event: Event<'_>) {
+        self.events.lock().unwrap().push(format!("{event:?}"));
     }
 
     fn is_cancelled(&self) -> bool {
@@ -43,10 +43,10 @@ fn freeze(
     meddle: impl Fn() + Sync,
 ) -> (pleach::error::Result<Stats>, Vec<String>) {
     settle();
-    let monitor = Meddler { once: Once::new(), meddle, stop, notices: Mutex::default() };
+    let monitor = Meddler { once: Once::new(), meddle, stop, events: Mutex::default() };
     let options = Options { freeze: true, ..Options::default() };
     let result = create::create(sources, repo, &options, &monitor);
-    (result, monitor.notices.into_inner().unwrap())
+    (result, monitor.events.into_inner().unwrap())
 }
 
 /// A copy of a tree as it is now.
@@ -66,11 +66,11 @@ on_filesystems! {
         let (source, repo) = (fs.join("source"), fs.join("repo"));
         subvolume(&source);
         let before = copy_of(&source, fs.join("before"));
-        let (result, notices) = freeze(std::slice::from_ref(&source), &repo, false, || {
+        let (result, events) = freeze(std::slice::from_ref(&source), &repo, false, || {
             fs::remove_file(source.join("c/d/three")).unwrap();
             write(source.join("b"), b"changed meanwhile");
         });
-        assert_eq!((result.unwrap().errors, notices), (0, vec![]));
+        assert_eq!((result.unwrap().errors, events), (0, vec![]));
         tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
         assert_no_leftovers(&repo);
         // The next one, frozen or not, finds what changed and nothing else.
@@ -103,15 +103,15 @@ on_filesystems! {
         subvolume(&source);
         let nested = source.join("c/nested");
         subvolume(&nested);
-        let (result, notices) = freeze(std::slice::from_ref(&source), &repo, false, || write(nested.join("c/late"), b"late"));
+        let (result, events) = freeze(std::slice::from_ref(&source), &repo, false, || write(nested.join("c/late"), b"late"));
         assert_eq!(result.unwrap().errors, 0);
-        assert!(notices.len() == 1 && notices[0].contains("c/nested is a subvolume of its own"), "{notices:?}");
+        assert!(events.len() == 1 && events[0].contains("NotFrozen(\"") && events[0].contains("c/nested\")"), "{events:?}");
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
 
         let both = [source.clone(), nested.clone()];
         let before = copy_of(&source, fs.join("before"));
-        let (result, notices) = freeze(&both, &repo, false, || write(nested.join("c/later"), b"later"));
-        assert_eq!((result.unwrap().errors, notices), (0, vec![]));
+        let (result, events) = freeze(&both, &repo, false, || write(nested.join("c/later"), b"later"));
+        assert_eq!((result.unwrap().errors, events), (0, vec![]));
         tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
     }
 
@@ -133,9 +133,9 @@ on_filesystems! {
         write(source.join("data/file"), b"not to be missed");
         write(home.join("beside"), b"beside the repository");
         let sources = [home.clone(), source.clone()];
-        let (result, notices) = freeze(&sources, &repo, false, || ());
+        let (result, events) = freeze(&sources, &repo, false, || ());
         assert_eq!(result.unwrap().errors, 0);
-        assert!(notices.iter().any(|notice| notice.contains("the repository itself")), "{notices:?}");
+        assert!(events.iter().any(|event| event.contains("RepositorySkipped")), "{events:?}");
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
         assert_eq!(names(&inside(&repo, "latest", &home)), ["beside"]);
     }

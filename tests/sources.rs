@@ -26,11 +26,11 @@ on_filesystems! {
             assert_eq!(number(&run.summary(), "errors"), 0);
             assert_eq!(number(&run.summary(), "files"), 5);
             assert_eq!(number(&run.summary(), "unchanged_files"), unchanged);
-            let lines = run.stderr.lines().filter(|line| line.contains("left out") && line.contains("c/repo"));
+            let lines = run.stderr.lines().filter(|line| line.contains("skipped the repository itself") && line.contains("c/repo"));
             assert_eq!(lines.count(), 1, "{}", run.stderr);
             assert_eq!(names(&inside(&repo, name, &source).join("c")), ["d", "one", "two"]);
         }
-        let plan = try_snapshot(&["--dry-run"], &[&source], &repo).expect(0).saying("left out");
+        let plan = try_snapshot(&["--dry-run"], &[&source], &repo).expect(0).saying("skipped the repository itself");
         assert!(!plan.stdout.contains("c/repo/"), "{}", plan.stdout);
         // A restore with --delete removes neither it nor anything in it.
         let args = ["restore", "--delete", "--target", "/"].iter().map(OsStr::new);
@@ -44,7 +44,7 @@ on_filesystems! {
         tree::plain(&source);
         snapshot(&source, &repo);
         let _bind = Mounted::bind(&repo, &source.join("again"));
-        let run = try_snapshot(&["--name", "two"], &[&source], &repo).expect(0).saying("left out");
+        let run = try_snapshot(&["--name", "two"], &[&source], &repo).expect(0).saying("skipped the repository itself");
         assert_eq!(number(&run.summary(), "files"), 5);
         // What lies in the repository is no source, by whatever path.
         let within = source.join("again/two");

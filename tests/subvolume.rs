@@ -174,7 +174,7 @@ on_filesystems! {
             command.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pleach"));
             finish(command.args(snapshot_named(name, &source, &repo)))
         };
-        without("one").expect(0).saying("every file is cloned by itself");
+        without("one").expect(0).saying("cloning each file");
         assert!(!tools::is_subvolume(&repo.join("one")));
         assert_no_leftovers(&repo);
         // With it, without it, with it: any snapshot can follow any other.

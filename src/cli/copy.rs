@@ -1,7 +1,7 @@
 //! The arguments of `pleach copy`.
 
 use clap::{Args, ValueEnum};
-use pleach::copy;
+use pleach::content::copy;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -89,11 +89,11 @@ impl Copy {
     pub(super) fn settle(&self) -> Result<(), String> {
         match (&self.target_directory, &self.paths[..]) {
             (None, [only]) => {
-                let only = pleach::text::path(only);
+                let only = pleach::util::text::path(only);
                 Err(format!("only one path was given, {only}: name what to copy, then where to"))
             }
             (None, [_, _, third, ..]) if self.no_target_directory => {
-                let third = pleach::text::path(third);
+                let third = pleach::util::text::path(third);
                 Err(format!(
                     "with --no-target-directory there is one source and one destination; {third} is one too many"
                 ))

@@ -144,7 +144,7 @@ impl Snapshot {
 fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     match (environment, &paths[..]) {
         (None, [only]) => {
-            let only = pleach::text::path(only);
+            let only = pleach::util::text::path(only);
             Err(format!("only one path was given, {only}: name the sources, then the repository (or set PLEACH_REPO)"))
         }
         (None, _) => Ok(paths),
@@ -158,7 +158,7 @@ fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Resu
             }
             let is_empty = std::fs::read_dir(last).is_ok_and(|mut entries| entries.next().is_none());
             let is_missing = std::fs::symlink_metadata(last).is_err();
-            let (last, shown) = (pleach::text::path(last), pleach::text::path(&repo));
+            let (last, shown) = (pleach::util::text::path(last), pleach::util::text::path(&repo));
             if is_missing {
                 return Err(format!("{last} does not exist; to make a repository there, unset PLEACH_REPO ({shown})"));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A size in bytes.
 pub(super) fn size_or_none(text: &str) -> Result<u64, String> {
-    pleach::text::parse_size(text)
+    pleach::util::text::parse_size(text)
         .ok_or_else(|| "give a number, or one with a unit, as 4096, 64K, 4GB or 1.5T (powers of 1024)".to_string())
 }
 
@@ -24,7 +24,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    pleach::text::parse_duration(text)
+    pleach::util::text::parse_duration(text)
         .ok_or_else(|| "give numbers with y, w, d, h, m or s, as 10y, 14d, 1h30m or 90s".to_string())
 }
 

@@ -4,7 +4,7 @@ use crate::cli::{self, Globals};
 use crate::output::{Output, copy, progress};
 use pleach::copy_tree::{self, Into, Options};
 use pleach::error::{ExitStatus, Result};
-use pleach::estimate::Scope;
+use pleach::tree::estimate::Scope;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -74,7 +74,9 @@ fn quoted(word: &OsStr) -> String {
         return word.to_string_lossy().into_owned();
     }
     match word.to_str() {
-        Some(text) if !text.chars().any(pleach::text::is_unprintable) => format!("'{}'", text.replace('\'', r"'\''")),
+        Some(text) if !text.chars().any(pleach::util::text::is_unprintable) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
         _ => {
             let mut quoted = String::from("$'");
             for byte in bytes {

@@ -4,8 +4,8 @@ use crate::cli::{self, Globals};
 use crate::output::{Output, dedupe as show, progress};
 use pleach::dedupe::{CacheChoice, Options, dedupe, ranges};
 use pleach::error::{ExitStatus, Result};
-use pleach::estimate::Scope;
-use pleach::exclude::{self, Line, Patterns};
+use pleach::tree::estimate::Scope;
+use pleach::tree::exclude::{self, Line, Patterns};
 
 pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {

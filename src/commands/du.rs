@@ -3,7 +3,7 @@
 use crate::cli::{self, Globals};
 use crate::output::{Output, du, progress};
 use pleach::error::{ExitStatus, Result};
-use pleach::estimate::Scope;
+use pleach::tree::estimate::Scope;
 use pleach::usage::{Options, measure};
 
 pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<ExitStatus> {

@@ -2,7 +2,7 @@
 
 use crate::cli;
 use pleach::error::Result;
-use pleach::exclude::{self, Line, Options, Patterns};
+use pleach::tree::exclude::{self, Line, Options, Patterns};
 
 /// # Errors
 /// A pattern that is none, or a file of patterns that cannot be read.

@@ -3,8 +3,8 @@
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, snapshot};
 use pleach::error::{ExitStatus, Result};
-use pleach::estimate::Scope;
 use pleach::snapshot::create::{self, Hash, Options, Unchanged};
+use pleach::tree::estimate::Scope;
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {

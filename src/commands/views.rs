@@ -6,14 +6,14 @@ use crate::output::fiemap::{Listing, Total};
 use crate::output::map::{self, Columns, Look};
 use crate::output::sharing::{self as tables, Told};
 use crate::output::{Output, svg, terminal};
-use pleach::address_space::AddressSpace;
 use pleach::error::{Error, Result};
-use pleach::extent;
+use pleach::extents::address_space::AddressSpace;
+use pleach::extents::extent;
+use pleach::extents::picture::{self, Layout, Sketch};
+use pleach::extents::sharing::{self, FileId, Holdings, Sharing};
 use pleach::fiemap::{File, Stats};
 use pleach::monitor::Monitor;
-use pleach::picture::{self, Layout, Sketch};
-use pleach::sharing::{self, FileId, Holdings, Sharing};
-use pleach::text::{self, counted};
+use pleach::util::text::{self, counted};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,8 @@ impl<'a> Views<'a> {
         let Collected { sketch, paths, sizes, other_names, .. } = &self.collected;
         if *other_names > 0 {
             let names = counted(*other_names, "other name");
-            self.output.notice(&format!("{names} of files that were named already: each file is compared once"));
+            let sentence = format!("{names} of files that were named already: each file is compared once");
+            self.output.notice("named-twice", None, &sentence);
         }
         let sharing = sharing::find(holdings, &sharing::Options::default(), monitor)?;
         let told = Told::new(&sharing, paths);

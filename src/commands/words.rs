@@ -4,7 +4,7 @@
 //! finds, and the lines that follow), `words`, or `paths`. It runs while somebody types: it reports no error and takes no lock.
 
 use crate::cli::words::{Wanted, wanted};
-use pleach::text;
+use pleach::util::text;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;

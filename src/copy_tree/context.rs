@@ -8,19 +8,19 @@ use super::outcome;
 use super::pending::Pending;
 use super::plan::Plan;
 use super::{Options, Stats};
-use crate::copy::Request;
+use crate::content::copy::Request;
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::flush::Flusher;
-use crate::metadata::{Creator, FileAttrs};
+use crate::fs::filesystem::Kind;
+use crate::fs::flush::Flusher;
+use crate::fs::metadata::{Creator, FileAttrs};
+use crate::fs::reopener::Reopener;
+use crate::fs::status::Time;
+use crate::fs::timestamp::Clocks;
 use crate::monitor::Monitor;
-use crate::mutex::{self, lock};
-use crate::reopener::Reopener;
-use crate::staging::{Devices, Room, Wanted, Writeback};
-use crate::status::Time;
-use crate::timestamp::Clocks;
-use crate::turns::{Turns, cores};
-use crate::walk::Directory;
+use crate::tree::walk::Directory;
+use crate::tree::writer::{AfterSync, Devices, Room, Wanted};
+use crate::util::mutex::{self, lock};
+use crate::util::semaphore::{Semaphore, cores};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
@@ -38,7 +38,7 @@ pub(super) struct Context<'a> {
     pub(super) creator: Creator,
     pub(super) devices: Devices,
     /// What waits until data is on the disk.
-    pub(super) writeback: Writeback<Pending>,
+    pub(super) writeback: AfterSync<Pending>,
     /// Flushes sources before they are read.
     pub(super) flusher: Flusher,
     /// The clocks that stamp sources.
@@ -52,9 +52,9 @@ pub(super) struct Context<'a> {
     /// How many small files a thread has open together.
     pub(super) group: usize,
     /// Threads that create and fill small files at once.
-    pub(super) writers: Turns,
+    pub(super) writers: Semaphore,
     /// Threads that copy a large file at once: each keeps the device busy.
-    pub(super) large: Turns,
+    pub(super) large: Semaphore,
     stats: Mutex<Stats>,
     reopener: OnceLock<Reopener>,
 }
@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
             begun: Time::now(),
             creator: Creator::current(),
             devices: Devices::default(),
-            writeback: Writeback::new(),
+            writeback: AfterSync::new(),
             flusher: Flusher::default(),
             clocks: Clocks::default(),
             fileattrs: FileAttrs::default(),
@@ -82,8 +82,8 @@ impl<'a> Context<'a> {
             not_kept: NotKept::default(),
             request: Request { engine: options.engine, hashed: false },
             group: group.clamp(1, GROUP),
-            writers: Turns::of_writers(kind),
-            large: Turns::new(cores().min(options.threads.unwrap_or(usize::MAX))),
+            writers: Semaphore::new(kind.writers()),
+            large: Semaphore::new(cores().min(options.threads.unwrap_or(usize::MAX))),
             stats: Mutex::default(),
             reopener: OnceLock::new(),
         }

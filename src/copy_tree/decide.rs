@@ -2,12 +2,12 @@
 
 use super::context::Context;
 use super::entries::Pair;
-use crate::beneath;
-use crate::metadata::{self, FileAttr};
+use crate::fs::metadata::{self, FileAttr};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::monitor::Change;
-use crate::staging;
-use crate::status::Status;
-use crate::timestamp::{Clock, may_have_changed_since};
+use crate::tree::writer;
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -66,11 +66,11 @@ pub(super) fn decide(
         FileType::RegularFile if there.mtime != status.mtime && !is_of_this_run(pair, there) => false,
         FileType::RegularFile if there.mtime == status.mtime && is_surely_later(pair, there, status) => true,
         FileType::RegularFile => {
-            let source = beneath::open_file(pair.directory.fd.as_fd(), name)?;
-            let Ok(copy) = beneath::open_file(target.as_fd(), target_name) else {
+            let source = openat::open_file(pair.directory.fd.as_fd(), name)?;
+            let Ok(copy) = openat::open_file(target.as_fd(), target_name) else {
                 return Ok(Decision::Replace(Change::Content));
             };
-            staging::has_same_content(source.as_fd(), copy.as_fd(), status.size, pair.context.monitor)?
+            writer::has_same_content(source.as_fd(), copy.as_fd(), status.size, pair.context.monitor)?
         }
         FileType::Symlink => {
             let read = |dir: &OwnedFd, name: &[u8]| rustix::fs::readlinkat(dir, name, Vec::new());
@@ -125,7 +125,7 @@ fn has_same_metadata(
     if status.file_type() != FileType::RegularFile || is_surely_later(pair, there, status) {
         return Ok(true);
     }
-    let flags = |dir: &OwnedFd, name| beneath::open_file(dir.as_fd(), name).map(FileAttr::of);
+    let flags = |dir: &OwnedFd, name| openat::open_file(dir.as_fd(), name).map(FileAttr::of);
     match (flags(&pair.directory.fd, name), flags(target, target_name)) {
         (Ok(wanted), Ok(present)) => Ok(wanted.is_met_by(present)),
         (Err(Errno::NOENT), _) => Err(Errno::NOENT),

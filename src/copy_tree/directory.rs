@@ -6,15 +6,15 @@ use super::outcome::{self, Attempt, Failure};
 use super::pending::Pending;
 use super::plan::{Step, Target};
 use super::{Stats, TEMPORARY};
-use crate::beneath;
 use crate::error::Error;
-use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
-use crate::monitor::Change;
-use crate::reopener::Inode;
-use crate::snapshot::remove::allow_all;
-use crate::staging::{self, Aliases, Device, Ground, Owner, Wanted};
-use crate::status::Status;
-use crate::walk::{Directory, absolute};
+use crate::fs::metadata::{self, Attributes, FileAttr, Others, Xattr};
+use crate::fs::openat;
+use crate::fs::reopener::Inode;
+use crate::fs::status::Status;
+use crate::monitor::{Change, Event};
+use crate::tree::deletion::allow_all;
+use crate::tree::walk::{Directory, absolute};
+use crate::tree::writer::{self, Aliases, Device, Inherited, Owner, Wanted};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -31,7 +31,7 @@ pub(super) struct Place {
     /// Its filesystem.
     pub(super) device: Arc<Device>,
     /// What it hands down.
-    pub(super) ground: Ground,
+    pub(super) ground: Inherited,
     /// It was made a moment ago, for its maker alone: nothing is in it but what this run makes, and it hands nothing down
     /// but a project.
     pub(super) fresh: bool,
@@ -100,11 +100,11 @@ impl Place {
     pub(super) fn top(context: &Context<'_>) -> rustix::io::Result<Place> {
         let target = rustix::io::fcntl_dupfd_cloexec(&context.plan.top, 0)?;
         let device = context.devices.of(Some(&target))?;
-        let ground = Ground::of(&target);
+        let ground = Inherited::of(&target);
         Ok(Place::new(Vec::new(), Some(target), device, ground, false))
     }
 
-    fn new(path: Vec<u8>, target: Option<OwnedFd>, device: Arc<Device>, ground: Ground, fresh: bool) -> Place {
+    fn new(path: Vec<u8>, target: Option<OwnedFd>, device: Arc<Device>, ground: Inherited, fresh: bool) -> Place {
         let (target, is_pending, source) = (target.map(Arc::new), AtomicBool::new(false), OnceLock::new());
         let aliases = Aliases::default();
         Place { path, target, device, ground, fresh, is_pending, source, rename: None, aliases, closed: None }
@@ -123,7 +123,7 @@ impl Place {
             Ok(Owner::Itself) => Ok(()),
             Ok(Owner::Other(other)) => {
                 let other = other.map(|other| context.shown(&self.join(&other)));
-                Err(Failure::Entry(staging::is_another("copy to", &path(), other.as_deref())))
+                Err(Failure::Entry(writer::is_another("copy to", &path(), other.as_deref())))
             }
             Err(errno) => {
                 Err(outcome::target(context, &self.join(name), "compare the names in the directory of", errno))
@@ -182,7 +182,7 @@ fn below(
         Ok(Place::new(path.clone(), target, device, ground, fresh))
     };
     let Some(dir) = &above.target else {
-        return Ok((made(None, Ground::default(), true)?, Some(Change::Added)));
+        return Ok((made(None, Inherited::default(), true)?, Some(Change::Added)));
     };
     let existing = match Status::at(dir, name) {
         _ if above.fresh => None,
@@ -192,10 +192,10 @@ fn below(
     };
     let existing = match existing {
         Some(status) => Some(status),
-        None if context.options.dry_run => return Ok((made(None, Ground::default(), true)?, Some(Change::Added))),
+        None if context.options.dry_run => return Ok((made(None, Inherited::default(), true)?, Some(Change::Added))),
         None => match make(context, above, dir, name) {
             Ok(target) => {
-                let ground = Ground { inherits: false, ..above.ground };
+                let ground = Inherited { inherits: false, ..above.ground };
                 return Ok((made(Some(target), ground, true)?, Some(Change::Added)));
             }
             // A run beside this one made it meanwhile, or it is the name of another entry.
@@ -214,7 +214,7 @@ fn below(
                 let error = Error::failed("copy into the source itself, at").at(context.shown(&path));
                 return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
             }
-            let open = || beneath::open_subdir(dir, name);
+            let open = || openat::open_subdir(dir, name);
             let target = match open() {
                 // One's own directory, closed to oneself: it gets its mode when all in it is done.
                 Err(Errno::ACCESS) if !context.options.dry_run && context.creator.is_owner(&status) => {
@@ -228,7 +228,7 @@ fn below(
                 let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
                 let _ = allow_all(dir.as_fd(), &name);
             }
-            let ground = Ground::of(&target);
+            let ground = Inherited::of(&target);
             let place = made(Some(target), ground, false)?;
             clear(context, &place);
             let change = differs(context, directory, &place).then_some(Change::Metadata);
@@ -248,7 +248,7 @@ fn below(
 /// Makes a directory that is its maker's alone, and of which nothing is inherited.
 fn make(context: &Context<'_>, above: &Place, dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
-    let made = beneath::open_subdir(dir, name)?;
+    let made = openat::open_subdir(dir, name)?;
     if above.ground.inherits {
         metadata::remove_other_xattrs(&made, &[])?.removed()?;
         context.creator.make_private(&made)?;
@@ -294,10 +294,9 @@ fn clear(context: &Context<'_>, place: &Place) {
         return;
     }
     if let Some(target) = &place.target
-        && let Ok(cleared @ 1..) = staging::clear(target.as_fd(), TEMPORARY)
+        && let Ok(cleared @ 1..) = writer::clear(target.as_fd(), TEMPORARY)
     {
-        let shown = crate::text::path(&context.shown(&place.path));
-        context.monitor.detail(&format!("removed {cleared} that a killed run had not finished in {shown}"));
+        context.monitor.event(Event::LeftoversRemoved { count: cleared, path: &context.shown(&place.path) });
     }
 }
 

@@ -9,14 +9,14 @@ use super::decide::{self, Decision};
 use super::directory::Place;
 use super::outcome::{self, Attempt, Failure};
 use super::{Stats, file};
-use crate::crew;
 use crate::error::{Error, Result};
-use crate::metadata::FileAttr;
+use crate::fs::metadata::FileAttr;
+use crate::fs::shutdown;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Change};
-use crate::shutdown;
-use crate::staging::{self, Version};
-use crate::status::Status;
-use crate::walk::{self, Directory, Name, absolute};
+use crate::tree::walk::{self, Directory, Name, absolute};
+use crate::tree::writer::{self, Version};
+use crate::util::parallel;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ impl<'a> Pair<'a> {
             self.stop_if_asked()?;
             self.files(group, part)?;
         }
-        let results = crew::each(self.context.side_by_side(), large, |seen| self.large(&seen));
+        let results = parallel::each(self.context.side_by_side(), large, |seen| self.large(&seen));
         // All of them are counted, whether one ended the run or not.
         let mut ended = Ok(());
         for result in results {
@@ -311,6 +311,6 @@ impl<'a> Pair<'a> {
 
     /// Whether a file gets something only when it is in its place.
     pub(super) fn is_sealed(&self, fileattr: FileAttr) -> bool {
-        staging::is_sealed(fileattr, self.place().ground.project)
+        writer::is_sealed(fileattr, self.place().ground.project)
     }
 }

@@ -9,15 +9,15 @@ use super::TEMPORARY;
 use super::entries::{Pair, Placed, Seen, Waiting};
 use super::outcome::{self, Attempt, Failure};
 use super::pending::{self, Pending};
-use crate::beneath;
-use crate::copy::{self, Copied, CopyError, Engine, Reason};
-use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
-use crate::positioned;
-use crate::staging::{self, Aside, Unsynced, Version};
-use crate::status::{Status, Time};
-use crate::walk::absolute;
+use crate::content::copy::{self, Copied, CopyError, Engine, Reason};
+use crate::error::{Advice, Error, Result};
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::{self, Attributes, FileAttr, Others, Xattr};
+use crate::fs::openat;
+use crate::fs::pread;
+use crate::fs::status::{Status, Time};
+use crate::tree::walk::absolute;
+use crate::tree::writer::{self, TempFile, Unsynced, Version};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,7 +73,7 @@ impl<'a> Pair<'a> {
             match self.open(seen.name) {
                 Ok(Some(source)) => {
                     if ahead < AHEAD && self.is_read(source.kept.status.dev) {
-                        positioned::prefetch(&source.fd, 0..source.kept.status.size);
+                        pread::prefetch(&source.fd, 0..source.kept.status.size);
                         ahead += source.kept.status.size;
                     }
                     sources.push((seen, source));
@@ -153,7 +153,7 @@ impl<'a> Pair<'a> {
     /// Opens a source and reads what is kept of it besides its content. `None`: it is gone.
     fn open(&self, name: &[u8]) -> Attempt<Option<Source>> {
         let fail = |action, errno| self.unreadable(name, action, errno);
-        let fd = match beneath::open_file(self.directory.fd.as_fd(), name) {
+        let fd = match openat::open_file(self.directory.fd.as_fd(), name) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(fail("open", errno)),
@@ -181,8 +181,8 @@ impl<'a> Pair<'a> {
     }
 
     /// Makes an empty file aside, with what it must have before its first byte.
-    pub(super) fn make(&self, seen: &Seen<'_>, kept: &Kept) -> Attempt<Aside<'a>> {
-        let aside = Aside::make(self.above()?, TEMPORARY, seen.replaces())
+    pub(super) fn make(&self, seen: &Seen<'_>, kept: &Kept) -> Attempt<TempFile<'a>> {
+        let aside = TempFile::make(self.above()?, TEMPORARY, seen.replaces())
             .map_err(|errno| self.wrong(seen.name, "make", errno))?;
         let prepared = self.place().ground.prepare(&self.context.creator, &aside, &kept.attributes());
         prepared.map_err(|errno| self.wrong(seen.name, "set the metadata of", errno))?;
@@ -190,7 +190,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Makes the file aside, with the content of the source as it is now.
-    fn fill(&self, seen: &Seen<'_>, source: &Source) -> Attempt<(Aside<'_>, Copied)> {
+    fn fill(&self, seen: &Seen<'_>, source: &Source) -> Attempt<(TempFile<'_>, Copied)> {
         let context = self.context;
         let aside = self.make(seen, &source.kept)?;
         let ladder = &self.place().device.ladder;
@@ -213,7 +213,7 @@ impl<'a> Pair<'a> {
     /// A clone was asked for and nothing else. Where no file of the source's filesystem can be cloned the run ends.
     fn refused(&self, seen: &Seen<'_>, reason: Reason) -> Failure {
         let error = Error::failed("clone").at(absolute(&self.directory.join(seen.name)));
-        let error = error.hint(format!("{reason}; without --engine it would be copied"));
+        let error = error.hint(reason.to_string()).advise(Advice::AnyEngine);
         match reason {
             Reason::OtherFilesystem | Reason::NoReflink => Failure::Fatal(error),
             _ => Failure::Entry(error),
@@ -222,7 +222,7 @@ impl<'a> Pair<'a> {
 
     /// Gives a file that has its content its metadata and its name. If data was written, the times come after the next sync,
     /// and so does the name if it is another file's until then.
-    pub(super) fn put(&self, seen: &Seen<'_>, kept: &Kept, aside: Aside<'_>, copied: &Copied) -> Attempt<Placed> {
+    pub(super) fn put(&self, seen: &Seen<'_>, kept: &Kept, aside: TempFile<'_>, copied: &Copied) -> Attempt<Placed> {
         let (context, place) = (self.context, self.place());
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
         let is_written = self.is_written(copied);
@@ -263,14 +263,14 @@ impl<'a> Pair<'a> {
         &self,
         seen: &Seen<'_>,
         kept: &Kept,
-        aside: Aside<'_>,
+        aside: TempFile<'_>,
         times: (Time, Time),
         seal: Option<FileAttr>,
     ) -> Attempt<Option<Waiting>> {
         let (context, place) = (self.context, self.place());
         let wrong = |action, errno| self.wrong(seen.name, action, errno);
         let name = self.target_name(seen.name);
-        staging::set_provisional_time(&aside, times.1).map_err(|errno| wrong("set the times of", errno))?;
+        writer::set_provisional_time(&aside, times.1).map_err(|errno| wrong("set the times of", errno))?;
         // What says that it is empty may be a file of procfs, which has no status to speak of.
         let source = match kept.status.size {
             0 => None,
@@ -332,7 +332,7 @@ impl<'a> Pair<'a> {
             return self.set_metadata_of_node(seen).map(|()| None);
         }
         let Some(source) = self.open(seen.name)? else { return Ok(None) };
-        let file = match beneath::open_file(self.above()?, target_name) {
+        let file = match openat::open_file(self.above()?, target_name) {
             Ok(file) => file,
             // Nobody may read it, its owner among them: then it gets all but its flags.
             Err(Errno::ACCESS) => return self.set_metadata_of_node(seen).map(|()| None),

@@ -12,14 +12,14 @@ use super::decide::Decision;
 use super::entries::{Pair, Placed, Seen, Waiting};
 use super::outcome::{self, Attempt, Failure};
 use super::pending::Pending;
-use crate::beneath;
 use crate::error::Error;
-use crate::inode_map::{Identity, InodeMap, Spill};
-use crate::metadata::{FileAttr, Refused};
+use crate::fs::metadata::{FileAttr, Refused};
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Amount;
-use crate::mutex::lock;
-use crate::staging::{Replacing, Temporary, Version};
-use crate::status::Status;
+use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::tree::writer::{Replacing, Temporary, Version};
+use crate::util::mutex::lock;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -135,8 +135,8 @@ impl First {
             [&self.directory, &b"/"[..], &self.name].concat()
         };
         let open = || {
-            let directory = beneath::open_dir(context.plan.top.as_fd(), &self.directory)?;
-            let file = beneath::open_file(directory.as_fd(), &self.name)?;
+            let directory = openat::open_dir(context.plan.top.as_fd(), &self.directory)?;
+            let file = openat::open_file(directory.as_fd(), &self.name)?;
             let status = Status::of(&file)?;
             if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
         };
@@ -240,7 +240,7 @@ impl Pair<'_> {
             return Ok(true);
         }
         let above = self.above()?;
-        let from = beneath::open_dir(self.context.plan.top.as_fd(), &first.directory);
+        let from = openat::open_dir(self.context.plan.top.as_fd(), &first.directory);
         let link = |from: &OwnedFd, first: &[u8]| {
             Temporary::make(above, TEMPORARY, |name| rustix::fs::linkat(from, first, above, name, AtFlags::empty()))
         };

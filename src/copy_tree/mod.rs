@@ -29,13 +29,13 @@ mod verify;
 pub use stats::Stats;
 
 /// A copy that ended before it was done: why, and what it had copied by then.
-pub type Stopped = crate::stopped::Stopped<Stats>;
+pub type Stopped = crate::error::Stopped<Stats>;
 
-use crate::copy::Engine;
+use crate::content::copy::Engine;
 use crate::error::Result;
+use crate::fs::procfs;
 use crate::monitor::Monitor;
-use crate::procfs;
-use crate::turns::cores;
+use crate::util::semaphore::cores;
 use context::Context;
 use plan::Plan;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
         context.settle()?;
         walked?;
     }
-    context.not_kept.tell(context);
+    context.not_kept.report(context);
     if options.verify && !options.dry_run {
         monitor.phase("verifying", None);
         for step in &plan.steps {

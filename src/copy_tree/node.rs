@@ -3,9 +3,9 @@
 use super::TEMPORARY;
 use super::entries::{Pair, Seen};
 use super::outcome::Attempt;
-use crate::metadata::{self, Attributes, Others};
-use crate::staging::{Node, Temporary, Version, pin};
-use crate::status::Status;
+use crate::fs::metadata::{self, Attributes, Others};
+use crate::fs::status::Status;
+use crate::tree::writer::{Node, Temporary, Version, pin};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};

@@ -6,9 +6,10 @@
 use super::Stats;
 use super::context::Context;
 use crate::error::Error;
-use crate::metadata::Refused;
-use crate::mutex::lock;
-use crate::text;
+use crate::fs::metadata::Refused;
+use crate::monitor::Event;
+use crate::util::mutex::lock;
+use crate::util::text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -63,8 +64,8 @@ impl NotKept {
         }
     }
 
-    /// Tells of each kind once.
-    pub(super) fn tell(&self, context: &Context<'_>) {
+    /// Reports each kind once.
+    pub(super) fn report(&self, context: &Context<'_>) {
         for (kind, (entries, first)) in lock(&self.0).iter() {
             let what = match *kind {
                 OWNER => "owner, group or mode",
@@ -75,11 +76,7 @@ impl NotKept {
                 _ => "hard links",
             };
             match (context.creator.is_root(), entries) {
-                (false, 1) => context.monitor.notice(&sentence(what, "an entry", "it is", first)),
-                (false, _) => {
-                    let many = format!("{} entries", text::count(*entries));
-                    context.monitor.notice(&sentence(what, &many, "the first is", first));
-                }
+                (false, _) => context.monitor.event(Event::NotKept { what, entries: *entries, first }),
                 (true, 1) => context.monitor.problem(&refusal(what, first)),
                 (true, _) => {
                     let more = format!("and of {} more; the destination does not take them", text::count(entries - 1));
@@ -92,8 +89,4 @@ impl NotKept {
 
 fn refusal(what: &str, first: &Path) -> Error {
     Error::failed(format!("keep the {what} of")).at(first).hint("the destination does not take them")
-}
-
-fn sentence(what: &str, entries: &str, which: &str, first: &Path) -> String {
-    format!("the {what} of {entries} could not be kept, since only root may give them; {which} {}", text::path(first))
 }

@@ -1,10 +1,10 @@
 //! Why an entry was not copied, and whether the run goes on.
 
 use super::context::Context;
-use crate::copy;
+use crate::content::copy;
 use crate::error::Error;
-use crate::staging;
-use crate::walk::absolute;
+use crate::tree::walk::absolute;
+use crate::tree::writer;
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub(super) fn target(context: &Context<'_>, path: &[u8], action: &str, errno: Er
     let error = Error::io(action, context.shown(path), errno);
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
-        Errno::STALE => return Failure::Meanwhile(staging::changed_meanwhile(action, &context.shown(path))),
+        Errno::STALE => return Failure::Meanwhile(writer::changed_meanwhile(action, &context.shown(path))),
         Errno::EXIST => {
             let hint = "it was created by somebody else meanwhile and was not touched; run again";
             return Failure::Meanwhile(error.hint(hint));

@@ -6,14 +6,14 @@ use super::context::Context;
 use super::directory::Leaving;
 use super::links::First;
 use super::outcome;
-use crate::beneath;
+use crate::content::same_content;
 use crate::error::Error;
-use crate::metadata::{FileAttr, Refused};
-use crate::same_content;
-use crate::staging::{Replacing, Synced, Unsynced};
-use crate::status::{Status, Time};
-use crate::timestamp::{Clock, may_have_changed_since};
-use crate::walk::absolute;
+use crate::fs::metadata::{FileAttr, Refused};
+use crate::fs::openat;
+use crate::fs::status::{Status, Time};
+use crate::fs::timestamp::{Clock, may_have_changed_since};
+use crate::tree::walk::absolute;
+use crate::tree::writer::{Replacing, Synced, Unsynced};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Source {
     fn has_content_of(&self, copy: impl AsFd, context: &Context<'_>) -> bool {
         let compare =
             |source: OwnedFd| same_content::compare(source.as_fd(), copy.as_fd(), self.status.size, context.monitor);
-        beneath::open_file(self.dir.as_fd(), &self.name).and_then(compare).is_ok_and(|compared| compared.is_equal)
+        openat::open_file(self.dir.as_fd(), &self.name).and_then(compare).is_ok_and(|compared| compared.is_equal)
     }
 }
 

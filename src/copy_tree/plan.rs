@@ -1,12 +1,12 @@
 //! Which source becomes what, by the rules of `cp -a`, and what is refused before anything is touched.
 
 use super::Into;
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::filesystem::{Filesystem, Kind};
-use crate::status::Status;
-use crate::text;
-use crate::walk::Top;
+use crate::fs::filesystem::{Filesystem, Kind};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::tree::walk::Top;
+use crate::util::text;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
@@ -121,7 +121,7 @@ impl Plan {
         let Destination { top, shown, name } = Destination::find(destination, &sources, into)?;
         let failed = |errno| Error::io("look at the destination", &shown, errno);
         let status = Status::of(&top).map_err(failed)?;
-        let above = beneath::ancestors(&top).map_err(failed)?;
+        let above = openat::ancestors(&top).map_err(failed)?;
         let mut steps = Steps::default();
         for source in &sources {
             let target = match &name {

@@ -5,11 +5,11 @@ use super::Stats;
 use super::entries::{Pair, Seen};
 use super::file::{Kept, count};
 use super::outcome::{Attempt, Failure};
-use crate::copy::engines::uring::{self, FileError, Files, Opened, Wanted};
-use crate::copy::{Copied, CopyError};
+use crate::content::copy::engines::uring::{self, FileError, Files, Opened, Wanted};
+use crate::content::copy::{Copied, CopyError};
 use crate::error::{Error, Result};
-use crate::staging::Aside;
-use crate::status::Status;
+use crate::fs::status::Status;
+use crate::tree::writer::TempFile;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -36,7 +36,7 @@ enum State {
 
 /// A copy that is being filled.
 struct Filling<'a> {
-    aside: Aside<'a>,
+    aside: TempFile<'a>,
     kept: Kept,
 }
 

@@ -1,6 +1,6 @@
 //! What a copy did, counted.
 
-use crate::copy::{Engine, Reason};
+use crate::content::copy::{Engine, Reason};
 use std::collections::BTreeMap;
 
 /// What was done, or in a dry run would be. The names are those of the JSON summary.

@@ -7,9 +7,9 @@ use super::entries::Pair;
 use super::outcome::Failure;
 use super::plan::Step;
 use crate::error::{Error, Result};
-use crate::exclude::mounts;
 use crate::monitor::{Amount, Change};
-use crate::walk::{self, Directory, Name, Visitor};
+use crate::tree::exclude::mounts;
+use crate::tree::walk::{self, Directory, Name, Visitor};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 

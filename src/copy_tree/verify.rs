@@ -8,15 +8,15 @@ use super::context::Context;
 use super::directory::Closed;
 use super::file::LARGE;
 use super::plan::{Step, Target};
-use crate::beneath;
-use crate::crew;
+use crate::content::hash;
+use crate::content::same_content;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash;
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Amount;
-use crate::same_content;
-use crate::staging::{Aliases, Owner, Wanted};
-use crate::status::Status;
-use crate::walk::{self, Directory, Name, Visitor, absolute};
+use crate::tree::walk::{self, Directory, Name, Visitor, absolute};
+use crate::tree::writer::{Aliases, Owner, Wanted};
+use crate::util::parallel;
 use rustix::fs::{Advice, FileType, fadvise};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -83,7 +83,7 @@ impl Verify<'_> {
         let below =
             |above: &Place, name: &[u8], wanted: Wanted<'_>| match above.is_another(self.context, name, wanted)? {
                 true => Err(Errno::EXIST),
-                false => Ok(new(beneath::open_subdir(above.fd()?, name)?, above.join(name), None)),
+                false => Ok(new(openat::open_subdir(above.fd()?, name)?, above.join(name), None)),
             };
         match (parent, self.step.targets.get(directory.top)) {
             (Some(parent), _) => below(&parent.place, parent.place.name(directory.name()), self.context.wanted(parent)),
@@ -117,8 +117,8 @@ impl Verify<'_> {
         if (copy.size, copy.mtime) != (before.size, before.mtime) {
             return Ok(Found::Changed);
         }
-        let source = beneath::open_file(directory.fd.as_fd(), name)?;
-        let copy = beneath::open_file(place.fd()?, target_name)?;
+        let source = openat::open_file(directory.fd.as_fd(), name)?;
+        let copy = openat::open_file(place.fd()?, target_name)?;
         // Advice: what is still in memory would say little of the disk.
         let _ = fadvise(&copy, 0, None, Advice::DontNeed);
         let (is_equal, read) = self.is_equal(&source, &copy, &before)?;
@@ -196,7 +196,7 @@ impl Visitor for Verify<'_> {
         for name in small {
             add(self.compare(directory, name.bytes))?;
         }
-        for found in crew::each(self.context.side_by_side(), large, |name| self.compare(directory, name.bytes)) {
+        for found in parallel::each(self.context.side_by_side(), large, |name| self.compare(directory, name.bytes)) {
             add(found)?;
         }
         self.context.count(&part);

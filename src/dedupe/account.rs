@@ -11,13 +11,13 @@
 //!
 //! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
 
-use super::intervals::Intervals;
-use super::map::{Map, Piece};
 use super::whole_extents;
-use crate::filesystem::Kind;
-use crate::mutex::lock;
-use crate::status::Status;
+use crate::extents::intervals::Intervals;
+use crate::extents::map::{Map, Piece};
+use crate::fs::filesystem::Kind;
+use crate::fs::status::Status;
 use crate::usage::Bound;
+use crate::util::mutex::lock;
 use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

@@ -10,14 +10,14 @@ use super::catalogue::{Catalogue, Volume};
 use super::entry::{Entry, Key};
 use super::facts::{Facts, Member};
 use super::file::FileId;
-use super::map::Map;
 use super::ranges;
 use super::run::{Run, add};
 use crate::error::Result;
-use crate::mutex::{self, lock};
-use crate::status::Time;
+use crate::extents::map::Map;
+use crate::fs::status::Time;
+use crate::util::mutex::{self, lock};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -44,26 +44,25 @@ impl Cache {
         Cache { file: None, old: Vec::new(), met: Vec::new(), new: Mutex::default(), begun: Time::default() }
     }
 
-    /// Reads the cache at `path`. A damaged one is described in a sentence, and replaced by this run.
+    /// Reads the cache at `path`. If it cannot be used this run replaces it: the reason is returned too.
     ///
     /// # Errors
     /// Something else than a cache is at that path: it must not be replaced.
     pub(super) fn open(path: PathBuf) -> Result<(Cache, Option<String>)> {
         let begun = Time::now();
         let (file, content) = CacheFile::open(path)?;
-        let (old, word) = match content {
+        let (old, unusable) = match content {
             Content::Absent => (Vec::new(), None),
             Content::Entries(old) => (old, None),
-            Content::Unusable(reason) => {
-                let shown = crate::text::path(file.path());
-                (
-                    Vec::new(),
-                    Some(format!("the cache {shown} {reason}: it is made anew, and this run looks at everything")),
-                )
-            }
+            Content::Unusable(reason) => (Vec::new(), Some(reason)),
         };
         let met = old.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok((Cache { file: Some(file), old, met, new: Mutex::default(), begun }, word))
+        Ok((Cache { file: Some(file), old, met, new: Mutex::default(), begun }, unusable))
+    }
+
+    /// The path of its file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(CacheFile::path)
     }
 
     /// The inode of its file, which is not to be touched by the run.

@@ -5,8 +5,8 @@
 
 use super::entry::{Entry, LENGTH};
 use crate::error::{Error, Result};
-use crate::staging::{self, Aside, Version};
-use crate::status::Status;
+use crate::fs::status::Status;
+use crate::tree::writer::{self, TempFile, Version};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -80,9 +80,9 @@ impl CacheFile {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
         // What killed runs left; nothing depends on it.
-        let _ = staging::clear(dir.as_fd(), TEMPORARY);
+        let _ = writer::clear(dir.as_fd(), TEMPORARY);
         let replaces = find(&self.path)?.map(|(_, status)| Version::of(&status));
-        let aside = Aside::make(dir.as_fd(), TEMPORARY, replaces).map_err(|errno| failed(errno.into()))?;
+        let aside = TempFile::make(dir.as_fd(), TEMPORARY, replaces).map_err(|errno| failed(errno.into()))?;
         let file = File::from(aside.as_fd().try_clone_to_owned().map_err(failed)?);
         write(&file, old, new).map_err(failed)?;
         let name = self.path.file_name().unwrap_or_default();
@@ -115,7 +115,7 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
         return Err(not_a_cache(path, "it is not a regular file"));
     }
     let mut magic = [0; MAGIC.len()];
-    if crate::positioned::read_exact(&file, &mut magic, 0).is_err() || magic != MAGIC {
+    if crate::fs::pread::read_exact(&file, &mut magic, 0).is_err() || magic != MAGIC {
         return Err(not_a_cache(path, "it is not a cache of pleach"));
     }
     if status.uid != rustix::process::geteuid().as_raw() {
@@ -131,7 +131,7 @@ fn not_a_cache(path: &Path, why: &str) -> Error {
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "is cut short".to_string(),
-        _ => format!("cannot be read ({})", crate::text::cause(error)),
+        _ => format!("cannot be read ({})", crate::util::text::cause(error)),
     }
 }
 

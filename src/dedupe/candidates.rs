@@ -90,8 +90,8 @@ impl Candidates {
 mod tests {
     use super::super::catalogue::{NO_PARENT, Subvolume, Volume};
     use super::*;
-    use crate::filesystem::{Id, Kind};
-    use crate::status::Status;
+    use crate::fs::filesystem::{Id, Kind};
+    use crate::fs::status::Status;
 
     #[test]
     fn classes_have_files_of_one_size_and_filesystem_with_each_inode_once() {

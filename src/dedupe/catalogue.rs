@@ -4,8 +4,8 @@
 //! the files is not known here; how one is opened stands in `file`.
 
 use super::file::FileId;
-use crate::filesystem::{Id, Kind};
-use crate::status::{Status, Time};
+use crate::fs::filesystem::{Id, Kind};
+use crate::fs::status::{Status, Time};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 //! next run.
 
 use super::file::FileId;
-use super::map::Map;
-use crate::hash::prefix;
+use crate::content::hash::prefix;
+use crate::extents::map::Map;
 use std::num::NonZeroU64;
 
 /// What is known of one file.

@@ -2,8 +2,8 @@
 
 use super::catalogue::Catalogue;
 use super::skip::Skip;
-use crate::beneath;
-use crate::status::Status;
+use crate::fs::openat;
+use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -86,12 +86,12 @@ impl<'a> Opener<'a> {
         if path.last() == Some(&b'/') {
             path.pop();
         }
-        beneath::open_dir(self.root.as_fd(), &path)
+        openat::open_dir(self.root.as_fd(), &path)
     }
 
     fn descriptor(&self, file: FileId) -> Result<OwnedFd> {
         let mut path = self.catalogue.directory_path(file);
         path.extend_from_slice(self.catalogue.name(file));
-        beneath::open_file_at(self.root.as_fd(), &path)
+        openat::open_file_at(self.root.as_fd(), &path)
     }
 }

@@ -8,15 +8,15 @@ use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;
 use super::places::Places;
 use super::skip::Skip;
+use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::exclude::Filter;
-use crate::filesystem::Kind;
-use crate::hash;
-use crate::monitor::{Amount, Monitor};
-use crate::mounts;
-use crate::mutex::{self, lock};
-use crate::status::Status;
-use crate::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
+use crate::fs::filesystem::Kind;
+use crate::fs::mounts;
+use crate::fs::status::Status;
+use crate::monitor::{Amount, Event, Monitor};
+use crate::tree::exclude::Filter;
+use crate::tree::walk::{self, Directory, Name, Names, Sources, Visitor, absolute};
+use crate::util::mutex::{self, lock};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub(super) fn gather(
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
-    gather.filter.tell_unmatched(monitor);
+    gather.filter.report_unmatched(monitor);
     let skipped = [(Skip::Sparse, gather.hollow.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
     let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
@@ -179,8 +179,7 @@ impl Gather<'_> {
             self.unsupported.fetch_add(1, Ordering::Relaxed);
             self.problem(&unsupported(kind).at(&path));
         } else if is_first {
-            let path = crate::text::path(&path);
-            self.monitor.notice(&format!("skipped {path}: {kind} cannot share extents"));
+            self.monitor.event(Event::FilesystemSkipped { path: &path, filesystem: &kind.to_string() });
         }
         Ok(self.leads_on(&path).then_some((None, true)))
     }

@@ -15,8 +15,6 @@ mod facts;
 pub mod file;
 mod gather;
 mod group;
-mod intervals;
-pub mod map;
 mod places;
 mod planned;
 mod predict;
@@ -35,8 +33,8 @@ mod witness;
 pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
-use crate::exclude;
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
+use crate::tree::exclude;
 use crate::usage::Bound;
 use account::Account;
 use cache::Cache;
@@ -96,17 +94,13 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     let mut run = Run::new(&catalogue, options.dry_run, monitor)?;
     (run.deadline, run.threads) = (deadline, options.threads);
     if witness::check(&run, &candidates, &mut cache) {
-        monitor.notice(
-            "the cache describes another state of a filesystem, which may have been set back: this run looks at everything",
-        );
+        monitor.event(Event::CacheOutdated);
     }
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
     stage::whole_files(&run, &candidates, &cache);
     let ranges = share_ranges(&run, &cache, &options.ranges);
     if run.accounts().iter().any(Account::is_estimated) {
-        monitor.notice(
-            "compressed extents are counted by the length of their data: only root can read their length on disk",
-        );
+        monitor.event(Event::LengthsEstimated);
     }
     let mut stats = stats(&run, &candidates);
     stats.ranges = ranges;
@@ -117,7 +111,7 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
         gathered.disks.sync()?;
         cache.keep_sessions(catalogue.volumes());
         if let Err(error) = cache.save() {
-            monitor.notice(&error.to_string());
+            monitor.event(Event::CacheFailed(&error));
         }
     }
     stats.interrupted = monitor.is_cancelled();
@@ -157,18 +151,18 @@ fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
         CacheChoice::Usual => match cache::default_path().map(Cache::open) {
             Some(Ok(opened)) => opened,
             Some(Err(error)) => {
-                monitor.notice(&error.to_string());
+                monitor.event(Event::CacheFailed(&error));
                 return Ok(Cache::none());
             }
             None => {
-                monitor.notice("nothing is kept for the next run: neither XDG_CACHE_HOME nor HOME is set");
+                monitor.event(Event::CacheHomeless);
                 return Ok(Cache::none());
             }
         },
     };
-    let (cache, word) = opened;
-    if let Some(word) = word {
-        monitor.notice(&word);
+    let (cache, unusable) = opened;
+    if let (Some(why), Some(path)) = (unusable, cache.path()) {
+        monitor.event(Event::CacheReplaced { path, why: &why });
     }
     Ok(cache)
 }

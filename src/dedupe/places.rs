@@ -2,12 +2,12 @@
 
 use super::catalogue::{Subvolume, Volume};
 use super::durable::Disks;
-use crate::filesystem::{Filesystem, Id, Kind};
-use crate::mutex::{self, lock};
-use crate::session::Session;
-use crate::status::Status;
+use crate::fs::filesystem::{Filesystem, Id, Kind};
+use crate::fs::mount_id::MountId;
+use crate::fs::status::Status;
 use crate::sys::btrfs::logical;
 use crate::sys::uuid;
+use crate::util::mutex::{self, lock};
 use rustix::io::Result;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -50,7 +50,7 @@ impl Places {
         let unknown = if kind == Kind::Btrfs { status.dev } else { 0 };
         let number = subvolume.as_ref().map_or(unknown, |subvolume| subvolume.id);
         let read_only = subvolume.is_some_and(|subvolume| subvolume.read_only);
-        let session = Session::of(&fd).map(|session| session.hash());
+        let session = MountId::of(&fd).map(|session| session.hash());
         let volume = Volume { id, kind, block_size: statfs.f_bsize as u64, uuid, session };
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
     }

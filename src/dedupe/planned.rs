@@ -2,8 +2,8 @@
 //! files as they would be then.
 
 use super::file::FileId;
-use super::map::Map;
-use crate::mutex::lock;
+use crate::extents::map::Map;
+use crate::util::mutex::lock;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 

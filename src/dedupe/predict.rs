@@ -5,7 +5,6 @@
 
 use super::facts::Member;
 use super::file::Opened;
-use super::map::Map;
 use super::planned::Twin;
 use super::run::{Run, add};
 use super::sample::WHOLE;
@@ -13,8 +12,9 @@ use super::share::{at_once, ranges, rounds, windows};
 use super::skip::Skip;
 use super::submit;
 use super::survey;
+use crate::extents::map::Map;
+use crate::fs::pread::{prefetch, read_exact};
 use crate::monitor::Amount;
-use crate::positioned::{prefetch, read_exact};
 use crate::usage::Bound;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet};

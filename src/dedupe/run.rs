@@ -6,8 +6,8 @@ use super::file::{FileId, Opened, Opener};
 use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
-use crate::monitor::Monitor;
-use crate::mutex::lock;
+use crate::monitor::{Event, Monitor};
+use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -214,8 +214,7 @@ impl<'a> Run<'a> {
         if reason.is_error() {
             self.monitor.problem(&Error::failed("share the data of").at(path).because(reason.cause()));
         } else {
-            let path = crate::text::path(&path);
-            self.monitor.detail(&format!("left as it is: {path} ({})", reason.words()));
+            self.monitor.event(Event::FileSkipped { path: &path, why: reason.words() });
         }
     }
 

@@ -4,7 +4,7 @@
 //! tail and, beyond 1 MiB, some places inside are read, never more than 64 KiB.
 
 use super::facts::short;
-use crate::positioned::{prefetch, read_exact};
+use crate::fs::pread::{prefetch, read_exact};
 use rustix::fs::{Advice, SeekFrom, fadvise};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;

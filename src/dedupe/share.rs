@@ -3,15 +3,15 @@
 
 use super::facts::Member;
 use super::file::Opened;
-use super::map::Map;
 use super::predict;
 use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::submit::{self, WINDOW};
 use super::survey;
+use crate::extents::map::Map;
+use crate::fs::pread::prefetch;
 use crate::monitor::Amount;
-use crate::positioned::prefetch;
 use crate::sys::reflink::MAX_DEDUPE_DESTINATIONS;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

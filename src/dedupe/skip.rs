@@ -1,7 +1,7 @@
 //! Why a file was left as it is: the kernel's answers by their meaning, and how many files each one kept out.
 
-use crate::mutex::lock;
 use crate::sys::reflink::DedupeStatus;
+use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};

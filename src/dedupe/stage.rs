@@ -13,8 +13,8 @@ use super::sample::WHOLE;
 use super::skip::Skip;
 use super::submit;
 use super::survey;
-use crate::crew;
 use crate::monitor::Amount;
+use crate::util::parallel;
 use std::sync::mpsc;
 
 /// A chunk is at most so many files, unless one class has more.
@@ -100,7 +100,7 @@ impl<'a> Stage<'a, '_> {
             groups.extend(self.groups(class));
         }
         groups.sort_by_key(|group| (u64::MAX - group_saving(self.run, group), group.first().map(|m| m.facts.first)));
-        crew::each(self.run.threads.unwrap_or(crew::SHARERS), groups, |group| {
+        parallel::each(self.run.threads.unwrap_or(parallel::SHARERS), groups, |group| {
             let before = Amount { files: group.len() as u64, bytes: untold_bytes(self.run, &group) };
             group::share_equal(self.run, group);
             self.run.monitor.advance(before);
@@ -117,7 +117,7 @@ impl<'a> Stage<'a, '_> {
             let record = self.run.catalogue.record(member.file);
             (record.subvolume, record.ino)
         });
-        crew::each(self.run.threads.unwrap_or(crew::READERS), unknown, |member| {
+        parallel::each(self.run.threads.unwrap_or(parallel::READERS), unknown, |member| {
             if self.run.is_over() { member.out = true } else { survey::place(self.run, member) }
         });
     }
@@ -140,7 +140,7 @@ impl<'a> Stage<'a, '_> {
             }
         }
         wanted.sort_unstable_by_key(|same| same.first().map(|member| member.facts.first));
-        crew::each(self.run.threads.unwrap_or(crew::READERS), wanted, |same| {
+        parallel::each(self.run.threads.unwrap_or(parallel::READERS), wanted, |same| {
             let sampled = same.iter_mut().find_map(|member| {
                 if self.run.is_over() {
                     return None;

@@ -2,12 +2,12 @@
 
 use super::facts::{Member, short};
 use super::file::Opened;
-use super::map::Map;
 use super::run::{Run, add};
 use super::sample;
 use super::skip::Skip;
 use super::submit;
-use crate::filesystem::Kind;
+use crate::extents::map::Map;
+use crate::fs::filesystem::Kind;
 use rustix::io::Errno;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
@@ -76,7 +76,7 @@ pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
     let opened = open(run, member)?;
     let _ = rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::Sequential);
     let size = run.catalogue.size(member.file);
-    match crate::hash::file(&opened, size, run.monitor) {
+    match crate::content::hash::file(&opened, size, run.monitor) {
         Ok(hashed) => {
             add(&run.counters.read, hashed.read);
             member.facts.changing |= !opened.is_untouched();

@@ -1,7 +1,7 @@
 //! The extents of Btrfs files as wholes. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a whole.
 
-use super::map::{Map, Piece};
-use crate::layout;
+use crate::extents::layout;
+use crate::extents::map::{Map, Piece};
 use crate::sys::btrfs::logical::{self, Offsets};
 use rustix::io::{Errno, Result};
 use std::collections::BTreeSet;

@@ -7,8 +7,8 @@
 use super::cache::Cache;
 use super::candidates::Candidates;
 use super::file::FileId;
-use super::map::Map;
 use super::run::Run;
+use crate::extents::map::Map;
 
 /// So many files of each kind bear witness on each filesystem.
 const WITNESSES: usize = 64;

@@ -4,7 +4,7 @@
 //! looked at is then what is opened.
 
 use crate::error::{Error, Result};
-use crate::status::Status;
+use crate::fs::status::Status;
 use crate::sys;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;

@@ -4,8 +4,8 @@
 //! the directory that was named, through no link, so that a tree which changes meanwhile leads nowhere else.
 
 use super::file::{self, File};
-use crate::beneath;
 use crate::error::{Error, Result};
+use crate::fs::openat;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -41,7 +41,7 @@ impl Found {
     pub fn open(&self) -> Result<File> {
         let Some(Below { top, way }) = &self.below else { return super::open(&self.path) };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = beneath::open(top.as_fd(), way.as_os_str().as_bytes(), flags);
+        let place = openat::open(top.as_fd(), way.as_os_str().as_bytes(), flags);
         file::open_place(&place.map_err(|errno| Error::io("open", &self.path, errno))?, &self.path)
     }
 }

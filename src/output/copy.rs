@@ -4,7 +4,7 @@ use super::Output;
 use super::summary;
 use pleach::copy_tree::{Options, Stats, Stopped};
 use pleach::error::{Error, ErrorKind};
-use pleach::text::{self, count, counted, size};
+use pleach::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -174,7 +174,7 @@ fn plan(stats: &Stats) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pleach::copy::{Engine, Reason};
+    use pleach::content::copy::{Engine, Reason};
 
     fn stats() -> Stats {
         Stats {

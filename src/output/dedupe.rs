@@ -6,7 +6,7 @@ use super::json::PathField;
 use super::summary;
 use pleach::dedupe::{Options, Ranges, Stats};
 use pleach::error::Error;
-use pleach::text::{self, count, counted, size};
+use pleach::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn early_end(output: &Output, stats: &Stats, options: &Options) {
     if stats.interrupted && output.is_interrupted() {
         output.error(&Error::interrupted().hint(interrupted(stats, options)));
     } else if stats.out_of_time {
-        output.notice("time limit reached; the next run continues");
+        output.notice("time-limit", None, "time limit reached; the next run continues");
     }
 }
 

@@ -5,8 +5,8 @@ use super::bound;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
-use pleach::text::{self, size};
 use pleach::usage::{Bound, Freed, Row, Stats, Totals};
+use pleach::util::text::{self, size};
 use serde::Serialize;
 
 #[derive(Serialize)]

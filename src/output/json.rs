@@ -1,7 +1,8 @@
 //! Parts of JSON objects that several commands use. Each command's own objects are in its own file.
 
+use super::messages;
 use pleach::error::Error;
-use pleach::text;
+use pleach::util::text;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -81,7 +82,7 @@ impl<'a> MessageLine<'a> {
     /// The object for an error of an entry, or of the command.
     pub(crate) fn of_error(error: &'a Error) -> Self {
         let path = error.path().map(PathField::new);
-        MessageLine { r#type: "error", code: error.code(), path, message: error.to_string() }
+        MessageLine { r#type: "error", code: error.code(), path, message: messages::error(error) }
     }
 
     /// The object for a wrong command line.
@@ -94,9 +95,9 @@ impl<'a> MessageLine<'a> {
         MessageLine { r#type: "error", code, path: None, message: sentence.to_string() }
     }
 
-    /// The object for a sentence that is no error.
-    pub(crate) fn warning(code: &'static str, sentence: &str) -> Self {
-        MessageLine { r#type: "warning", code, path: None, message: sentence.to_string() }
+    /// The object for something that is not an error.
+    pub(crate) fn warning(code: &'static str, path: Option<&'a Path>, sentence: &str) -> Self {
+        MessageLine { r#type: "warning", code, path: path.map(PathField::new), message: sentence.to_string() }
     }
 }
 
@@ -122,8 +123,8 @@ mod tests {
         let json = serde_json::to_string(&MessageLine::of_error(&error)).unwrap();
         let message = r#""message":"cannot do it '\\xff'"}"#;
         assert_eq!(json, format!(r#"{{"type":"error","code":"a-code","path_base64":"/w==",{message}"#));
-        let json = serde_json::to_string(&MessageLine::warning("notice", "so")).unwrap();
-        assert_eq!(json, r#"{"type":"warning","code":"notice","message":"so"}"#);
+        let json = serde_json::to_string(&MessageLine::warning("no-locks", None, "so")).unwrap();
+        assert_eq!(json, r#"{"type":"warning","code":"no-locks","message":"so"}"#);
     }
 
     #[test]

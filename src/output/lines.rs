@@ -115,7 +115,7 @@ mod tests {
             let before = lines.length();
             lines.count_right(number, 0);
             let written = String::from_utf8(lines.bytes[before..].to_vec()).unwrap();
-            assert_eq!(written, pleach::text::count(number));
+            assert_eq!(written, pleach::util::text::count(number));
             assert_eq!(written.len(), count_width(number));
         }
         lines.bytes.clear();

@@ -5,8 +5,8 @@
 
 use super::sharing::{Told, letter};
 use super::terminal::Style;
-use pleach::picture::{Cell, Class, GROUPS, Layout, Row, label, shorten, ticks};
-use pleach::text::{counted, size};
+use pleach::extents::picture::{Cell, Class, GROUPS, Layout, Row, label, shorten, ticks};
+use pleach::util::text::{counted, size};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -213,11 +213,11 @@ fn legend(told: &Told<'_>, layout: &Layout, look: Look, lines: &mut Vec<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pleach::extent::{Extent, ExtentFlags};
-    use pleach::filesystem::Id;
+    use pleach::extents::extent::{Extent, ExtentFlags};
+    use pleach::extents::picture::{self, Names, Sketch};
+    use pleach::extents::sharing::{self, Holdings};
+    use pleach::fs::filesystem::Id;
     use pleach::monitor::Silent;
-    use pleach::picture::{self, Names, Sketch};
-    use pleach::sharing::{self, Holdings};
     use std::path::{Path, PathBuf};
 
     const MIB: u64 = 1 << 20;

@@ -10,6 +10,7 @@ mod lines;
 pub(crate) mod list;
 pub(crate) mod map;
 mod margin;
+mod messages;
 pub(crate) mod owners;
 pub(crate) mod probe;
 mod problems;
@@ -26,11 +27,13 @@ mod wrap;
 
 use json::MessageLine;
 use pleach::error::{Error, Result};
+use pleach::monitor::Event;
 use problems::Problems;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terminal::{Environment, Style};
@@ -160,7 +163,7 @@ impl Output {
         if self.settings.json {
             self.json_message(&MessageLine::of_error(error));
         }
-        self.message(Style::Red, &error.to_string());
+        self.message(Style::Red, &messages::error(error));
     }
 
     /// The command did not reach what was required: a sentence, and the word by which programs recognize it.
@@ -177,7 +180,7 @@ impl Output {
             self.json_message(&MessageLine::of_error(error));
         }
         if self.settings.verbose || self.problems.admit(error) {
-            self.message(Style::Red, &error.to_string());
+            self.message(Style::Red, &messages::error(error));
         }
     }
 
@@ -193,10 +196,19 @@ impl Output {
         }
     }
 
-    /// The user should know, but it is no failure. JSON has it as a warning.
-    pub(crate) fn notice(&self, sentence: &str) {
+    /// Something that an engine reported and that is not a failure.
+    pub(crate) fn event(&self, event: Event<'_>) {
+        if !event.is_detail() {
+            self.notice(event.code(), event.path(), &messages::event(&event));
+        } else if self.settings.verbose {
+            self.detail(&messages::event(&event));
+        }
+    }
+
+    /// The user should know, but it is not a failure; `code` is the word by which programs recognize it.
+    pub(crate) fn notice(&self, code: &'static str, path: Option<&Path>, sentence: &str) {
         if self.settings.json {
-            self.json_message(&MessageLine::warning("notice", sentence));
+            self.json_message(&MessageLine::warning(code, path, sentence));
         }
         self.info(sentence);
     }
@@ -204,7 +216,7 @@ impl Output {
     /// The user should know, and do something about it; `code` is the word by which programs recognize it.
     pub(crate) fn warning(&self, code: &'static str, sentence: &str) {
         if self.settings.json {
-            self.json_message(&MessageLine::warning(code, sentence));
+            self.json_message(&MessageLine::warning(code, None, sentence));
         }
         if !self.settings.quiet {
             self.message(Style::Yellow, &format!("warning: {sentence}"));

@@ -5,7 +5,7 @@ use super::json::PathField;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
 use pleach::owners::{Held, Name, Owner, Part, Stats};
-use pleach::text::{self, count, counted};
+use pleach::util::text::{self, count, counted};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -42,7 +42,7 @@ impl Problems {
 
 fn line(class: &str, more: u64) -> String {
     let class = if class.is_empty() { "problems of several kinds" } else { class };
-    format!("{} more like this: {class} (show all with -v)", pleach::text::count(more))
+    format!("{} more like this: {class} (show all with -v)", pleach::util::text::count(more))
 }
 
 #[cfg(test)]

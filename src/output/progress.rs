@@ -10,9 +10,9 @@ use super::margin::{self, Margin};
 use super::{Output, When, json::ChangeLine};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pleach::error::Error;
-use pleach::estimate::{self, Scope};
-use pleach::monitor::{Amount, Change, Monitor};
-use pleach::text;
+use pleach::monitor::{Amount, Change, Event, Monitor};
+use pleach::tree::estimate::{self, Scope};
+use pleach::util::text;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -206,14 +206,8 @@ impl Monitor for Progress<'_> {
         self.beside_the_bar(|| self.output.problem(error));
     }
 
-    fn notice(&self, sentence: &str) {
-        self.beside_the_bar(|| self.output.notice(sentence));
-    }
-
-    fn detail(&self, sentence: &str) {
-        if self.output.settings.verbose {
-            self.beside_the_bar(|| self.output.detail(sentence));
-        }
+    fn event(&self, event: Event<'_>) {
+        self.beside_the_bar(|| self.output.event(event));
     }
 
     fn planned(&self, change: Change, path: &Path) {

@@ -4,7 +4,7 @@ use super::Output;
 use super::summary;
 use crate::cli;
 use pleach::put::Stats;
-use pleach::text::{self, size};
+use pleach::util::text::{self, size};
 use serde::Serialize;
 
 #[derive(Serialize)]

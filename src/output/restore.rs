@@ -4,7 +4,7 @@ use super::Output;
 use super::summary;
 use pleach::error::ExitStatus;
 use pleach::snapshot::restore::{Options, Stats, Stopped};
-use pleach::text::{self, counted, size};
+use pleach::util::text::{self, counted, size};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -2,9 +2,9 @@
 
 use super::Output;
 use super::summary::{self, listed, percent};
-use pleach::exclude::Counts;
 use pleach::snapshot::create::{Options, Stats};
-use pleach::text::{self, count, counted, size};
+use pleach::tree::exclude::Counts;
+use pleach::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Option
             output.detail(&sentence);
         }
         if stats.added.is_some_and(|added| added.suggested) {
-            output.notice(&suggestion(stats));
+            output.notice("hardlinks-suggested", None, &suggestion(stats));
         }
         if let Some(warning) = sharing_warning(stats).filter(|_| !options.dry_run) {
             output.warning("little-shared", &warning);
@@ -234,7 +234,7 @@ fn sharing_warning(stats: &Stats) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pleach::copy::Reason;
+    use pleach::content::copy::Reason;
 
     fn stats() -> Stats {
         Stats {

@@ -3,8 +3,8 @@
 use super::Output;
 use super::terminal::{Style, stdout_width};
 use super::wrap::wrap;
-use pleach::copy::Reason;
-use pleach::text::{count, counted, duration, size};
+use pleach::content::copy::Reason;
+use pleach::util::text::{count, counted, duration, size};
 use std::collections::BTreeMap;
 
 /// The column of the values.

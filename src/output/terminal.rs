@@ -2,7 +2,7 @@
 
 use super::wrap::wrap;
 use super::{When, json};
-use pleach::text;
+use pleach::util::text;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};

@@ -10,7 +10,7 @@ mod subvolumes;
 mod xfs;
 
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
+use crate::fs::filesystem::Kind;
 use crate::monitor::Monitor;
 use crate::sys;
 use merge::Merge;

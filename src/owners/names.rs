@@ -5,8 +5,8 @@
 
 use super::Name;
 use crate::error::{Error, Result};
+use crate::fs::mounts::Mount;
 use crate::monitor::Monitor;
-use crate::mounts::Mount;
 use crate::sys::xfs;
 use rustix::fs::{AtFlags, CWD, OFlags};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! leads to the very inode; else it is told from the top of the filesystem.
 
 use super::Name;
-use crate::mounts::{self, Mount};
+use crate::fs::mounts::{self, Mount};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::tree::{self, INODE_EXTREF, INODE_REF, Key, Step};
 use rustix::fs::{AtFlags, CWD, OFlags};

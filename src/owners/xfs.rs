@@ -4,11 +4,10 @@ use super::merge::Merge;
 use super::names::Names;
 use super::{Held, Owner, Part, Subject, unknown};
 use crate::error::{Error, Result};
-use crate::monitor::{Amount, Monitor};
-use crate::mounts::{self, Mount};
+use crate::fs::mounts::{self, Mount};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::sys::getfsmap;
 use crate::sys::{fiemap, xfs};
-use crate::text;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -184,10 +183,7 @@ impl Scan {
             return Ok(());
         }
         let files = rustix::fs::fstatvfs(fd).map_or(0, |space| space.f_files.saturating_sub(space.f_ffree));
-        monitor.notice(&format!(
-            "this XFS keeps no reverse map (mkfs.xfs -m rmapbt=1): looking at the extents of all its {}",
-            text::counted(files, "inode")
-        ));
+        monitor.event(Event::NoReverseMap { inodes: files });
         monitor.phase("looking for owners", Some(Amount { files, bytes: 0 }));
         self.wanted.sort_unstable_by_key(|range| range.start);
         self.wanted.dedup_by(|next, last| {

@@ -3,7 +3,7 @@
 use super::place::{LENGTH, Place, fill};
 use super::sharing::has_unwritten;
 use super::{Answer, Reply, Value};
-use crate::filesystem;
+use crate::fs::filesystem;
 use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 

@@ -2,8 +2,8 @@
 
 use super::place::Place;
 use super::{Answer, Reply, Value};
-use crate::filesystem::Kind;
-use crate::text;
+use crate::fs::filesystem::Kind;
+use crate::util::text;
 use std::ffi::OsStr;
 
 pub(super) fn filesystem(place: &Place) -> Reply {

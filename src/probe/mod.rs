@@ -15,7 +15,7 @@ mod subvolume;
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-use crate::text;
+use crate::util::text;
 use place::Place;
 use rustix::io::Errno;
 use std::path::Path;

@@ -2,10 +2,10 @@
 
 use super::place::Place;
 use super::{Answer, Reply, Value};
-use crate::filesystem::Kind;
-use crate::mounts::Mount;
+use crate::fs::filesystem::Kind;
+use crate::fs::mounts::Mount;
 use crate::sys::btrfs;
-use crate::text;
+use crate::util::text;
 use rustix::fs::{IFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::fmt::Write as _;

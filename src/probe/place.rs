@@ -1,9 +1,9 @@
 //! The directory that is looked at, and files to try things on: without a name, or removed before they are used.
 
 use crate::error::{Error, Result};
-use crate::filesystem::{self, Kind};
-use crate::mounts::{self, Mount};
-use crate::positioned;
+use crate::fs::filesystem::{self, Kind};
+use crate::fs::mounts::{self, Mount};
+use crate::fs::pread;
 use rustix::fs::{AtFlags, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -100,7 +100,7 @@ fn directory_of(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Writes [`LENGTH`] bytes at `offset`, which neither compress nor repeat.
 pub(super) fn fill(file: &OwnedFd, offset: u64) -> rustix::io::Result<()> {
-    positioned::write_all(file, &noise(LENGTH as usize), offset)
+    pread::write_all(file, &noise(LENGTH as usize), offset)
 }
 
 /// Bytes that neither compress nor repeat, the same ones each time.

@@ -2,8 +2,8 @@
 
 use super::place::{LENGTH, Place, fill, read_only};
 use super::{Answer, Reply, Value};
-use crate::extent::{Extent, ExtentFlags};
-use crate::filesystem::Kind;
+use crate::extents::extent::{Extent, ExtentFlags};
+use crate::fs::filesystem::Kind;
 use crate::sys::reflink::{self, DedupeStatus};
 use crate::sys::{self, xfs};
 use rustix::fs::SeekFrom;

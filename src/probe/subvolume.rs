@@ -2,9 +2,9 @@
 
 use super::place::Place;
 use super::{Answer, Reply, Value};
-use crate::filesystem::Kind;
+use crate::fs::filesystem::Kind;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
-use crate::text;
+use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

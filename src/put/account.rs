@@ -1,7 +1,7 @@
 //! What is shared, counted from the extents: data of the new file that lies on the disk where another file has it.
 
-use crate::delta::ranges::{self, Bytes};
-use crate::extent::{Extent, ExtentFlags};
+use crate::extents::extent::{Extent, ExtentFlags};
+use crate::extents::ranges::{self, Bytes};
 use crate::sys::fiemap;
 use rustix::io::Result;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

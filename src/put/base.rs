@@ -10,11 +10,11 @@ use super::account::Addresses;
 use super::destination::Destination;
 use super::let_go;
 use super::{Failure, Job, Options};
-use crate::copy::{CloneError, Ladder, Reason};
+use crate::content::copy::{CloneError, Reason, Strategy};
 use crate::error::{Error, Result};
-use crate::filesystem::{self, Kind};
-use crate::positioned;
-use crate::status::{Status, Time};
+use crate::fs::filesystem::{self, Kind};
+use crate::fs::pread;
+use crate::fs::status::{Status, Time};
 use crate::sys::reflink;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -116,7 +116,7 @@ impl<'a> Base<'a> {
                 addresses.sort();
             }
         }
-        match Ladder::new().clone(fd, before.dev, &frozen) {
+        match Strategy::new().clone(fd, before.dev, &frozen) {
             Ok(()) => {}
             Err(CloneError::Copy(reason)) => return Ok(Err(reason)),
             Err(CloneError::Failed(errno)) => return Err(Error::io("clone", shown(), errno)),
@@ -179,7 +179,7 @@ impl<'a> Base<'a> {
     /// Reads it from an offset on until the buffer is full or it ends: always what the frozen clone has there.
     pub(super) fn read_at(&mut self, buffer: &mut [u8], at: u64) -> std::result::Result<usize, Failure> {
         if let Some(status) = &self.live {
-            let got = positioned::read_full(self.source(), buffer, at);
+            let got = pread::read_full(self.source(), buffer, at);
             let is_untouched = Status::of(self.source()).is_ok_and(|now| now.is_untouched_since(status));
             if let (Ok(got), true) = (got, is_untouched) {
                 self.read += got as u64;
@@ -189,7 +189,7 @@ impl<'a> Base<'a> {
             self.asked = at;
             self.ask(at, at + buffer.len() as u64);
         }
-        let got = positioned::read_full(&self.frozen, buffer, at).map_err(Failure::Base)?;
+        let got = pread::read_full(&self.frozen, buffer, at).map_err(Failure::Base)?;
         self.read += got as u64;
         Ok(got)
     }
@@ -203,7 +203,7 @@ impl<'a> Base<'a> {
         // Not for every little step.
         if to >= self.asked + AHEAD / 8 || (to == self.size && to > self.asked) {
             let file = if self.live.is_some() { self.source() } else { self.frozen() };
-            positioned::prefetch(file, self.asked..to);
+            pread::prefetch(file, self.asked..to);
             self.asked = to;
         }
     }

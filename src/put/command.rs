@@ -9,9 +9,9 @@
 use super::Failure;
 use super::foreground::Foreground;
 use crate::error::{Error, Result};
-use crate::monitor::Monitor;
-use crate::mutex::lock;
-use crate::text;
+use crate::monitor::{Event, Monitor};
+use crate::util::mutex::lock;
+use crate::util::text;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group,
     test_kill_process_group, waitid,
@@ -143,10 +143,7 @@ impl Producer {
         let (since, reported) = open_end.get_or_insert_with(|| (Instant::now(), false));
         if !*reported && since.elapsed() >= OPEN_END {
             *reported = true;
-            let program = text::path(Path::new(&self.program));
-            monitor.notice(&format!(
-                "{program} has exited with status 0, but another process holds its output open; waiting for the end of the output"
-            ));
+            monitor.event(Event::OutputHeldOpen(&self.program));
         }
     }
 

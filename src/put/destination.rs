@@ -3,12 +3,12 @@
 //! A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` would do. The kernel follows it, with
 //! its own rules on links in directories that anybody may write to, and what it arrives at is then looked for by name.
 
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::{FileAttr, SEALS, letters};
-use crate::monitor::Monitor;
-use crate::status::Status;
-use crate::text;
+use crate::fs::metadata::{FileAttr, SEALS, letters};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::monitor::{Event, Monitor};
+use crate::util::text;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -71,25 +71,21 @@ impl Destination {
             let found = real.parent().map(open_dir).zip(real.file_name());
             let found = found.and_then(|(dir, name)| Some((dir.ok()?, name.to_owned())));
             let found = found.filter(|(dir, name)| is_named(dir, name, &status));
-            let (shown, real) = (text::path(path), text::path(&real));
             let found = found.ok_or_else(|| {
-                failed("find what is behind the symbolic link", Errno::NOENT).hint(format!("it should be {real}"))
+                let error = failed("find what is behind the symbolic link", Errno::NOENT);
+                error.hint(format!("it should be {}", text::path(&real)))
             })?;
-            monitor.notice(&format!(
-                "{shown} is a symbolic link and stays; the file that it leads to is replaced: {real}"
-            ));
+            monitor.event(Event::LinkFollowed { link: path, target: &real });
             found
         };
-        let fd = beneath::open_file(dir.as_fd(), name.as_bytes()).map_err(|errno| failed("read", errno))?;
+        let fd = openat::open_file(dir.as_fd(), name.as_bytes()).map_err(|errno| failed("read", errno))?;
         if !Status::of(&fd).is_ok_and(|opened| opened.is_same_inode(&status)) {
             return Err(failed("read", Errno::STALE).hint("something else was put in its place meanwhile; run again"));
         }
         let present = Present { fd, status };
         present.assert_replaceable(path, &dir, name.as_bytes())?;
         if status.nlink > 1 {
-            let others = text::counted(status.nlink - 1, "other name");
-            let sentence = format!("{} has {others} (hard links), which keep the old content", text::path(path));
-            monitor.notice(&sentence);
+            monitor.event(Event::OtherNames { path, names: status.nlink - 1 });
         }
         Ok(Destination { dir, name: name.as_bytes().to_vec(), shown: path.into(), present: Some(present) })
     }

@@ -4,11 +4,11 @@
 use super::base::Base;
 use super::input::{File, Input};
 use super::{Content, Failure, Job};
-use crate::copy::{CopyError, is_fatal};
-use crate::delta;
-use crate::filesystem::Kind;
-use crate::hash;
-use crate::status::Status;
+use crate::content::copy::{CopyError, is_fatal};
+use crate::content::delta;
+use crate::content::hash;
+use crate::fs::filesystem::Kind;
+use crate::fs::status::Status;
 use crate::sys::reflink;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};

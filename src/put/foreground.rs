@@ -4,8 +4,8 @@
 //! kernel stops it as soon as it reads from the terminal, to ask for a password for instance. Then it gets the foreground,
 //! as a shell's job would. Until then Ctrl-C and Ctrl-Z reach pleach alone, which ends the command's group when interrupted.
 
-use crate::mutex::lock;
 use crate::sys::terminal::set_foreground;
+use crate::util::mutex::lock;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_current_process_group, kill_process_group, waitid,

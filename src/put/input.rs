@@ -2,9 +2,9 @@
 
 use super::Failure;
 use super::command::Producer;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::status::Status;
 use rustix::fs::{FileType, OFlags, SeekFrom};
 use std::os::fd::BorrowedFd;
 
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         match kind {
             FileType::CharacterDevice if rustix::termios::isatty(fd) => {
                 let error = Error::usage("take the new content from a terminal");
-                return Err(error.hint("pipe it in, as in 'pg_dump db | pleach put db.sql', or use '< FILE'"));
+                return Err(error.advise(Advice::PipeInput));
             }
             FileType::Directory => {
                 return Err(Error::usage("read the input").hint("it is a directory"));
@@ -49,8 +49,7 @@ impl<'a> Input<'a> {
             // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be the
             // content never came.
             FileType::CharacterDevice if status.rdev == (1, 3) && is_read_write(fd) => {
-                let error = Error::failed("read the input")
-                    .hint("it is closed; to empty a file use 'pleach put --allow-empty DEST < /dev/null'");
+                let error = Error::failed("read the input").hint("it is closed").advise(Advice::GiveEmptyInput);
                 return Err(error);
             }
             _ => {}

@@ -5,10 +5,10 @@
 
 use super::destination::Destination;
 use crate::error::{Error, Result};
-use crate::metadata::{self, Attributes, Creator, FileAttr, Refused, Xattr};
+use crate::fs::metadata::{self, Attributes, Creator, FileAttr, Refused, Xattr};
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::status::Status;
-use crate::text;
+use crate::util::text;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -5,8 +5,8 @@
 
 use super::account::Addresses;
 use super::{Failure, Job};
-use crate::layout::{self, Piece, Way};
-use crate::positioned::{read_exact, write_all};
+use crate::extents::layout::{self, Piece, Way};
+use crate::fs::pread::{read_exact, write_all};
 use crate::sys::fiemap;
 use std::os::fd::BorrowedFd;
 

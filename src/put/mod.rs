@@ -12,6 +12,7 @@ mod account;
 mod base;
 mod command;
 mod destination;
+mod diff;
 mod file;
 mod foreground;
 mod input;
@@ -20,7 +21,6 @@ mod let_go;
 mod moved;
 mod staging;
 mod stream;
-mod weave;
 
 use self::account::Addresses;
 use self::base::Base;
@@ -28,12 +28,12 @@ use self::command::Producer;
 use self::destination::Destination;
 use self::input::Input;
 use self::staging::Staging;
-use crate::copy::Reason;
-use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::metadata::Creator;
-use crate::monitor::Monitor;
-use crate::text;
+use crate::content::copy::Reason;
+use crate::error::{Advice, Error, Result};
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::Creator;
+use crate::monitor::{Event, Monitor};
+use crate::util::text;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -186,7 +186,7 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     rustix::fs::fsync(staging.file()).map_err(write)?;
     let account = account::of(staging.file(), made.content.size, &made.addresses());
     staging.put(&destination)?;
-    tell(&made, &destination, options, monitor);
+    report(&made, &destination, options, monitor);
     Ok(Stats {
         bytes: made.content.size,
         shared: account.shared,
@@ -244,7 +244,7 @@ fn make<'a>(
     };
     let content = match file::update(job, input, base.as_ref(), out)? {
         Some(content) => content,
-        None => weave::all(job, input, base.as_mut(), out)?,
+        None => diff::all(job, input, base.as_mut(), out)?,
     };
     input.assert_untouched()?;
     Ok(Made { content, base, reason, cloned: None })
@@ -294,9 +294,9 @@ fn failure_of(failure: Failure, destination: &Destination, options: &Options) ->
         Failure::Unexpected(why) => refused(why).with_code("unexpected-input"),
         Failure::Empty(size) => {
             let size = text::size(size);
-            let why = format!("the input is empty, and the file has {size}");
+            let why = format!("the input is empty, and the file has {size}; the file is unchanged");
             let error = Error::failed("replace").at(shown).with_code("empty-input");
-            error.hint(format!("{why}; the file is unchanged; use --allow-empty to replace it"))
+            error.hint(why).advise(Advice::AllowEmptyInput)
         }
         Failure::Command(why) => refused(why).with_code("command-failed"),
         Failure::Interrupted => Error::interrupted().hint(left),
@@ -304,15 +304,12 @@ fn failure_of(failure: Failure, destination: &Destination, options: &Options) ->
 }
 
 /// Reports why nothing is shared although there is a base.
-fn tell(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
+fn report(made: &Made<'_>, destination: &Destination, options: &Options, monitor: &dyn Monitor) {
     if let Some(reason) = made.reason.filter(|_| made.content.size > 0) {
-        let base = text::path(options.base.as_ref().unwrap_or(&destination.shown));
         let why = match reason {
             Reason::OtherFilesystem => "the two lie on different filesystems".to_string(),
             reason => reason.to_string(),
         };
-        let with = if options.base.is_some() { format!("with {base}") } else { "with its last version".into() };
-        let shown = text::path(&destination.shown);
-        monitor.notice(&format!("{shown} shares nothing {with} and was written completely: {why}"));
+        monitor.event(Event::NothingShared { path: &destination.shown, base: options.base.as_deref(), why: &why });
     }
 }

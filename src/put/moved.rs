@@ -6,14 +6,14 @@
 //! large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both ways block by block.
 
 use super::base::Base;
+use super::diff::equal;
 use super::stream::PIECE;
-use super::weave::equal;
 use super::{Failure, Job};
-use crate::dedupe::ranges::index::{Index, Place};
-use crate::delta::is_zero;
-use crate::delta::ranges::{self, Bytes};
-use crate::hash::prefix;
-use crate::positioned::read_exact;
+use crate::content::block_index::{Index, Place};
+use crate::content::delta::is_zero;
+use crate::content::hash::prefix;
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::pread::read_exact;
 use std::os::fd::BorrowedFd;
 
 /// The index is made when so much differed in a row.

@@ -3,10 +3,9 @@
 use super::destination::Destination;
 use super::keep;
 use crate::error::{Error, Result};
-use crate::monitor::Monitor;
-use crate::shutdown;
-use crate::staging::{self, Temporary, Version};
-use crate::text;
+use crate::fs::shutdown;
+use crate::monitor::{Event, Monitor};
+use crate::tree::writer::{self, Temporary, Version};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -29,9 +28,8 @@ impl Staging {
             rustix::fs::openat(&destination.dir, c".", flags, Mode::empty())
         };
         // Whatever stands in the way of that is no obstacle to this run.
-        if let Ok(cleared @ 1..) = open().and_then(|dir| staging::clear(dir.as_fd(), TEMPORARY)) {
-            let shown = text::path(&destination.shown);
-            monitor.detail(&format!("removed {cleared} that a killed run had not finished beside {shown}"));
+        if let Ok(cleared @ 1..) = open().and_then(|dir| writer::clear(dir.as_fd(), TEMPORARY)) {
+            monitor.event(Event::LeftoversRemoved { count: cleared, path: &destination.shown });
         }
         let dir = open().map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -50,7 +48,7 @@ impl Staging {
     pub(super) fn put(self, destination: &Destination) -> Result<()> {
         let version = destination.present.as_ref().map(|present| Version::of(&present.status));
         self.temporary.put(&destination.name, version.as_ref()).map_err(|errno| match errno {
-            Errno::STALE => staging::changed_meanwhile("replace", &destination.shown),
+            Errno::STALE => writer::changed_meanwhile("replace", &destination.shown),
             Errno::EXIST => Error::io("replace", &destination.shown, errno)
                 .hint("somebody else created it meanwhile; it was not touched"),
             Errno::BUSY => Error::io("replace", &destination.shown, errno)

@@ -1,15 +1,15 @@
 //! Lists the snapshots of a repository: at once from their manifests' ends, and on request what each alone holds.
 
 use super::manifest::{Entry, Item};
-use super::store::{Added, Repository, SnapshotInfo};
-use crate::beneath;
+use super::repository::{Added, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
-use crate::extent::ExtentFlags;
+use crate::extents::extent::ExtentFlags;
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::mutex::{self, lock};
-use crate::status::Status;
 use crate::sys::fiemap;
-use crate::walk::absolute;
+use crate::tree::walk::absolute;
+use crate::util::mutex::{self, lock};
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
@@ -140,7 +140,7 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
                     bytes += measure(&mut batch)?;
                     open = 0;
                 }
-                let opened = beneath::open_dir(tree.as_fd(), &record.path);
+                let opened = openat::open_dir(tree.as_fd(), &record.path);
                 open += 1;
                 directory = match opened {
                     Ok(fd) => Some(Arc::new(Place { fd, path: record.path })),

@@ -3,6 +3,5 @@
 pub mod create;
 pub mod list;
 pub mod manifest;
-pub mod remove;
+pub mod repository;
 pub mod restore;
-pub mod store;

@@ -33,16 +33,17 @@ mod tree;
 mod xattrs;
 
 use super::manifest::Reader;
-use super::remove::in_place::Mounts;
-use super::store::Repository;
-use crate::beneath;
+use super::repository::Repository;
 use crate::error::{Error, Result};
-use crate::metadata::Creator;
+use crate::fs::metadata::Creator;
+use crate::fs::openat;
+use crate::fs::procfs;
+use crate::fs::shutdown;
+use crate::fs::status::{Status, Time};
 use crate::monitor::{Amount, Monitor};
-use crate::mutex::lock;
-use crate::staging::{Devices, Writeback};
-use crate::status::{Status, Time};
-use crate::{procfs, shutdown};
+use crate::tree::deletion::in_place::Mounts;
+use crate::tree::writer::{AfterSync, Devices};
+use crate::util::mutex::lock;
 use done::Done;
 pub use done::Stopped;
 use pending::Pending;
@@ -159,7 +160,7 @@ struct Context<'a> {
     /// Filesystems that are written to.
     devices: Devices,
     /// Has what was restored written out meanwhile, and keeps what must wait for that.
-    writeback: Writeback<Pending>,
+    writeback: AfterSync<Pending>,
     /// What came of it.
     late: Mutex<Stats>,
     /// Why a job that waited ended the run.
@@ -235,7 +236,7 @@ pub fn restore(
         creator: Creator::current(),
         guarded,
         devices: Devices::default(),
-        writeback: Writeback::new(),
+        writeback: AfterSync::new(),
         late: Mutex::default(),
         fatal: OnceLock::new(),
         manifest: &manifest,
@@ -292,14 +293,14 @@ fn open_target(options: &Options) -> Result<Option<OwnedFd>> {
 
 /// The repository's directory and those above it, by device and inode.
 fn above(repository: &Repository) -> Result<Vec<(u64, u64)>> {
-    beneath::ancestors(repository.fd())
+    openat::ancestors(repository.fd())
         .map_err(|errno| Error::io("look at the directories above", repository.path(), errno))
 }
 
 fn refuse_inside(target: &OwnedFd, repository: &Repository, options: &Options) -> Result<()> {
     let failed = |errno| Error::io("look at the target", &options.target, errno);
     let root = Status::of(repository.fd()).map_err(failed)?;
-    if beneath::ancestors(target).map_err(failed)?.contains(&(root.dev, root.ino)) {
+    if openat::ancestors(target).map_err(failed)?.contains(&(root.dev, root.ino)) {
         return Err(Error::usage("restore into the repository itself, at")
             .at(&options.target)
             .hint("name a target outside of it"));

@@ -2,7 +2,7 @@
 //!
 //! Sources: `Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`.
 
-use crate::extent::{Extent, ExtentFlags, Told};
+use crate::extents::extent::{Extent, ExtentFlags, Told};
 use rustix::io::Result;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode, opcode};
 use std::ffi::c_void;

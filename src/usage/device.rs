@@ -5,9 +5,9 @@
 
 use super::inodes::Inodes;
 use crate::error::{Error, Result};
-use crate::filesystem::{Filesystem, Id, Kind};
-use crate::mutex::{self, lock};
+use crate::fs::filesystem::{Filesystem, Id, Kind};
 use crate::sys::btrfs::{logical, tree};
+use crate::util::mutex::{self, lock};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};

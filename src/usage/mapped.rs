@@ -1,11 +1,11 @@
 //! What one file holds, by its status and its extent map.
 
 use super::device::Volume;
-use crate::beneath;
 use crate::error::Error;
-use crate::extent::ExtentFlags;
-use crate::filesystem::Kind;
-use crate::status::Status;
+use crate::extents::extent::ExtentFlags;
+use crate::fs::filesystem::Kind;
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::sys::fiemap;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -61,7 +61,7 @@ pub(super) fn has_extents(volume: &Volume, status: &Status) -> bool {
 
 /// Opens a regular file that was seen with this status.
 pub(super) fn open(directory: impl AsFd, name: &[u8], status: &Status) -> rustix::io::Result<OwnedFd> {
-    let fd = beneath::open_file(directory.as_fd(), name)?;
+    let fd = openat::open_file(directory.as_fd(), name)?;
     let found = rustix::fs::fstat(&fd)?;
     if (found.st_dev, found.st_ino) == (status.dev, status.ino) { Ok(fd) } else { Err(Errno::STALE) }
 }

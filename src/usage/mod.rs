@@ -22,9 +22,9 @@ mod xfs;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::monitor::{Amount, Monitor};
-use crate::walk::{self, Sources};
+use crate::fs::filesystem::Kind;
+use crate::monitor::{Amount, Event, Monitor};
+use crate::tree::walk::{self, Sources};
 use census::{Census, Leaving, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;
@@ -244,7 +244,7 @@ fn by_maps(
                     Ok(certain) => freed.bytes += certain,
                     Err(error) if monitor.is_cancelled() => return Err(error),
                     Err(error) => {
-                        monitor.detail(&format!("whether other files share is not known: {error}"));
+                        monitor.event(Event::SharersUnknown(&error));
                         freed.undecided_bytes += doubtful.bytes();
                     }
                 }

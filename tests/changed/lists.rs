@@ -124,7 +124,7 @@ on_filesystems! {
 
 /// A list as pleach writes it, of other content.
 fn list_of(content: &[u8]) -> Vec<u8> {
-    use pleach::delta::{NewList, tree};
+    use pleach::content::delta::{NewList, tree};
     use std::io::{Read, Seek};
     let mut file = tempfile::tempfile().expect("a file can be made");
     let list = NewList::new(file.try_clone().expect("a file"), content.len() as u64, tree::GRAIN);

@@ -5,7 +5,7 @@ use crate::harness::meddler::{Meddler, When};
 use crate::harness::tools::assert_equal_trees;
 use crate::harness::{Filesystem, bytes, settle, write};
 use crate::on_filesystems;
-use pleach::copy::Engine;
+use pleach::content::copy::Engine;
 use pleach::copy_tree::{self, Into, Options, Stats};
 use std::fs::{self, File};
 use std::io::Write;

@@ -4,7 +4,7 @@ use super::run;
 use crate::harness::tools::{assert_equal_trees, inventory, paths};
 use crate::harness::{Filesystem, bytes, names, write};
 use crate::on_filesystems;
-use pleach::copy::Engine;
+use pleach::content::copy::Engine;
 use pleach::copy_tree::{self, Options, Stats};
 use pleach::error::Error;
 use pleach::monitor::{Amount, Monitor};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::on_filesystems;
-use pleach::copy::{Reason, Refusal, engines::uring};
+use pleach::content::copy::{Reason, Refusal, engines::uring};
 use rustix::io::Errno;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
@@ -30,7 +30,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = other.join("source");
         write(&source, &bytes(1, 3 * MIB as usize + 1));
-        let (ladder, listening) = (Ladder::new(), Listening::default());
+        let (ladder, listening) = (Strategy::new(), Listening::default());
         without_io_uring(|| {
             assert_eq!(uring::available(), Err(Errno::PERM));
             for name in ["one", "two"] {
@@ -41,9 +41,9 @@ on_filesystems! {
             }
         });
         assert_eq!(ladder.refusals(), [Refusal { engine: Engine::Uring, errno: Errno::PERM, files: 1 }]);
-        let details = listening.details.into_inner().expect("nobody panicked");
-        assert_eq!(details.len(), 1, "{details:?}");
-        assert!(details[0].contains("io_uring is unavailable"), "{details:?}");
+        let events = listening.events.into_inner().expect("nobody panicked");
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].contains("io_uring is unavailable"), "{events:?}");
         // Of this thread nothing is forbidden.
         assert_eq!(uring::available(), Ok(()));
     }
@@ -52,7 +52,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = other.join("source");
         write(&source, &bytes(1, 100_000));
-        let ladder = Ladder::new();
+        let ladder = Strategy::new();
         for number in 0..5 {
             let copy = Copy::of(&source, fs.join(number.to_string()), &ladder).by(Some(Engine::CopyFileRange));
             let copied = copy.run().expect("it is copied");
@@ -68,7 +68,7 @@ on_filesystems! {
         for source in [&here, &there] {
             write(source, &bytes(1, 100_000));
         }
-        let clone = |source, name| Copy::of(source, fs.join(name), &Ladder::new()).by(Some(Engine::Clone)).run();
+        let clone = |source, name| Copy::of(source, fs.join(name), &Strategy::new()).by(Some(Engine::Clone)).run();
         let refused = if fs.reflinks() { Reason::OtherFilesystem } else { Reason::NoReflink };
         let across = clone(&there, "across");
         assert!(matches!(across, Err(CopyError::Refused(reason)) if reason == refused || reason == Reason::OtherFilesystem), "{across:?}");
@@ -87,7 +87,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = other.join("source");
         write(&source, &bytes(1, 100_000));
-        let copied = Copy::of(&source, fs.join("copy"), &Ladder::new()).run().expect("it is copied");
+        let copied = Copy::of(&source, fs.join("copy"), &Strategy::new()).run().expect("it is copied");
         assert!(copied.reason.is_some(), "{copied:?}");
         assert_eq!((copied.cloned, copied.data, copied.read), (0, 100_000, 100_000), "{copied:?}");
     }
@@ -96,7 +96,7 @@ on_filesystems! {
         let source = fs.join("source");
         write(&source, &bytes(1, 1000));
         File::open(&source).and_then(|file| file.sync_all()).expect("a file can be synced");
-        let copied = Copy::of(&source, fs.join("copy"), &Ladder::new()).run().expect("it is cloned");
+        let copied = Copy::of(&source, fs.join("copy"), &Strategy::new()).run().expect("it is cloned");
         assert_eq!((copied.engine, copied.cloned, copied.data), (Engine::Clone, 0, 1000), "{copied:?}");
     }
 }

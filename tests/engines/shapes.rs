@@ -57,7 +57,7 @@ on_filesystems! {
         for target in targets {
             let Ok(to) = Filesystem::open(target, "engines::target") else { continue };
             for engine in COPYING {
-                let ladder = Ladder::new();
+                let ladder = Strategy::new();
                 for (number, file) in files.iter().enumerate() {
                     let what = format!("{engine:?} of {} to {target:?}", file.display());
                     let copy = Copy::of(file, to.join(number.to_string()), &ladder).by(engine);
@@ -85,7 +85,7 @@ on_filesystems! {
         file.write_all_at(&content[..2 * MIB as usize], 0).expect("a file can be written");
         file.write_all_at(&content[4 * MIB as usize..], 4 * MIB).expect("a file can be written");
         let hash = Some(*blake3::hash(&content).as_bytes());
-        let ladder = Ladder::new();
+        let ladder = Strategy::new();
         for engine in COPYING {
             let name = format!("{engine:?}");
             let copied = Copy::of(&sparse, fs.join(&name), &ladder).by(engine).hashed().run().expect("it is copied");
@@ -106,7 +106,7 @@ on_filesystems! {
             file.write_all_at(&bytes(piece, BLOCK as usize), piece * MIB).expect("a file can be written");
         }
         write(&dense, &bytes(1, 2 * MIB as usize));
-        let ladder = Ladder::new();
+        let ladder = Strategy::new();
         let engine = |source, name: &str, hashed| {
             let copy = Copy::of(source, fs.join(name), &ladder);
             let copy = if hashed { copy.hashed() } else { copy };
@@ -124,7 +124,7 @@ on_filesystems! {
         let source = other.join("source");
         write(&source, &bytes(1, 64 * MIB as usize + 77));
         for engine in [None, Some(Engine::Buffered), Some(Engine::Uring)] {
-            let ladder = Ladder::new();
+            let ladder = Strategy::new();
             let copies: Vec<_> = ["one", "two"].map(|name| fs.join(format!("{name}-{engine:?}"))).into();
             std::thread::scope(|scope| {
                 for copy in &copies {

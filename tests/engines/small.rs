@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::on_filesystems;
-use pleach::copy::engines::uring::{FileError, Files, Opened, Wanted, files};
+use pleach::content::copy::engines::uring::{FileError, Files, Opened, Wanted, files};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ on_filesystems! {
         // Also when they are larger than they were thought to be, and so the buffers shorter.
         for size in [4096, MIB] {
             let copies = fs.dir(size.to_string());
-            let (ladder, mut results) = (Ladder::new(), Results::of(&names, &copies));
+            let (ladder, mut results) = (Strategy::new(), Results::of(&names, &copies));
             let listening = Listening::default();
             let wanted = wanted(from.as_fd(), &names, size);
             files(&wanted, &mut results, &ladder, &request, &listening).expect("there are rings");
@@ -110,7 +110,7 @@ on_filesystems! {
         let from = File::open(&source).expect("it opens");
         let mut results = Results::of(&names, &copies);
         let request = Request::default();
-        files(&wanted(from.as_fd(), &names, 5000), &mut results, &Ladder::new(), &request, &Silent).expect("rings");
+        files(&wanted(from.as_fd(), &names, 5000), &mut results, &Strategy::new(), &request, &Silent).expect("rings");
         assert_eq!(results.copied.keys().copied().collect::<Vec<_>>(), [0, 5]);
         assert_eq!(results.failed[&1], FileError::Open(Errno::NOENT));
         assert_eq!(results.failed[&2], FileError::Open(Errno::LOOP));
@@ -137,7 +137,7 @@ on_filesystems! {
         let from = File::open(&source).expect("it opens");
         let names = ["file".to_string()];
         let mut results = Results::of(&names, &copies);
-        files(&wanted(from.as_fd(), &names, 7), &mut results, &Ladder::new(), &Request::default(), &Stop)
+        files(&wanted(from.as_fd(), &names, 7), &mut results, &Strategy::new(), &Request::default(), &Stop)
             .expect("rings");
         assert_eq!(results.opened.len(), 0);
         assert_eq!(names_of(&copies), [""; 0]);

@@ -17,7 +17,7 @@ on_filesystems! {
         for engine in COPYING {
             write(&source, &content);
             let listening = Listening { then: Some((MIB, &truncate)), ..Listening::default() };
-            let ladder = Ladder::new();
+            let ladder = Strategy::new();
             let copy = Copy::of(&source, fs.join("copy"), &ladder).by(engine).told(&listening);
             let copied = copy.run().expect("what is left is copied");
             let present = fs::read(fs.join("copy")).expect("the copy can be read");
@@ -44,7 +44,7 @@ on_filesystems! {
                         let file = File::options().write(true).open(&source).expect("it opens");
                         file.set_len(end as u64).expect("it can be truncated");
                     });
-                    let copied = Copy::of(&source, fs.join("copy"), &Ladder::new()).by(Some(engine)).run();
+                    let copied = Copy::of(&source, fs.join("copy"), &Strategy::new()).by(Some(engine)).run();
                     let copied = copied.unwrap_or_else(|error| panic!("{engine} after {delay} ms: {error:?}"));
                     let present = fs::read(fs.join("copy")).expect("the copy can be read");
                     assert_eq!(copied.size(), present.len() as u64, "{engine} after {delay} ms");
@@ -64,7 +64,7 @@ on_filesystems! {
         fallocate(&filler, FallocateFlags::empty(), 0, free - 16 * MIB).expect("space can be reserved");
         for engine in COPYING {
             for hashed in [false, true] {
-                let ladder = Ladder::new();
+                let ladder = Strategy::new();
                 let copy = Copy::of(&source, fs.join("copy"), &ladder).by(engine);
                 let copied = if hashed { copy.hashed() } else { copy }.run();
                 assert_eq!(copied, Err(CopyError::Destination(Errno::NOSPC)), "{engine:?}");
@@ -79,7 +79,7 @@ on_filesystems! {
             let source = Path::new(source);
             for engine in COPYING {
                 let copy = fs.join(format!("{number}-{engine:?}"));
-                let copied = Copy::of(source, &copy, &Ladder::new()).by(engine).hashed().run().expect("it is copied");
+                let copied = Copy::of(source, &copy, &Strategy::new()).by(engine).hashed().run().expect("it is copied");
                 let content = fs::read(source).expect("it can be read");
                 assert_eq!(fs::read(&copy).expect("it can be read"), content, "{} by {engine:?}", source.display());
                 assert_eq!(copied.size(), content.len() as u64);
@@ -99,7 +99,7 @@ on_filesystems! {
         let source = other.join("source");
         write(&source, &bytes(1, 6 * MIB as usize));
         for engine in COPYING {
-            let copied = Copy::of(&source, fs.join(format!("{engine:?}")), &Ladder::new()).by(engine).told(&Stop).run();
+            let copied = Copy::of(&source, fs.join(format!("{engine:?}")), &Strategy::new()).by(engine).told(&Stop).run();
             assert_eq!(copied, Err(CopyError::Source(Errno::CANCELED)), "{engine:?}");
         }
     }

@@ -90,7 +90,7 @@ fn how_new_files_come_into_being_is_learnt_without_a_change_to_other_threads() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..500 {
-                    pleach::metadata::Creator::current();
+                    pleach::fs::metadata::Creator::current();
                     assert_eq!(mask(), before);
                 }
             });

@@ -87,7 +87,7 @@ on_filesystems! {
         let (file, link) = (fs.dir("inner").join("file"), fs.join("link"));
         write(&file, b"old");
         symlink("inner/file", &link).expect("a link can be made");
-        put(&link, &[], b"new").expect(0).saying("is a symbolic link and stays");
+        put(&link, &[], b"new").expect(0).saying("is a symbolic link; replacing the file behind it");
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
         assert_content(&file, b"new");
         assert_no_temporary(&file);

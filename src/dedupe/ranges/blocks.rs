@@ -5,8 +5,8 @@ use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::file::FileId;
-use crate::dedupe::map::{self, Map};
-use crate::layout::Piece;
+use crate::extents::layout::Piece;
+use crate::extents::map::{self, Map};
 use crate::usage::Bound;
 use rustix::io::Result;
 

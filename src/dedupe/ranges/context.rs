@@ -9,9 +9,9 @@ use super::scratch::Scratch;
 use super::share;
 use crate::dedupe::account::Account;
 use crate::dedupe::file::FileId;
-use crate::dedupe::intervals::Intervals;
 use crate::dedupe::run::add;
-use crate::layout::Piece;
+use crate::extents::intervals::Intervals;
+use crate::extents::layout::Piece;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 

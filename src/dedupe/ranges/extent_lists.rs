@@ -2,7 +2,7 @@
 //! and they are among the blocks that `df` shows as used.
 
 use crate::dedupe::account::Account;
-use crate::status::Status;
+use crate::fs::status::Status;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 

@@ -5,9 +5,9 @@ use super::scan::Data;
 use crate::dedupe::file::{FileId, Opened};
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
-use crate::filesystem::Kind;
-use crate::layout::{self, Piece, Way};
-use crate::positioned;
+use crate::extents::layout::{self, Piece, Way};
+use crate::fs::filesystem::Kind;
+use crate::fs::pread;
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -194,8 +194,8 @@ impl Data for Files<'_> {
 
     fn read(&mut self, file: u32, at: u64, buffer: &mut [u8]) -> Option<usize> {
         let opened = self.get(file)?;
-        positioned::prefetch(&*opened, at..at.saturating_add(buffer.len() as u64 * 2));
-        let filled = match positioned::read_full(&*opened, buffer, at) {
+        pread::prefetch(&*opened, at..at.saturating_add(buffer.len() as u64 * 2));
+        let filled = match pread::read_full(&*opened, buffer, at) {
             Ok(filled) => filled,
             Err(errno) => {
                 self.run.failed(FileId(file), "read", errno);

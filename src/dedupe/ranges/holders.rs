@@ -3,7 +3,7 @@
 //!
 //! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
 
-use crate::layout::Piece;
+use crate::extents::layout::Piece;
 use std::ops::ControlFlow;
 
 /// A shared piece of a file.

@@ -11,7 +11,6 @@ mod extent_lists;
 mod extents;
 mod files;
 mod holders;
-pub(crate) mod index;
 mod overlay;
 mod plan;
 mod rewrite;
@@ -26,7 +25,6 @@ use self::context::{Context, Seen};
 use self::extent_lists::ExtentLists;
 use self::files::Files;
 use self::holders::Holders;
-use self::index::Index;
 use self::plan::Why;
 use self::scan::Scanner;
 use self::scratch::Scratch;
@@ -34,9 +32,9 @@ use super::account::Unit;
 use super::file::FileId;
 use super::run::Run;
 use super::submit;
-use crate::filesystem::Kind;
-use crate::monitor::Amount;
-use crate::text;
+use crate::content::block_index::Index;
+use crate::fs::filesystem::Kind;
+use crate::monitor::{Amount, Event};
 use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -108,11 +106,7 @@ pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
         share_among(run, &files, options, &mut left);
     }
     for (why, bytes) in left {
-        run.monitor.detail(&format!(
-            "{} are equal to others and stay as they are: {}.",
-            text::size(bytes),
-            why.words()
-        ));
+        run.monitor.event(Event::NotShared { bytes, why: why.words() });
     }
     !run.is_over()
 }
@@ -140,11 +134,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
     run.monitor.phase("comparing blocks", Some(Amount { files: survey.files.len() as u64, bytes: survey.bytes }));
     let index = Index::new(index_memory, survey.bytes.div_ceil(block));
     if index.modulus() > 1 {
-        run.monitor.detail(&format!(
-            "The index has room for one block in {}: runs shorter than {} may be missed.",
-            index.modulus(),
-            text::size(index.modulus() * block * 4),
-        ));
+        run.monitor.event(Event::IndexSampled { one_in: index.modulus(), run_bytes: index.modulus() * block * 4 });
     }
     let mut scanner = Scanner::new(index, block, context.min_run);
     let unit = context.account.unit();

@@ -1,7 +1,7 @@
 //! The plan of a dry run, range by range: where files would lie by now. It is laid over the layouts that the kernel
 //! reports, so a dry run takes the decisions of a run that changes them. Pure.
 
-use crate::layout::Piece;
+use crate::extents::layout::Piece;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 

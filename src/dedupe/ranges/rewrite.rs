@@ -5,11 +5,12 @@ use super::context::Context;
 use super::scratch::Manner;
 use super::share::{self, move_onto};
 use super::victims::{Reference, Victim};
-use crate::dedupe::map::Map;
 use crate::dedupe::run::add;
 use crate::dedupe::submit::is_nocow;
-use crate::layout::Piece;
-use crate::positioned;
+use crate::extents::layout::Piece;
+use crate::extents::map::Map;
+use crate::fs::pread;
+use crate::monitor::Event;
 use crate::usage::Bound;
 use rustix::fs::fdatasync;
 use rustix::io::{Errno, Result};
@@ -52,7 +53,7 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
             }
             Err(errno) => {
                 let error = crate::error::Error::io("write anew the rest of an extent of", path(group, context), errno);
-                context.run.monitor.notice(&format!("{error}: its space is not freed"));
+                context.run.monitor.event(Event::NotFreed(&error));
                 failed.extend(group.iter().map(|item| item.number));
             }
         }
@@ -147,7 +148,7 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
     let mut at = lead(group, context.block);
     if at > 0 {
         buffer[..at as usize].fill(0xa5);
-        positioned::write_all(&file, &buffer[..at as usize], 0)?;
+        pread::write_all(&file, &buffer[..at as usize], 0)?;
     }
     for item in group {
         let Some((from, length)) = item.reference.within(item.range.start, item.range.end) else { continue };
@@ -155,8 +156,8 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
         let mut done = 0;
         while done < length {
             let part = &mut buffer[..BUFFER.min((length - done) as usize)];
-            positioned::read_exact(&*source, part, from + done)?;
-            positioned::write_all(&file, part, at + done)?;
+            pread::read_exact(&*source, part, from + done)?;
+            pread::write_all(&file, part, at + done)?;
             done += part.len() as u64;
         }
         at += length;

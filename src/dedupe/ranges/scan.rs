@@ -5,9 +5,9 @@
 //! into the index instead, and is not tried again at the same shift: so a block costs a bounded number of comparisons,
 //! however often its content occurs, and repetitive data finds its own period.
 
-use super::index::{Index, Place};
 use super::run::{Run, Source};
-use crate::hash::prefix;
+use crate::content::block_index::{Index, Place};
+use crate::content::hash::prefix;
 use std::ops::Range;
 
 /// How much of the file is read at once.

@@ -3,7 +3,7 @@
 
 use crate::dedupe::file::FileId;
 use crate::dedupe::run::Run;
-use crate::filesystem::unnamed;
+use crate::fs::filesystem::unnamed;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;

@@ -8,8 +8,8 @@ use crate::dedupe::file::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit::{self, WINDOW};
-use crate::layout::Piece;
-use crate::positioned::prefetch;
+use crate::extents::layout::Piece;
+use crate::fs::pread::prefetch;
 use crate::usage::Bound;
 use std::os::fd::{AsFd as _, BorrowedFd};
 

@@ -3,12 +3,12 @@
 
 use super::context::Context;
 use super::holders::Holder;
-use crate::crew;
 use crate::dedupe::file::FileId;
 use crate::dedupe::skip::Skip;
 use crate::dedupe::submit;
-use crate::layout::{self, Piece};
-use crate::mutex::lock;
+use crate::extents::layout::{self, Piece};
+use crate::util::mutex::lock;
+use crate::util::parallel;
 use std::cmp::Reverse;
 use std::os::fd::AsFd as _;
 use std::sync::Mutex;
@@ -87,7 +87,7 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     }
     let others: Vec<_> = others.into_iter().map(|file| (file, context.files.way(file.0))).collect();
     let holders = Mutex::new(&mut context.holders);
-    crew::each(run.threads.unwrap_or(crew::READERS), others.chunks(64).collect(), |some| {
+    parallel::each(run.threads.unwrap_or(parallel::READERS), others.chunks(64).collect(), |some| {
         for &(file, way) in some.iter().take_while(|_| !run.is_over()) {
             // One that cannot be mapped has been told of by now, or will be when it is read.
             let _ = run.open(file).map(|opened| {

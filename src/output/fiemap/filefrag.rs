@@ -7,7 +7,7 @@
 use super::{Total, has, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Told};
 use pleach::fiemap::{File, Place, Stats};
 
 /// Its names of the flags, in its order.

@@ -4,7 +4,7 @@ use super::Total;
 use crate::output::json::{PathField, write_line};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extent::Told;
+use pleach::extents::extent::Told;
 use pleach::fiemap::{File, Stats};
 use serde::Serialize;
 

@@ -7,9 +7,9 @@ use super::{Total, has};
 use crate::output::lines::{Lines, count_width};
 use crate::output::terminal::Style;
 use pleach::error::Result;
-use pleach::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Told};
 use pleach::fiemap::{File, Stats};
-use pleach::text::{self, counted};
+use pleach::util::text::{self, counted};
 
 /// Rows that are held back.
 const HELD: usize = 500;

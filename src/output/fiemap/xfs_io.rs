@@ -6,7 +6,7 @@
 use super::{Total, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
-use pleach::extent::{ExtentFlags, Told};
+use pleach::extents::extent::{ExtentFlags, Told};
 use pleach::fiemap::{File, Stats};
 
 /// The extents that xfs_io asks the kernel for at once; the first so many decide the widths of the columns.

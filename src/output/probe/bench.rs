@@ -3,7 +3,7 @@
 use crate::output::Output;
 use crate::output::table::{Align, Cell, Table};
 use pleach::probe::bench::{Figures, Row, Source, Stats, Target};
-use pleach::text::{self, count};
+use pleach::util::text::{self, count};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use super::Output;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
 use pleach::probe::{self, Item, Stats, Value};
-use pleach::text::{self, count};
+use pleach::util::text::{self, count};
 use serde::{Serialize, Serializer};
 
 const COLUMNS: [(&str, Align); 3] = [("", Align::Left), ("found", Align::Left), ("what it means", Align::Left)];

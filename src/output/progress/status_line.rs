@@ -2,7 +2,7 @@
 
 use crate::output::summary;
 use pleach::monitor::Amount;
-use pleach::text;
+use pleach::util::text;
 use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr as _;
 

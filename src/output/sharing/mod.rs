@@ -6,10 +6,10 @@ mod tables;
 
 use super::Output;
 use pleach::error::Result;
+use pleach::extents::picture::{GROUPS, Names, shorten};
+use pleach::extents::sharing::{Amount, Group, Sharing};
 use pleach::monitor::Monitor;
-use pleach::picture::{GROUPS, Names, shorten};
-use pleach::sharing::{Amount, Group, Sharing};
-use pleach::text::{count, counted, size};
+use pleach::util::text::{count, counted, size};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

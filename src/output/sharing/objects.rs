@@ -4,8 +4,8 @@ use super::{Told, sum};
 use crate::output::Output;
 use crate::output::json::PathField;
 use pleach::error::Result;
+use pleach::extents::sharing::{Amount, FileId, Range};
 use pleach::monitor::Monitor;
-use pleach::sharing::{Amount, FileId, Range};
 use serde::Serialize;
 
 #[derive(Serialize)]

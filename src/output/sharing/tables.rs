@@ -4,9 +4,9 @@ use super::{Told, amount, name_of};
 use crate::output::Output;
 use crate::output::table::{Align, Cell, Table};
 use pleach::error::Result;
+use pleach::extents::sharing::{FileId, Holder, Range};
 use pleach::monitor::Monitor;
-use pleach::sharing::{FileId, Holder, Range};
-use pleach::text::{count, counted, size};
+use pleach::util::text::{count, counted, size};
 
 /// Rows of each table, unless the user wants to be told more.
 const ROWS: usize = 20;

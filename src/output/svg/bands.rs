@@ -1,7 +1,7 @@
 //! The ribbons between rows, drawn first, so that they pass behind the rows between their ends.
 
 use super::{Geometry, LEFT, style};
-use pleach::picture::{Band, Layout};
+use pleach::extents::picture::{Band, Layout};
 use std::fmt::Write as _;
 
 pub(super) fn write(layout: &Layout, geometry: &Geometry, out: &mut String) {

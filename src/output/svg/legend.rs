@@ -3,7 +3,7 @@
 use super::xml::escape;
 use super::{LEFT, MARGIN, style};
 use crate::output::sharing::Told;
-use pleach::picture::{Class, GROUPS, Layout};
+use pleach::extents::picture::{Class, GROUPS, Layout};
 use std::fmt::Write as _;
 
 const LINE: f64 = 24.0;

@@ -13,8 +13,8 @@ mod xml;
 pub(crate) use file::{check, save};
 
 use super::sharing::Told;
-use pleach::picture::{Layout, label, shorten, ticks};
-use pleach::text::{counted, size};
+use pleach::extents::picture::{Layout, label, shorten, ticks};
+use pleach::util::text::{counted, size};
 use std::fmt::Write as _;
 use xml::escape;
 

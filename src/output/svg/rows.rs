@@ -3,8 +3,8 @@
 use super::xml::escape;
 use super::{CELLS, Geometry, LEFT, MARGIN, NAME, style, x};
 use crate::output::sharing::{Told, name_of};
-use pleach::picture::{Class, Layout, Row, Span, label, shorten};
-use pleach::text::size;
+use pleach::extents::picture::{Class, Layout, Row, Span, label, shorten};
+use pleach::util::text::size;
 use std::fmt::Write as _;
 
 /// A letter needs so much room.
@@ -15,7 +15,7 @@ pub(super) fn write(told: &Told<'_>, layout: &Layout, geometry: &Geometry, out: 
         let y = geometry.row(n);
         let middle = y + geometry.bar / 2.0;
         let name = escape(&shorten(told.name(n), NAME));
-        let path = escape(&pleach::text::path(&row.path));
+        let path = escape(&pleach::util::text::path(&row.path));
         let _ = writeln!(
             out,
             "<g>\n<text class=\"mono\" x=\"{MARGIN}\" y=\"{:.1}\">{name}<title>{path}</title></text>",

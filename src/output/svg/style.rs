@@ -1,7 +1,7 @@
 //! Colours and type. The first groups' colours are near those of Okabe and Ito, which colour-blind eyes tell apart; further
 //! groups have them lighter, then darker. Letters say the same. Light and dark as the reader has it; a viewer that does not know shows the light one.
 
-use pleach::picture::Class;
+use pleach::extents::picture::Class;
 use std::fmt::Write as _;
 
 /// The class of CSS for a class of ranges.

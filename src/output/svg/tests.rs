@@ -1,11 +1,11 @@
 //! The picture as text: well formed, whatever the names are.
 
 use super::*;
-use pleach::extent::{Extent, ExtentFlags};
-use pleach::filesystem::Id;
+use pleach::extents::extent::{Extent, ExtentFlags};
+use pleach::extents::picture::{self, Sketch};
+use pleach::extents::sharing::{self, Holdings};
+use pleach::fs::filesystem::Id;
 use pleach::monitor::Silent;
-use pleach::picture::{self, Sketch};
-use pleach::sharing::{self, Holdings};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Text in XML.
 
-use pleach::text::{escape_char, is_unprintable};
+use pleach::util::text::{escape_char, is_unprintable};
 
 /// The text as character data or in an attribute: what is markup is escaped, and what XML may not hold, or what shows as
 /// something that it is not, is written out as in C. Line feeds stay.

@@ -2,12 +2,12 @@
 
 use super::scratch::Scratch;
 use super::{SMALL, Source, Target};
-use crate::copy::engines::uring::{self, FileError, Opened, Wanted};
-use crate::copy::{self, Copied, CopyError, Engine, Ladder, Request};
+use crate::content::copy::engines::uring::{self, FileError, Opened, Wanted};
+use crate::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::status::Status;
 use crate::sys::seccomp;
-use crate::text;
+use crate::util::text;
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -74,7 +74,7 @@ impl Case {
                     Target::Memory => in_memory()?,
                 };
                 Box::new(move || {
-                    copied(&from, &status, &to, engine, &Ladder::new(), ear)?;
+                    copied(&from, &status, &to, engine, &Strategy::new(), ear)?;
                     match self.target {
                         Target::File => rustix::fs::fsync(&to).map_err(writing),
                         Target::Memory => Ok(()),
@@ -86,7 +86,7 @@ impl Case {
                 scratch.sync().map_err(writing)
             }),
             Source::Small => Box::new(move || {
-                let ladder = Ladder::new();
+                let ladder = Strategy::new();
                 for name in scratch.names() {
                     let (from, status) = scratch.small(name).map_err(reading)?;
                     let to = match self.target {
@@ -108,7 +108,7 @@ impl Case {
 fn at_once(scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
     let names = scratch.names().iter().map(|name| name.as_bytes());
     let wanted: Vec<_> = names.map(|name| Wanted { dir: scratch.small_dir(), name, size: SMALL.1 as u64 }).collect();
-    let (ladder, request) = (Ladder::new(), Request { engine: Some(Engine::Uring), hashed: false });
+    let (ladder, request) = (Strategy::new(), Request { engine: Some(Engine::Uring), hashed: false });
     let mut told = Told { scratch, copied: 0, stop: None };
     uring::files(&wanted, &mut told, &ladder, &request, ear)
         .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
@@ -183,7 +183,7 @@ fn copied(
     status: &Status,
     to: &OwnedFd,
     engine: Engine,
-    ladder: &Ladder,
+    ladder: &Strategy,
     ear: &Ear<'_>,
 ) -> Result<(), Stop> {
     let request = Request { engine: Some(engine), hashed: false };
@@ -195,7 +195,7 @@ fn copied(
 }
 
 /// What the kernel said to an engine in whose place another one copied.
-fn refusal(engine: Engine, ladder: &Ladder, copied: &Copied) -> String {
+fn refusal(engine: Engine, ladder: &Strategy, copied: &Copied) -> String {
     match ladder.refusals().into_iter().find(|refusal| refusal.engine == engine) {
         Some(refusal) => text::cause(&refusal.errno.into()),
         None => format!("{} took its place", copied.engine),

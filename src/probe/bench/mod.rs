@@ -10,10 +10,10 @@ mod measure;
 mod scratch;
 
 use super::place::{Place, noise};
-use crate::copy::Engine;
+use crate::content::copy::Engine;
 use crate::error::{Error, Result};
-use crate::monitor::{Amount, Monitor};
-use crate::text;
+use crate::monitor::{Amount, Event, Monitor};
+use crate::util::text;
 use measure::{Case, Stop};
 use rustix::io::Errno;
 use scratch::Scratch;
@@ -161,7 +161,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
         rows.push(Row { engine: case.engine, source: case.source, target: case.target, files, bytes, outcome });
     }
     if let Some(errno) = uncounted {
-        monitor.notice(&format!("system calls cannot be counted here (seccomp): {}", text::cause(&errno.into())));
+        monitor.event(Event::CallsNotCounted { cause: &text::cause(&errno.into()) });
     }
     Ok(Stats { rows, rounds })
 }

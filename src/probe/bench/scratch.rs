@@ -2,9 +2,9 @@
 //!
 //! A run that was killed leaves its directory; the next one on the same directory sees that nobody holds it and removes it.
 
-use crate::positioned;
+use crate::fs::pread;
+use crate::fs::status::Status;
 use crate::probe::place::Place;
-use crate::status::Status;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -67,7 +67,7 @@ impl Scratch {
         let file = create(&self.dir, LARGE)?;
         let mut at = 0;
         while at < size {
-            positioned::write_all(&file, piece, at)?;
+            pread::write_all(&file, piece, at)?;
             at += piece.len() as u64;
             go_on(piece.len() as u64)?;
         }
@@ -82,7 +82,7 @@ impl Scratch {
         mut go_on: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         for (name, part) in self.names.iter().zip(content.windows(each).step_by(16).cycle()) {
-            positioned::write_all(create(&self.small, name)?, part, 0)?;
+            pread::write_all(create(&self.small, name)?, part, 0)?;
             go_on(each as u64)?;
         }
         rustix::fs::syncfs(&self.dir)

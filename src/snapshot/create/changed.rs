@@ -10,17 +10,18 @@ use super::record::Brought;
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::beneath;
-use crate::copy::{self, Copied, CopyError, Engine, Reason, Request, segments};
-use crate::delta::{self, Base, List, Options};
+use crate::content::copy::{self, Copied, CopyError, Engine, Reason, Request};
+use crate::content::delta::{self, Base, List, Options};
+use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::filesystem::Kind;
-use crate::hash;
-use crate::layout;
+use crate::extents::layout;
+use crate::fs::filesystem::Kind;
+use crate::fs::openat;
+use crate::fs::sparse;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Change};
-use crate::mutex::lock;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
-use crate::status::Status;
+use crate::util::mutex::lock;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -156,7 +157,7 @@ impl Target<'_> {
         let old = seen.old.as_ref()?;
         let tree = &self.context.previous?.tree;
         let above = self.directory.place.previous(tree.as_fd(), &self.directory.path)?;
-        let fd = beneath::open_file(above, seen.name).ok()?;
+        let fd = openat::open_file(above, seen.name).ok()?;
         let status = Status::of(&fd).ok()?;
         let file = old.file().filter(|_| status.file_type() == FileType::RegularFile)?;
         let is_meant = status.size == file.size && status.mtime == old.meta.mtime && !file.changed;
@@ -183,7 +184,7 @@ impl Target<'_> {
             && (last.hash.is_some() || !hashed)
             && layout::has_same_extents(file.as_fd(), last.fd.as_fd()).unwrap_or(false);
         let content = if is_same {
-            let holes = segments::holes(&file, size).map_err(CopyError::Source)?;
+            let holes = sparse::holes(&file, size).map_err(CopyError::Source)?;
             self.context.monitor.advance(Amount { files: 0, bytes: size });
             let hash = last.hash.filter(|_| hashed);
             Content { data: size - holes, holes, written: 0, read: 0, hash }

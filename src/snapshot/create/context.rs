@@ -1,24 +1,24 @@
 //! What every step of a run knows: the run itself ([`Context`]), and where the entries of one directory are brought to
 //! ([`Target`]). What is done with entries is in `file`, `node` and `tree`; a directory's own part is in `place`.
 
+use super::content_index::ContentIndex;
 use super::devices::Devices;
-use super::known::Known;
 use super::place::{self, Place};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
 use super::{Hash, Options, Previous};
-use crate::copy;
+use crate::content::copy;
 use crate::error::{Error, Result};
-use crate::exclude::Filter;
-use crate::filesystem::Filesystem;
-use crate::flush::Flusher;
-use crate::metadata::{FileAttr, FileAttrs};
+use crate::fs::filesystem::Filesystem;
+use crate::fs::flush::Flusher;
+use crate::fs::metadata::{FileAttr, FileAttrs};
+use crate::fs::status::{Status, Time};
 use crate::monitor::Monitor;
-use crate::mutex::lock;
 use crate::snapshot::manifest::Meta;
-use crate::status::{Status, Time};
-use crate::walk::{Directory, absolute};
+use crate::tree::exclude::Filter;
+use crate::tree::walk::{Directory, absolute};
+use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,7 +56,7 @@ pub(super) struct Context<'a> {
     /// Flushes files before they are read.
     pub(super) flusher: Flusher,
     /// What the last snapshot has, by content; made when it is first asked for.
-    pub(super) known: OnceLock<Known>,
+    pub(super) known: OnceLock<ContentIndex>,
     /// How many bytes were to be hashed before it was made.
     pub(super) hashed: AtomicU64,
     /// Whether a device is the snapshot's filesystem.

@@ -1,9 +1,9 @@
 //! What a snapshot cost: the space that it took on the disk, and whether there is a cheaper way.
 
 use super::{Options, Stats, Unchanged};
-use crate::copy::Reason;
-use crate::filesystem::{Filesystem, Kind};
-use crate::snapshot::store::{Added, Repository, Space};
+use crate::content::copy::Reason;
+use crate::fs::filesystem::{Filesystem, Kind};
+use crate::snapshot::repository::{Added, Repository, Space};
 
 /// So much metadata for unchanged files is worth a word.
 const CONSIDERABLE: u64 = 16 << 20;

@@ -1,11 +1,11 @@
 //! The filesystems that a run reads from: which each of them is, and whose clock stamps its files. Asked for once a device.
 
 use super::Previous;
-use crate::identity::{self, Identity};
-use crate::mutex::lock;
+use crate::fs::identity::{self, Identity};
+use crate::fs::status::Status;
+use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::snapshot::manifest::{Entry, Meta, Origin, Time, VERSION};
-use crate::status::Status;
-use crate::timestamp::{Clock, may_have_changed_since};
+use crate::util::mutex::lock;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;

@@ -5,13 +5,13 @@ use super::place::{self, Last, Place};
 use super::record::keep;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::Attributes;
+use crate::fs::metadata::Attributes;
+use crate::fs::openat;
+use crate::fs::status::{Status, Time, timestamps};
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory as Record, Meta};
-use crate::status::{Status, Time, timestamps};
-use crate::walk::Directory;
+use crate::tree::walk::Directory;
 use rustix::fs::Mode;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -166,7 +166,7 @@ fn open_copy(
         return copy.map(Ok).map_err(|cause| Error::failed("open the staging area").because(cause));
     };
     if old.is_some() {
-        return Ok(beneath::open_dir(staged.tree.as_fd(), &directory.path));
+        return Ok(openat::open_dir(staged.tree.as_fd(), &directory.path));
     }
     let above = place::copy(parent, staged, context.monitor, part)?;
     if staged.based {

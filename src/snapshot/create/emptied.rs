@@ -5,14 +5,14 @@
 //! day: it is reported, and the snapshot is made.
 
 use super::Options;
-use crate::beneath;
-use crate::error::{Error, Result};
-use crate::exclude::mounts;
+use crate::error::{Advice, Error, Result};
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Item, Reader};
-use crate::snapshot::store::{Repository, SnapshotInfo};
-use crate::status::Status;
-use crate::walk::{Directory, Names, Sources, absolute};
+use crate::snapshot::repository::{Repository, SnapshotInfo};
+use crate::tree::exclude::mounts;
+use crate::tree::walk::{Directory, Names, Sources, absolute};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -41,11 +41,9 @@ pub(super) fn refuse(
     for source in empty {
         let last = listing.snapshots.iter().rev().find(|info| info.has_source(source));
         if let Some(last) = last.filter(|last| had_files(repository, last, source)) {
-            let hint = format!(
-                "the snapshot {} has files there: is the disk mounted? nothing was done; --allow-empty accepts it",
-                last.name
-            );
-            return Err(Error::failed("take a snapshot of a source without files").at(source).hint(hint));
+            let hint = format!("the snapshot {} has files there: is the disk mounted? nothing was done", last.name);
+            let error = Error::failed("take a snapshot of a source without files").at(source).hint(hint);
+            return Err(error.advise(Advice::AllowEmptySource));
         }
     }
     Ok(())
@@ -68,7 +66,7 @@ impl Search<'_> {
     fn finds_nothing(&self, source: &Path) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |access| rustix::fs::open(source, flags | access, Mode::empty());
-        beneath::without_access(open).is_ok_and(|fd| self.is_without_files(&fd, 0) == Ok(true))
+        openat::without_access(open).is_ok_and(|fd| self.is_without_files(&fd, 0) == Ok(true))
     }
 
     fn is_without_files(&self, dir: &OwnedFd, depth: usize) -> rustix::io::Result<bool> {
@@ -101,7 +99,7 @@ impl Search<'_> {
             if is_skipped {
                 continue;
             }
-            let subdir = beneath::open_subdir_quietly(dir, name.as_c_str())?;
+            let subdir = openat::open_subdir_quietly(dir, name.as_c_str())?;
             if !self.is_without_files(&subdir, depth + 1)? {
                 return Ok(false);
             }
@@ -122,7 +120,7 @@ fn has_files(manifest: &Reader, path: &[u8]) -> bool {
     let mut items = manifest.items_from(path);
     while let Some(item) = items.next() {
         match item {
-            Ok(_) if !beneath::is_below(items.directory(), path) => return false,
+            Ok(_) if !openat::is_below(items.directory(), path) => return false,
             Ok(Item::Entry(_)) => return true,
             Ok(Item::Directory(_)) | Err(_) => {}
         }

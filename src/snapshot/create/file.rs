@@ -15,14 +15,14 @@ use super::fill::Source;
 use super::record::{Brought, unread_xattrs};
 use super::seen::Seen;
 use super::stats::Stats;
-use crate::beneath;
-use crate::copy::{self, CopyError};
+use crate::content::copy::{self, CopyError};
+use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::hash;
-use crate::metadata;
+use crate::fs::metadata;
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
-use crate::status::Status;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -146,7 +146,7 @@ impl Target<'_> {
             return Ok(None);
         }
         let (Some(old_file), Some(previous)) = (old.file(), self.previous()) else { return Ok(None) };
-        let Ok(fd) = beneath::open_file(previous, seen.name) else { return Ok(None) };
+        let Ok(fd) = openat::open_file(previous, seen.name) else { return Ok(None) };
         let Ok(status) = Status::of(&fd) else { return Ok(None) };
         if status.file_type() != FileType::RegularFile || status.size != old_file.size {
             return Ok(None);
@@ -259,7 +259,7 @@ impl Target<'_> {
         } else {
             // A source that may change without a trace is not what was cloned a moment ago.
             let is_loose = self.context.devices.may_change_unnoticed(&brought.entry.meta, None, &source.fd);
-            let clone = is_loose.then(|| beneath::open_file(self.above, &brought.entry.name).ok()).flatten();
+            let clone = is_loose.then(|| openat::open_file(self.above, &brought.entry.name).ok()).flatten();
             let hashed = hash::file(clone.as_ref().unwrap_or(&source.fd), status.size, self.context.monitor)?;
             brought.cost.read_bytes += hashed.read;
             hashed.hash
@@ -287,7 +287,7 @@ impl Target<'_> {
 
     /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
     fn open_seen(&self, seen: &Seen<'_>) -> rustix::io::Result<Source> {
-        let fd = beneath::open_file(self.directory.fd.as_fd(), seen.name)?;
+        let fd = openat::open_file(self.directory.fd.as_fd(), seen.name)?;
         let unchanged = seen.old.as_ref().filter(|_| seen.change.is_none()).map(|old| &old.meta);
         let has_none = unchanged.is_some_and(|old| !old.has_xattrs);
         let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
@@ -297,7 +297,7 @@ impl Target<'_> {
 
     /// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
     fn open_now(&self, name: &[u8]) -> rustix::io::Result<Option<Source>> {
-        let fd = beneath::open_file(self.directory.fd.as_fd(), name)?;
+        let fd = openat::open_file(self.directory.fd.as_fd(), name)?;
         let status = Status::of(&fd)?;
         if status.file_type() != FileType::RegularFile {
             return Ok(None);

@@ -5,14 +5,15 @@ use super::record::{Brought, incomplete, keep};
 use super::seen::Seen;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::copy::{self, CloneError, Copied, CopyError, Reason, segments};
+use crate::content::copy::{self, CloneError, Copied, CopyError, Reason};
 use crate::error::Result;
-use crate::extent::ExtentFlags;
-use crate::filesystem::Kind;
-use crate::metadata::{Attributes, FileAttr, Refused, Xattr};
+use crate::extents::extent::ExtentFlags;
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::{Attributes, FileAttr, Refused, Xattr};
+use crate::fs::sparse;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
-use crate::status::Status;
 use crate::sys::fiemap;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -112,7 +113,7 @@ impl Target<'_> {
         let size = status.size;
         let holes = match old {
             Some(old) => old.holes,
-            None if status.allocated < size => segments::holes(source, size).unwrap_or(0),
+            None if status.allocated < size => sparse::holes(source, size).unwrap_or(0),
             None => 0,
         };
         let stored = match old.map(|old| old.stored) {

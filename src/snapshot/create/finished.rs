@@ -5,13 +5,13 @@
 //! large files may be never. Here each is written as it is done; a batch of small ones at once.
 
 use super::lookup::{Gathering, Lookup, identity};
-use crate::identity::Identity;
-use crate::mutex::lock;
-use crate::positioned::{read_exact, write_all};
-use crate::session::Session;
+use crate::fs::identity::Identity;
+use crate::fs::mount_id::MountId;
+use crate::fs::pread::{read_exact, write_all};
+use crate::fs::status::Status;
+use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::snapshot::manifest::{Stored, Time};
-use crate::status::Status;
-use crate::timestamp::{Clock, may_have_changed_since};
+use crate::util::mutex::lock;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -28,7 +28,7 @@ const BATCH: (usize, u64) = (32 << 10, 4 << 20);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     /// The session of the repository's filesystem.
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<MountId>,
     /// When the run began. A file with a ctime at or after it may have changed unnoticed.
     pub(super) created: Time,
 }
@@ -220,7 +220,7 @@ mod tests {
     const CREATED: Time = Time { seconds: 100, nanos: 0 };
 
     fn header() -> Header {
-        Header { session: Some(Session { boot: "b".into(), mount: 7 }), created: CREATED }
+        Header { session: Some(MountId { boot: "b".into(), mount: 7 }), created: CREATED }
     }
 
     fn finished(ino: u64, size: u64) -> Finished {

@@ -8,19 +8,20 @@
 //! subvolume, which most systems do not mount; there a lock tells the leftovers of killed runs from those in use.
 
 use super::context::Own;
-use crate::beneath;
-use crate::error::{Error, Result};
-use crate::filesystem::{Filesystem, Id, Kind};
-use crate::monitor::Monitor;
-use crate::mounts;
-use crate::snapshot::store::Repository;
-use crate::status::{self, Status};
+use crate::error::{Advice, Error, Result};
+use crate::fs::filesystem::{Filesystem, Id, Kind};
+use crate::fs::mounts;
+use crate::fs::openat;
+use crate::fs::status::{self, Status};
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::repository::Repository;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::subvolume;
-use crate::walk::{Sources, StandIns, absolute};
+use crate::tree::walk::{Sources, StandIns, absolute};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -66,9 +67,8 @@ impl Frozen {
         let parts = sources.paths().iter().map(|source| Part::of(source)).collect::<Result<Vec<_>>>()?;
         if !rustix::process::geteuid().is_root() || !repository_allows(repository) {
             let error = Error::failed("freeze the sources").because(Errno::PERM);
-            return Err(
-                error.hint("only root may make and delete snapshots of subvolumes; run as root, or without --freeze")
-            );
+            let error = error.hint("only root may make and delete snapshots of subvolumes");
+            return Err(error.advise(Advice::DoNotFreeze));
         }
         let mut frozen = Frozen::default();
         for source in sources.paths() {
@@ -92,7 +92,7 @@ impl Frozen {
                 }
             };
             let Some(snapshot) = frozen.snapshots.get(snapshot) else { continue };
-            let directory = beneath::open_dir(snapshot.root.as_fd(), &part.within)
+            let directory = openat::open_dir(snapshot.root.as_fd(), &part.within)
                 .map_err(|errno| Error::io("open the frozen copy of", absolute(&part.path), errno))?;
             frozen.stand_ins.put(&part.path, directory);
         }
@@ -119,15 +119,12 @@ impl Frozen {
     /// Says what was read as it lives, and deletes the snapshots.
     pub(super) fn end(mut self, monitor: &dyn Monitor) {
         for path in self.stand_ins.living() {
-            monitor.notice(&format!(
-                "{} is a subvolume of its own and was read as it lives; name it as a source to have it frozen too",
-                crate::text::path(&absolute(&path))
-            ));
+            monitor.event(Event::NotFrozen(&absolute(&path)));
         }
         for snapshot in self.snapshots.drain(..) {
             if let Err(errno) = snapshot.delete() {
                 let error = Error::io("delete the frozen snapshot", &snapshot.name, errno);
-                monitor.notice(&format!("{error}; the next run tries again"));
+                monitor.event(Event::FrozenNotDeleted(&error));
             }
         }
     }
@@ -257,7 +254,7 @@ fn clear_leftovers(dir: &OwnedFd, monitor: &dyn Monitor) {
         if flock(&root, FlockOperation::NonBlockingLockExclusive).is_ok()
             && subvolume::destroy(dir, name.to_bytes()).is_ok()
         {
-            monitor.detail(&format!("deleted the frozen snapshot {} of a killed run", name.to_string_lossy()));
+            monitor.event(Event::FrozenDeleted(OsStr::from_bytes(name.to_bytes())));
         }
     }
 }

@@ -7,13 +7,13 @@ use super::links::Kept;
 use super::place::Place;
 use super::seen::Seen;
 use super::stats::Stats;
-use crate::beneath;
 use crate::error::Result;
-use crate::inode_map::Identity;
+use crate::fs::openat;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
-use crate::snapshot::remove;
-use crate::walk::Directory;
+use crate::tree::deletion;
+use crate::tree::inode_map::Identity;
+use crate::tree::walk::Directory;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -62,7 +62,7 @@ impl Context<'_> {
         let stored = match old.stored {
             Stored::Copied if (1..=staged.filesystem.block_size).contains(&old.size) => {
                 let above = directory.place.previous(previous.tree.as_fd(), &directory.path)?;
-                let file = beneath::open_file(above, name).ok()?;
+                let file = openat::open_file(above, name).ok()?;
                 if is_inline(&file, old.size, staged) { Stored::Inline } else { Stored::Cloned }
             }
             Stored::Copied => Stored::Cloned,
@@ -102,7 +102,7 @@ impl Context<'_> {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) if is_no_name(errno) => Ok(()),
             Err(Errno::ISDIR) => {
-                remove::directory(above.as_fd(), name, &crate::walk::absolute(path), self.monitor).map(|_| ())
+                deletion::directory(above.as_fd(), name, &crate::tree::walk::absolute(path), self.monitor).map(|_| ())
             }
             Err(errno) => Err(cannot_make(path, errno)),
         }

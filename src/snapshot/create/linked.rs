@@ -6,11 +6,11 @@ use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
 use super::{Previous, Unchanged};
-use crate::copy;
+use crate::content::copy;
 use crate::error::Result;
+use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{self, Body, Entry, FileBody, Meta, Stored};
-use crate::status::Status;
 use rustix::fs::{AtFlags, FileType};
 
 impl Target<'_> {

@@ -6,11 +6,11 @@
 //! besides, until the last name has come, is what their records need; `inode_map` bounds its memory. `once` brings the
 //! entries in.
 
-use crate::beneath;
-use crate::inode_map::{Identity, InodeMap, Spill};
-use crate::mutex::lock;
-use crate::rename;
+use crate::fs::openat;
+use crate::fs::rename;
 use crate::snapshot::manifest::Entry;
+use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::util::mutex::lock;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl Links {
                 rename::without_replacing(shelf, key(inode).as_str(), dir, name)
             }
             Shelf::Directory(shelf) => rustix::fs::linkat(shelf, key(inode).as_str(), dir, name, AtFlags::empty()),
-            Shelf::Tree(tree) => beneath::open_dir(tree.as_fd(), &link.directory)
+            Shelf::Tree(tree) => openat::open_dir(tree.as_fd(), &link.directory)
                 .and_then(|first| rustix::fs::linkat(first, &link.entry.name, dir, name, AtFlags::empty())),
         };
         match linked {

@@ -3,7 +3,7 @@
 //! A fingerprint is some bits of a hash; whoever looks a place up asks there whether it is the right one. Where more files
 //! come than there is room for, the largest are kept: it is they whose reading and writing is worth being spared.
 
-use crate::status::Time;
+use crate::fs::status::Time;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const SIZE_BITS: u32 = 48;

@@ -6,7 +6,7 @@ use super::tree::Output;
 use crate::error::Result;
 use crate::monitor::{Change, Monitor};
 use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
-use crate::walk::absolute;
+use crate::tree::walk::absolute;
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
 
 mod changed;
-mod cloned;
+mod content_index;
 mod context;
 mod cost;
 mod devices;
@@ -16,17 +16,16 @@ mod fill;
 mod finished;
 mod freeze;
 mod kept;
-mod known;
 mod linked;
 mod links;
 mod lookup;
 mod merge;
-mod moment;
 mod node;
 mod once;
 mod options;
 mod place;
 mod previous;
+mod recheck;
 mod record;
 mod refuse;
 mod removal;
@@ -34,23 +33,23 @@ mod resume;
 mod seen;
 mod staged;
 mod stats;
+mod timestamp;
 mod tree;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclude::Filter;
-use crate::filesystem::{Filesystem, Kind};
-use crate::monitor::{Amount, Monitor};
-use crate::procfs;
+use crate::fs::filesystem::{Filesystem, Kind};
+use crate::fs::procfs;
+use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::store::{Blocks, Repository, Staging, Start};
-use crate::walk::{self, Sources};
+use crate::snapshot::repository::{Blocks, Repository, Staging, Start};
+use crate::tree::exclude::Filter;
+use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
 use freeze::Frozen;
 use merge::Merge;
-use moment::Moment;
 use previous::{Candidates, Previous};
 use removal::Removal;
 use resume::Resume;
@@ -59,6 +58,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use timestamp::Timestamp;
 use tree::Tree;
 
 /// Takes a snapshot of `sources` into the repository at `repo`.
@@ -85,28 +85,22 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let lock = repository.lock()?;
     if !lock.is_held {
-        monitor.notice("the repository's filesystem has no locks: take care that only one run uses it at a time");
+        monitor.event(Event::NoLocks);
     }
     repository.clear_leftovers(&repository.leftovers()?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
-        let kind = filesystem.kind;
-        let what = match options.unchanged {
-            Unchanged::Clone => "every file is copied",
-            Unchanged::Hardlink => "every new or changed file is copied",
-        };
-        monitor.notice(&format!("the repository lies on {kind}, which has no reflinks: {what}"));
+        let unchanged_are_linked = options.unchanged == Unchanged::Hardlink;
+        monitor.event(Event::NoReflinks { filesystem: &filesystem.kind.to_string(), unchanged_are_linked });
     }
     if repository.try_publishing()? {
-        monitor.notice(
-            "the repository's filesystem does not distinguish upper from lower case: of names that differ only in case it takes one",
-        );
+        monitor.event(Event::CaseInsensitive);
     }
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
-    let moment = Moment::behind(candidates.newest, begun);
-    moment.tell(monitor);
+    let moment = Timestamp::behind(candidates.newest, begun);
+    moment.report(monitor);
     loop {
         let previous = candidates.open(monitor)?;
         match take_beside(&repository, filesystem, sources, moment, previous.as_ref(), options, monitor) {
@@ -127,7 +121,7 @@ fn take_beside(
     repository: &Repository,
     filesystem: Filesystem,
     sources: &Sources,
-    moment: Moment,
+    moment: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
     monitor: &dyn Monitor,
@@ -193,9 +187,7 @@ fn start<'a>(
     }
     // Only root may write into the directories of the last tree, whatever their modes, and give them their owners again.
     if !rustix::process::geteuid().is_root() || !repository.can_make_subvolumes() {
-        monitor.notice(
-            "every file is cloned by itself, since only root may make and delete Btrfs subvolumes in the repository",
-        );
+        monitor.event(Event::NoSubvolumes);
         return Ok(Start::Directory);
     }
     let Some(previous) = previous else { return Ok(Start::Subvolume) };
@@ -205,13 +197,11 @@ fn start<'a>(
         return Ok(Start::Subvolume);
     }
     if repository.is_as_published(name)? {
-        monitor.detail(&format!("the new tree begins as a subvolume snapshot of {name}"));
+        monitor.event(Event::TreeFromSnapshot(name));
         return Ok(Start::SnapshotOf(previous.tree.as_fd()));
     }
     if repository.is_subvolume(name)? {
-        monitor.notice(&format!(
-            "every file is cloned by itself this time, since the tree of the snapshot {name} was changed after it was published"
-        ));
+        monitor.event(Event::SnapshotChanged(name));
     }
     Ok(Start::Subvolume)
 }
@@ -276,7 +266,7 @@ fn visit(
     sources: &Sources,
     repository: Option<Own>,
     previous: Option<&Previous>,
-    staged: Option<((Staged, Writer), Moment)>,
+    staged: Option<((Staged, Writer), Timestamp)>,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
@@ -317,7 +307,7 @@ fn visit(
         }
         None => walk()?,
     }
-    tree.tell_unmatched();
+    tree.report_unmatched();
     let origins = tree.origins();
     let mut stats = tree.into_stats();
     if stats.errors > 0 {

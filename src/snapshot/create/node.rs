@@ -5,7 +5,7 @@ use super::record::{Brought, incomplete, keep, unread_xattrs};
 use super::seen::Seen;
 use super::stats::Stats;
 use crate::error::{Error, Result};
-use crate::metadata::{self, Attributes, Refused};
+use crate::fs::metadata::{self, Attributes, Refused};
 use crate::snapshot::manifest::{Body, Entry, Meta};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;

@@ -5,8 +5,8 @@ use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
 use crate::error::Result;
-use crate::inode_map::Identity;
 use crate::snapshot::manifest::Entry;
+use crate::tree::inode_map::Identity;
 use rustix::fs::AtFlags;
 
 impl Target<'_> {

@@ -1,6 +1,6 @@
 //! The options of a snapshot.
 
-use crate::exclude;
+use crate::tree::exclude;
 
 /// When the content of files is hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

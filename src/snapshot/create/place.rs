@@ -7,14 +7,14 @@ use super::context::cannot_make;
 use super::record;
 use super::staged::Staged;
 use super::stats::Stats;
-use crate::beneath;
 use crate::error::Result;
-use crate::metadata::{self, Attributes, FileAttr, Refused, Xattr};
+use crate::fs::metadata::{self, Attributes, FileAttr, Refused, Xattr};
+use crate::fs::openat;
+use crate::fs::reopener::{Inode, Reopener};
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::mutex::lock;
-use crate::reopener::{Inode, Reopener};
-use crate::status::Status;
-use crate::walk::Directory;
+use crate::tree::walk::Directory;
+use crate::util::mutex::lock;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -92,7 +92,7 @@ impl Place {
 
     /// The directory's version in the last snapshot, whose tree is `tree`; `None` where it has none.
     pub(super) fn previous(&self, tree: BorrowedFd<'_>, path: &[u8]) -> Option<BorrowedFd<'_>> {
-        self.previous.get_or_init(|| beneath::open_dir(tree, path).ok()).as_ref().map(AsFd::as_fd)
+        self.previous.get_or_init(|| openat::open_dir(tree, path).ok()).as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -110,7 +110,7 @@ pub(super) fn copy<'d>(
     let _opening = lock(&place.opening);
     if place.copy.get().is_none() {
         let failed = |errno| cannot_make(&directory.path, errno);
-        let fd = beneath::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed)?;
+        let fd = openat::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed)?;
         let mut xattrs = read_xattrs(directory, monitor, part);
         let last = Last { xattrs: take_handed_down(&mut xattrs), fileattr: FileAttr::of(&directory.fd) };
         reopen(staged, &fd, &Attributes::of(&directory.status, &xattrs)).map_err(failed)?;
@@ -129,14 +129,14 @@ pub(super) fn reopen(staged: &Staged, fd: &OwnedFd, attributes: &Attributes<'_>)
 /// Makes a directory called `name` in the open directory `above`, and opens it.
 pub(super) fn make(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     rustix::fs::mkdirat(above, name, PRIVATE)?;
-    beneath::open_subdir(above, name)
+    openat::open_subdir(above, name)
 }
 
 /// The extended attributes of a directory of the source, as far as they can be read; the others are reported.
 pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, part: &mut Stats) -> Vec<Xattr> {
     let (xattrs, failure) = metadata::readable_xattrs(&directory.fd);
     if let Some(errno) = failure {
-        monitor.problem(&record::unread_xattrs(crate::walk::absolute(&directory.path), errno));
+        monitor.problem(&record::unread_xattrs(crate::tree::walk::absolute(&directory.path), errno));
         part.errors += 1;
     }
     xattrs

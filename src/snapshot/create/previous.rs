@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Header, Reader, Time};
-use crate::snapshot::store::Repository;
-use crate::walk::Sources;
+use crate::snapshot::repository::Repository;
+use crate::tree::walk::Sources;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 

@@ -2,7 +2,7 @@
 
 use super::stats::Stats;
 use crate::error::Error;
-use crate::metadata::Refused;
+use crate::fs::metadata::Refused;
 use crate::snapshot::manifest::{Entry, Meta};
 use rustix::io::Errno;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
 //! Sources of which no snapshot can be taken: in the repository, or on a filesystem that has failed. See `emptied` for sources
 //! that are empty.
 
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::shutdown;
-use crate::status::Status;
-use crate::walk::Sources;
+use crate::fs::openat;
+use crate::fs::shutdown;
+use crate::fs::status::Status;
+use crate::tree::walk::Sources;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn lies_in(source: &Path, own: &Status) -> bool {
     let directory = if source.is_dir() { source } else { source.parent().unwrap_or(source) };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty());
-    opened.and_then(beneath::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
+    opened.and_then(openat::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
 }
 
 /// Refuses to publish what is left of a source whose filesystem failed during the walk: nearly all of it may be missing.

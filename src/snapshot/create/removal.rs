@@ -6,12 +6,12 @@
 //! both give the same.
 
 use super::context::cannot_make;
-use crate::beneath;
 use crate::error::Result;
+use crate::fs::openat;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Directory, Item, Time};
-use crate::snapshot::remove;
-use crate::walk::absolute;
+use crate::tree::deletion;
+use crate::tree::walk::absolute;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,7 +78,7 @@ impl<'a> Removal<'a> {
         }
         if self.open.as_ref().is_none_or(|open| open.path != above) {
             self.settle()?;
-            let fd = match beneath::open_dir(self.tree.as_fd(), above) {
+            let fd = match openat::open_dir(self.tree.as_fd(), above) {
                 Ok(fd) => Some(fd),
                 // It became something else, or went with what was above it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
@@ -95,7 +95,7 @@ impl<'a> Removal<'a> {
                 Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
                 Err(errno) => Err(cannot_make(path, errno)),
             },
-            Item::Directory(_) => remove::directory(fd.as_fd(), name, &absolute(path), self.monitor).map(|_| ()),
+            Item::Directory(_) => deletion::directory(fd.as_fd(), name, &absolute(path), self.monitor).map(|_| ()),
         }
     }
 

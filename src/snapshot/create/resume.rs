@@ -15,18 +15,18 @@ use super::finished::{Finished, Header, List, Made, NewList};
 use super::record::Brought;
 use super::seen::Seen;
 use super::stats::Stats;
-use crate::beneath;
+use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::hash;
-use crate::identity::Identity;
-use crate::metadata;
+use crate::fs::direct_io;
+use crate::fs::identity::Identity;
+use crate::fs::metadata;
+use crate::fs::mount_id::MountId;
+use crate::fs::openat;
+use crate::fs::rename;
+use crate::fs::status::Status;
 use crate::monitor::Amount;
-use crate::rename;
-use crate::session::Session;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
-use crate::snapshot::store::{Dir, Leftover, Staging};
-use crate::status::Status;
-use crate::uncached;
+use crate::snapshot::repository::{Dir, Leftover, Staging};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -56,7 +56,7 @@ impl Resume {
     /// For a run that began at `created`, after others that left something. Where no list can be had, this run cannot
     /// be resumed, and is none the worse for it. After a failed sync nothing of the others counts.
     pub(super) fn begin(staging: &Staging, leftovers: Vec<Leftover>, created: Time) -> Resume {
-        let session = Session::of(&staging.tree);
+        let session = MountId::of(&staging.tree);
         let each = MOST / leftovers.len().max(1);
         let past = leftovers.into_iter().filter_map(|leftover| {
             let list = List::open(leftover.finished, each)?;
@@ -190,7 +190,7 @@ impl Target<'_> {
     /// read in vain is added to `part`.
     fn open_finished(&self, past: &Past, finished: &Finished, part: &mut Stats) -> Result<Option<(OwnedFd, u64)>> {
         let Some(made) = finished.copy else { return Ok(None) };
-        let Ok(fd) = beneath::open_file_at(past.tree.as_fd(), &finished.path) else { return Ok(None) };
+        let Ok(fd) = openat::open_file_at(past.tree.as_fd(), &finished.path) else { return Ok(None) };
         let Ok(status) = Status::of(&fd) else { return Ok(None) };
         let is_whole =
             (status.file_type(), status.size, status.mtime) == (FileType::RegularFile, finished.size, finished.mtime);
@@ -207,7 +207,7 @@ impl Target<'_> {
             }
         }
         // What is still in memory is not what the disk has.
-        if finished.hash.is_none() || !uncached::forget(&fd, status.size).unwrap_or(false) {
+        if finished.hash.is_none() || !direct_io::forget(&fd, status.size).unwrap_or(false) {
             return Ok(None);
         }
         match hash::file(&fd, status.size, self.context.monitor) {
@@ -253,7 +253,7 @@ impl Target<'_> {
         let give = || {
             metadata::remove_other_xattrs(made, attributes.xattrs)?.removed()?;
             let refused = self.staged.creator.apply(made, &attributes)?;
-            let above = beneath::open_dir(past.tree.as_fd(), above)?;
+            let above = openat::open_dir(past.tree.as_fd(), above)?;
             rename::without_replacing(above, name, self.above, seen.name)?;
             Ok::<_, Errno>(refused)
         };

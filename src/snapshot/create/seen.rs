@@ -2,9 +2,9 @@
 
 use super::devices::{Devices, Relation};
 use super::stats::Stats;
+use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
-use crate::status::Status;
 use rustix::fs::FileType;
 
 /// An entry that has been looked at.

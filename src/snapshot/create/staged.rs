@@ -2,15 +2,15 @@
 
 use super::links::Links;
 use super::resume::Resume;
-use crate::copy::{Ladder, Reason};
+use crate::content::copy::{Reason, Strategy};
 use crate::error::{Error, Result};
-use crate::filesystem::Filesystem;
-use crate::inode_map::Spill;
-use crate::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
-use crate::reopener::Reopener;
-use crate::snapshot::store::{Blocks, Staging};
-use crate::staging::Ahead;
-use crate::turns::Turns;
+use crate::fs::filesystem::Filesystem;
+use crate::fs::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
+use crate::fs::reopener::Reopener;
+use crate::fs::writeback::Writeback;
+use crate::snapshot::repository::{Blocks, Staging};
+use crate::tree::inode_map::Spill;
+use crate::util::semaphore::Semaphore;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock};
@@ -23,7 +23,7 @@ pub(super) struct Staged {
     pub(super) based: bool,
     pub(super) filesystem: Filesystem,
     pub(super) creator: Creator,
-    pub(super) ladder: Ladder,
+    pub(super) ladder: Strategy,
     /// Lists of hashes of large files.
     pub(super) blocks: Blocks,
     /// Held for a large file, which keeps the device busy by itself.
@@ -33,11 +33,11 @@ pub(super) struct Staged {
     /// Whether files of the tree may have the project ids of the source: only root may give them, and what a repository
     /// has in a project of its own is counted there.
     projects: bool,
-    writers: Turns,
+    writers: Semaphore,
     /// Opens directories of the tree again.
     pub(super) reopener: Reopener,
     /// Has what was made written out meanwhile.
-    pub(super) ahead: Ahead,
+    pub(super) ahead: Writeback,
     /// Why a sync failed, once one has. The kernel reports lost data once, so no later sync makes that good.
     lost: OnceLock<Errno>,
 }
@@ -61,14 +61,14 @@ impl Staged {
             based: *is_based,
             filesystem,
             creator,
-            ladder: Ladder::new(),
+            ladder: Strategy::new(),
             blocks,
             large: Mutex::new(()),
             resume: Resume::default(),
             projects: creator.is_root() && !metadata::has_project(tree),
             reopener: Reopener::new(tree).map_err(|errno| Error::failed("open the staging area").because(errno))?,
-            writers: Turns::of_writers(filesystem.kind),
-            ahead: Ahead::default(),
+            writers: Semaphore::new(filesystem.kind.writers()),
+            ahead: Writeback::default(),
             lost: OnceLock::new(),
         })
     }

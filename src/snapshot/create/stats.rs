@@ -1,9 +1,9 @@
 //! What a snapshot run counted.
 
-use crate::copy::Reason;
-use crate::exclude;
+use crate::content::copy::Reason;
 use crate::snapshot::manifest::Totals;
-use crate::snapshot::store::Added;
+use crate::snapshot::repository::Added;
+use crate::tree::exclude;
 use std::collections::BTreeMap;
 
 /// What was done. The names are those of the JSON summary.

@@ -9,12 +9,11 @@ use super::seen::{Seen, compare, count, planned_body};
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::error::{Error, Result};
-use crate::monitor::{Amount, Change};
-use crate::mutex::{self, lock};
+use crate::fs::status::Status;
+use crate::monitor::{Amount, Change, Event};
 use crate::snapshot::manifest::{DirectoryCursor, Entry, Item, LONGEST_PATH, Meta, Origin};
-use crate::status::Status;
-use crate::text;
-use crate::walk::{self, Directory, Name, Names, Visitor, absolute};
+use crate::tree::walk::{self, Directory, Name, Names, Visitor, absolute};
+use crate::util::mutex::{self, lock};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::io;
@@ -61,8 +60,8 @@ impl<'a> Tree<'a> {
     }
 
     /// After the walk: tells of patterns that matched nothing.
-    pub(super) fn tell_unmatched(&self) {
-        self.context.filter.tell_unmatched(self.context.monitor);
+    pub(super) fn report_unmatched(&self) {
+        self.context.filter.report_unmatched(self.context.monitor);
     }
 
     fn count(&self, part: &Stats) {
@@ -115,8 +114,7 @@ impl Visitor for Tree<'_> {
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, Output)>> {
         let mut part = Stats::default();
         if self.context.is_repository(&directory.status) {
-            let path = text::path(&absolute(&directory.path));
-            self.context.monitor.notice(&format!("the repository itself is left out: {path}"));
+            self.context.monitor.event(Event::RepositorySkipped(&absolute(&directory.path)));
             return Ok(None);
         }
         if directory.path.len() > LONGEST_PATH {
@@ -143,7 +141,7 @@ impl Visitor for Tree<'_> {
         {
             let mut part = Stats::default();
             match self.context.options.allow_empty {
-                true => self.context.monitor.notice(&vanished.to_string()),
+                true => self.context.monitor.event(Event::Accepted(&vanished)),
                 false => self.context.problem(&vanished, &mut part),
             }
             self.count(&part);

@@ -1,7 +1,7 @@
 //! The blocks that were used last, shared by the threads that walk a tree beside its manifest.
 
 use super::block::Block;
-use crate::mutex::lock;
+use crate::util::mutex::lock;
 use std::sync::{Arc, Mutex};
 
 /// A bounded set of unpacked blocks; the one that was not used for longest goes first.

@@ -9,7 +9,7 @@ use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
 use super::limits::{self, Extent};
 use super::record::{Header, Origin, Totals};
 use crate::error::{Error, Result};
-use crate::mutex::lock;
+use crate::util::mutex::lock;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

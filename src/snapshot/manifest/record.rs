@@ -4,10 +4,10 @@
 //! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
 
 use super::limits;
-use crate::identity::Identity;
-use crate::metadata::FileAttr;
-use crate::status::Status;
-pub use crate::status::Time;
+use crate::fs::identity::Identity;
+use crate::fs::metadata::FileAttr;
+use crate::fs::status::Status;
+pub use crate::fs::status::Time;
 use serde::{Deserialize, Serialize};
 
 /// The first record: which snapshot this is.
@@ -96,7 +96,7 @@ pub struct Meta {
     pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
-    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them: those in [`crate::metadata::FLAGS`]. `None`: the
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them: those in [`crate::fs::metadata::FLAGS`]. `None`: the
     /// filesystem has none, the source could not be asked, or the manifest is of version 1.
     pub flags: Option<u32>,
     /// Project id. `None` as above.

@@ -223,7 +223,7 @@ impl Writer {
     }
 
     fn misuse(&self, path: &[u8], why: &str) -> Error {
-        let path = crate::text::path(Path::new(OsStr::from_bytes(path)));
+        let path = crate::util::text::path(Path::new(OsStr::from_bytes(path)));
         Error::io(format!("put {path} into"), &self.path, io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 }

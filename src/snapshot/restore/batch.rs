@@ -9,7 +9,7 @@ use super::{Context, Stats, entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
-use crate::walk;
+use crate::tree::walk;
 use rayon::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,15 +4,15 @@ use super::origin::Origin;
 use super::outcome::{self, Failure};
 use super::place::Place;
 use super::{Context, Overwrite, Stats};
-use crate::beneath;
-use crate::copy::Copied;
-use crate::disk_hash;
+use crate::content::copy::Copied;
+use crate::content::disk_hash;
+use crate::content::same_content;
 use crate::error::{Error, ErrorKind};
-use crate::same_content;
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::snapshot::manifest::{Entry, FileBody, Meta, Time};
-use crate::staging;
-use crate::status::Status;
-use crate::timestamp::{Clock, may_have_changed_since};
+use crate::tree::writer;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -49,10 +49,10 @@ pub(super) fn is_same(
         return Ok(true);
     }
     let Some(target) = &place.target else { return Ok(false) };
-    let Ok(present) = beneath::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
+    let Ok(present) = openat::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
     // The same extents are the snapshot's content, which `verify` does not trust.
     let has_same_extents = |origin: &mut Origin<'_>| {
-        origin.file().is_ok_and(|file| staging::has_same_extents(file, present.as_fd()).unwrap_or(false))
+        origin.file().is_ok_and(|file| writer::has_same_extents(file, present.as_fd()).unwrap_or(false))
     };
     if !options.verify && has_same_extents(origin) {
         return Ok(true);

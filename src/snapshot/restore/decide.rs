@@ -3,13 +3,13 @@
 use super::origin::Origin;
 use super::place::Place;
 use super::{Context, Overwrite, Stats, content};
-use crate::beneath;
-use crate::filesystem::Kind;
-use crate::metadata::{self, FileAttr};
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::{self, FileAttr};
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry};
-use crate::staging::Version;
-use crate::status::Status;
+use crate::tree::writer::Version;
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd as _;
@@ -117,7 +117,7 @@ pub(super) fn decide(
 fn fileattr(place: &Place, entry: &Entry) -> FileAttr {
     let is_asked = entry.file().is_some() && entry.meta.fileattr() != FileAttr::default();
     let Some(target) = place.target.as_ref().filter(|_| is_asked) else { return FileAttr::default() };
-    beneath::open_file(target.as_fd(), &entry.name).map_or(FileAttr::default(), FileAttr::of)
+    openat::open_file(target.as_fd(), &entry.name).map_or(FileAttr::default(), FileAttr::of)
 }
 
 /// Whether a file is written in place that should not be, or the other way round. Only an empty one could still change.

@@ -8,13 +8,12 @@ use super::place::Place;
 use super::selection::join;
 use super::{Context, Stats};
 use crate::error::{Error, Result};
-use crate::monitor::Change;
-use crate::mounts;
+use crate::fs::mounts;
+use crate::fs::status::Status;
+use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Address, Reader};
-use crate::snapshot::remove::in_place::{self, Kept};
-use crate::staging;
-use crate::status::Status;
-use crate::text;
+use crate::tree::deletion::in_place::{self, Kept};
+use crate::tree::writer;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -107,14 +106,14 @@ pub(super) fn extraneous(
     };
     for name in missing {
         // A run beside this one has temporary names there; those of dead runs were removed when the directory was entered.
-        if found.contains(&name) || staging::is_temporary(&name, TEMPORARY) {
+        if found.contains(&name) || writer::is_temporary(&name, TEMPORARY) {
             continue;
         }
         let path = join(&directory, &name);
         let shown = context.shown(&path);
         if Status::at(target, &name).is_ok_and(|status| context.is_repository(&status)) {
             // No snapshot has it.
-            context.monitor.notice(&format!("the repository itself was not deleted: {}", text::path(&shown)));
+            context.monitor.event(Event::RepositoryKept(&shown));
             continue;
         }
         if is_beyond_mount {

@@ -7,14 +7,14 @@ use super::outcome::{self, Attempt, Failure};
 use super::place::Place;
 use super::selection::split;
 use super::{Context, Overwrite, Stats, content, decide, delete, origin, xattrs};
-use crate::beneath;
 use crate::error::{Error, Result};
-use crate::metadata::{self, Attributes, FileAttr, Others};
-use crate::monitor::Change;
+use crate::fs::metadata::{self, Attributes, FileAttr, Others};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
-use crate::snapshot::remove::allow_all;
-use crate::staging;
-use crate::status::Status;
+use crate::tree::deletion::allow_all;
+use crate::tree::writer;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -67,7 +67,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let name = split(&record.path).1;
     let shown = || context.shown(&record.path);
     let fail = |action: &str, errno: Errno| outcome::failure_at(context, &shown(), action, errno);
-    let source = beneath::open_subdir(&above.source, name)
+    let source = openat::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
     let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
@@ -116,7 +116,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
         _ => None,
     };
     let target = target
-        .map(|dir| beneath::open_subdir(dir, name))
+        .map(|dir| openat::open_subdir(dir, name))
         .transpose()
         .map_err(|errno| fail("open the directory", errno))?;
     if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.ground.inherits) {
@@ -147,7 +147,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
 
 /// Removes what killed runs left in a directory under temporary names. What cannot be removed hinders nothing.
 pub(super) fn clear(dir: &OwnedFd) {
-    let _ = staging::clear(dir.as_fd(), TEMPORARY);
+    let _ = writer::clear(dir.as_fd(), TEMPORARY);
 }
 
 /// Whether its owner lacks a permission to work in a directory.
@@ -187,7 +187,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
                 match end.is_wanted {
                     true => problem(stats, &error),
                     // An ordinary user cannot make another's home, only what leads to their own.
-                    false => context.monitor.detail(&format!("{error}.")),
+                    false => context.monitor.event(Event::ParentMetadata(&error)),
                 }
             }
         }

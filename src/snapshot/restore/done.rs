@@ -36,4 +36,4 @@ impl Done {
 }
 
 /// A restore that ended before it was done: why, and what it had changed by then.
-pub type Stopped = crate::stopped::Stopped<Stats>;
+pub type Stopped = crate::error::Stopped<Stats>;

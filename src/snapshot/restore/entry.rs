@@ -5,7 +5,7 @@ use super::origin::Origin;
 use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure};
 use super::place::Place;
 use super::{Context, Overwrite, delete, make, xattrs};
-use crate::metadata;
+use crate::fs::metadata;
 use crate::snapshot::manifest::Entry;
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;

@@ -7,15 +7,15 @@ use super::outcome::{self, Attempt, Failure, Outcome};
 use super::place::Place;
 use super::selection::join as join_path;
 use super::{Context, Overwrite, Stats, entry, make, seal};
-use crate::beneath;
 use crate::error::Error;
-use crate::inode_map::{Identity, InodeMap, Spill};
-use crate::metadata::FileAttr;
+use crate::fs::metadata::FileAttr;
+use crate::fs::openat;
+use crate::fs::reopener::Reopener;
+use crate::fs::status::Status;
 use crate::monitor::Change;
-use crate::reopener::Reopener;
 use crate::snapshot::manifest::Entry;
-use crate::staging::Temporary;
-use crate::status::Status;
+use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::tree::writer::Temporary;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl First {
         let wanted = FileAttr { flags, project };
         let shown = || context.shown(&join_path(&self.directory, &self.name));
         let open = || {
-            let file = beneath::open_file(top.open(&self.directory, None)?.as_fd(), &self.name)?;
+            let file = openat::open_file(top.open(&self.directory, None)?.as_fd(), &self.name)?;
             let status = Status::of(&file)?;
             if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
         };
@@ -215,7 +215,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
             let replaces = decision.replaces(existing);
             if first.is_waiting && replaces.is_some() {
                 // What it replaces may be the last good version.
-                beneath::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
+                openat::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
             }
             let put = make::put(context, place, entry, (decision, existing), || {
                 temporary.put(&entry.name, replaces.as_ref())

@@ -7,15 +7,15 @@ use super::outcome::{Attempt, Failure, Outcome, failure, report};
 use super::pending::Pending;
 use super::place::Place;
 use super::{Context, Stats, content, delete, seal};
-use crate::beneath;
-use crate::copy::{self, Copied, CopyError, Engine, Request};
+use crate::content::copy::{self, Copied, CopyError, Engine, Request};
 use crate::error::Error;
-use crate::filesystem::Kind;
-use crate::metadata::{self, Attributes, FileAttr, Others, Xattr};
+use crate::fs::filesystem::Kind;
+use crate::fs::metadata::{self, Attributes, FileAttr, Others, Xattr};
+use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Time};
-use crate::staging::{self, Aside, Node, Temporary, Unsynced, Version, pin};
-use crate::status::Status;
+use crate::tree::writer::{self, Node, TempFile, Temporary, Unsynced, Version, pin};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,9 +25,9 @@ pub(super) const TEMPORARY: &str = ".pleach-restore.";
 
 /// What was made, and has not its name yet.
 enum Made<'d> {
-    File(Aside<'d>),
+    File(TempFile<'d>),
     /// With data that may be in memory only, and the times that it gets when that is on the disk.
-    Written(Aside<'d>, (Time, Time)),
+    Written(TempFile<'d>, (Time, Time)),
     Node(Temporary<BorrowedFd<'d>>),
 }
 
@@ -121,7 +121,7 @@ fn make<'d>(
 ) -> Attempt<Made<'d>> {
     let (refused, made) = match &entry.body {
         Body::File(file) => {
-            let aside = Aside::make(target, TEMPORARY, replaces)
+            let aside = TempFile::make(target, TEMPORARY, replaces)
                 .map_err(|errno| failure(context, place, entry, "make", errno))?;
             let (refused, times) = fill(context, place, &aside, entry, file, origin, stats)?;
             let made = match times {
@@ -146,7 +146,7 @@ fn put_after_sync(
     place: &Place,
     entry: &Entry,
     (decision, existing): (Decision, Option<&Status>),
-    aside: Aside<'_>,
+    aside: TempFile<'_>,
     times: (Time, Time),
 ) -> Attempt<Option<(u64, u64)>> {
     let fail = |action: &str, errno| failure(context, place, entry, action, errno);
@@ -161,7 +161,7 @@ fn put_after_sync(
         put(context, place, entry, (decision, existing), || aside.put(&entry.name))?;
         return Ok(inode);
     }
-    staging::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
+    writer::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
     let (file, change) = match aside.postpone(target, &entry.name) {
         Ok((file, replacing)) => {
             place.waits_for_sync();
@@ -189,7 +189,7 @@ fn is_written(place: &Place, copied: &Copied) -> bool {
 fn fill(
     context: &Context<'_>,
     place: &Place,
-    file: &Aside<'_>,
+    file: &TempFile<'_>,
     entry: &Entry,
     body: &FileBody,
     origin: &mut Origin<'_>,
@@ -270,7 +270,7 @@ fn set_metadata(
     let place = origin.place;
     let is_same = |status: &Status| Version::of(seen).is(status) && status.nlink == seen.nlink;
     if entry.file().is_some()
-        && let Ok(file) = beneath::open_file(target.as_fd(), &entry.name)
+        && let Ok(file) = openat::open_file(target.as_fd(), &entry.name)
     {
         if !is_same(&Status::of(&file)?) {
             return Err(Errno::STALE);

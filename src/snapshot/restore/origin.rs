@@ -1,8 +1,8 @@
 //! One entry in the snapshot's tree: its content and attributes, opened as far as they are needed.
 
 use super::place::Place;
-use crate::beneath;
-use crate::metadata::{self, Xattr};
+use crate::fs::metadata::{self, Xattr};
+use crate::fs::openat;
 use crate::snapshot::manifest::{Entry, Meta};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,7 +31,7 @@ impl<'a> Origin<'a> {
     /// The content of a regular file.
     pub(super) fn file(&mut self) -> rustix::io::Result<BorrowedFd<'_>> {
         if self.file.is_none() {
-            self.file = Some(beneath::open_file(self.place.source.as_fd(), &self.entry.name)?);
+            self.file = Some(openat::open_file(self.place.source.as_fd(), &self.entry.name)?);
         }
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }

@@ -2,12 +2,12 @@
 
 use super::place::Place;
 use super::{Context, Stats};
-use crate::copy;
-use crate::error::Error;
-use crate::metadata;
+use crate::content::copy;
+use crate::error::{Advice, Error};
+use crate::fs::metadata;
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry};
-use crate::staging;
+use crate::tree::writer;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +73,7 @@ pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: 
 pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
     let names = || {
         let names: Vec<_> =
-            refused.xattrs.iter().map(|(name, _)| crate::text::escape(OsStr::from_bytes(name))).collect();
+            refused.xattrs.iter().map(|(name, _)| crate::util::text::escape(OsStr::from_bytes(name))).collect();
         names.join(", ")
     };
     let mut what = Vec::new();
@@ -113,7 +113,7 @@ pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errn
     let error = match errno {
         Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
         Errno::BUSY => error.hint("something is mounted on it"),
-        Errno::STALE => return Failure::Meanwhile(staging::changed_meanwhile(action, shown)),
+        Errno::STALE => return Failure::Meanwhile(writer::changed_meanwhile(action, shown)),
         Errno::EXIST => {
             let hint = "it was created by somebody else meanwhile and was not touched; run again";
             return Failure::Meanwhile(error.hint(hint));
@@ -134,7 +134,7 @@ pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errn
 
 pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
     let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
-    Failure::Entry(error.hint("a directory stands in its place; --delete would remove it"))
+    Failure::Entry(error.hint("a directory is in its place").advise(Advice::DeleteOthers))
 }
 
 /// Progress of one entry.

@@ -7,11 +7,11 @@ use super::outcome;
 use super::place::Place;
 use super::seal;
 use crate::error::{Error, Result};
-use crate::metadata::FileAttr;
+use crate::fs::metadata::FileAttr;
 use crate::monitor::Change;
-use crate::mutex::lock;
-use crate::staging::{Room, Synced, Unsynced};
-use crate::walk::PathNode;
+use crate::tree::walk::PathNode;
+use crate::tree::writer::{Room, Synced, Unsynced};
+use crate::util::mutex::lock;
 use std::sync::Arc;
 
 /// A job for after the next sync.

@@ -3,11 +3,11 @@
 use super::Context;
 use super::outcome::{self, Attempt, Failure};
 use super::selection::join;
-use crate::mounts::Inside;
-use crate::reopener::{Inode, Reopener};
-use crate::staging::{Aliases, Device, Ground, Owner, Wanted, is_another};
-use crate::status::Status;
-use crate::walk::PathNode;
+use crate::fs::mounts::Inside;
+use crate::fs::reopener::{Inode, Reopener};
+use crate::fs::status::Status;
+use crate::tree::walk::PathNode;
+use crate::tree::writer::{Aliases, Device, Inherited, Owner, Wanted, is_another};
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,7 +25,7 @@ pub(super) struct Place {
     /// The filesystem of the target.
     pub(super) device: Arc<Device>,
     /// What new entries of the target inherit.
-    pub(super) ground: Ground,
+    pub(super) ground: Inherited,
     /// Names in it are replaced after the next sync. Shared by all that opens it again.
     is_pending: Arc<AtomicBool>,
     /// The mounts inside it, once a dry run has asked for them.
@@ -61,7 +61,7 @@ impl Place {
         is_pending: Arc<AtomicBool>,
     ) -> Result<Place> {
         let device = context.devices.of(target.as_ref())?;
-        let ground = target.as_ref().map_or(Ground::default(), Ground::of);
+        let ground = target.as_ref().map_or(Inherited::default(), Inherited::of);
         let target = target.map(Arc::new);
         Ok(Place {
             node,

@@ -4,15 +4,15 @@
 use super::Context;
 use super::outcome::report;
 use super::place::Place;
-use crate::metadata::{FileAttr, Refused};
+use crate::fs::metadata::{FileAttr, Refused};
 use crate::snapshot::manifest::Entry;
-use crate::staging;
+use crate::tree::writer;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 /// Whether a file that was made in `place` does not have all of that by its making.
 pub(super) fn is_wanted(place: &Place, entry: &Entry) -> bool {
-    staging::is_sealed(entry.meta.fileattr(), place.ground.project)
+    writer::is_sealed(entry.meta.fileattr(), place.ground.project)
 }
 
 /// Seals an open file that is in its place under all its names. Counts the failure, which is reported.

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::{Reader, compare_paths};
-use crate::text;
-use crate::walk::absolute;
+use crate::tree::walk::absolute;
+use crate::util::text;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 

@@ -10,9 +10,9 @@ use super::outcome::Failure;
 use super::selection::{Part, Selection, is_within, split};
 use super::{Context, Overwrite, Stats};
 use crate::error::{Error, Result};
+use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
-use crate::status::Status;
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 

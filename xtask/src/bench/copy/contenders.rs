@@ -226,6 +226,6 @@ mod tests {
     #[test]
     fn engines_are_named_as_pleach_names_them() {
         let ours: Vec<_> = ALL.into_iter().filter_map(Contender::engine).collect();
-        assert_eq!(ours, pleach::copy::Engine::ALL.map(pleach::copy::Engine::name));
+        assert_eq!(ours, pleach::content::copy::Engine::ALL.map(pleach::content::copy::Engine::name));
     }
 }

@@ -9,9 +9,9 @@ use crate::image::{Kind, Mounted};
 use crate::noise::Noise;
 use crate::space;
 use anyhow::{Context, Result, anyhow};
-use pleach::copy::{self, Engine, Ladder, Request};
+use pleach::content::copy::{self, Engine, Request, Strategy};
+use pleach::fs::status::Status;
 use pleach::monitor::Silent;
-use pleach::status::Status;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::os::fd::AsFd as _;
@@ -158,7 +158,7 @@ fn two_buffers(source: &Path, mut to: &File, length: u64, length_of_one: usize) 
 fn engine(source: &Path, to: &File, hashed: bool) -> Result<()> {
     let from = File::open(source)?;
     let request = Request { engine: Some(Engine::Buffered), hashed };
-    copy::content(from.as_fd(), &Status::of(&from)?, to.as_fd(), &Ladder::new(), &request, &Silent)
+    copy::content(from.as_fd(), &Status::of(&from)?, to.as_fd(), &Strategy::new(), &request, &Silent)
         .map_err(|error| anyhow!("the engine failed: {error:?}"))?;
     Ok(to.sync_all()?)
 }

@@ -1,7 +1,7 @@
 //! What there is to find in a tree, found by reading it: what a dedupe is allowed to read is measured by that.
 
 use anyhow::{Context, Result};
-use pleach::hash;
+use pleach::content::hash;
 use pleach::monitor::Silent;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

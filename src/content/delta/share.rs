@@ -1,0 +1,299 @@
+//! Makes a clone of the source share with the base what is equal in both and lies in two places.
+//!
+//! XFS frees block by block, so there whatever is equal is shared as it is. Btrfs frees extents, and only whole ones: a
+//! single block of a clone keeps all of the extent that it lies in, also when the source is long gone. So there it is
+//! decided by extent. If less than half of it is new, that is written anew and the rest shared with the base, and the clone
+//! lets go of the extent; else it stays as it is, shared with the source, and costs nothing while the source has it.
+
+use super::tree::{GRAIN, Whole};
+use super::windows::{Base, Look, Options, Window, compare};
+use crate::content::copy::CopyError;
+use crate::dedupe::submit::submit;
+use crate::extents::address_space::CommonSpace;
+use crate::extents::layout::{self, Piece, Way};
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::direct_io::Once;
+use crate::fs::pread::{read_exact, write_all};
+use crate::monitor::Amount;
+use crate::util::mutex::{self, lock};
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Result;
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+
+/// How much is compared before what was found is shared: it is still in memory then.
+const STRIDE: u64 = 64 << 20;
+/// The longest that a decision on an extent waits for the rest of it: Btrfs has none longer than half of this.
+const PATIENCE: u64 = 256 << 20;
+/// How much is rewritten at once.
+const BUFFER: u64 = 1 << 20;
+/// What a compressed extent holds at most (`BTRFS_MAX_UNCOMPRESSED`).
+const MOST_ENCODED: u64 = 128 << 10;
+
+/// What was done, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// Data of the file.
+    pub data: u64,
+    /// Its holes and never-written ranges.
+    pub holes: u64,
+    /// Data that was found in two places and lies in one now.
+    pub joined: u64,
+    /// Data that was written anew, so that the file lets go of an extent.
+    pub written: u64,
+    /// Read from the file and from the base.
+    pub read: u64,
+    /// BLAKE3 of the content, if it was asked for.
+    pub hash: Option<[u8; 32]>,
+}
+
+/// Shares the ranges of `file`, a private clone of `size` bytes that is open for reading and writing, with equal ranges
+/// of the base at the same offsets. Its content stays as it is.
+///
+/// # Errors
+/// Those of the kernel; `CANCELED` when the monitor asks to stop. A range that the kernel will not share is no error.
+pub fn share(
+    file: BorrowedFd<'_>,
+    size: u64,
+    base: &Base<'_>,
+    by_extent: bool,
+    options: &Options<'_>,
+) -> std::result::Result<Shared, CopyError> {
+    let mut run = Run {
+        file,
+        size,
+        base,
+        space: CommonSpace::of(file, base.file).map_err(CopyError::Source)?,
+        ways: (Way::finest(file, by_extent), Way::finest(base.file, by_extent)),
+        options,
+        waiting: Vec::new(),
+        differing: Vec::new(),
+        held: HashSet::new(),
+        done: Shared::default(),
+    };
+    let once = Once::begin(file, 0..size);
+    let look = Look {
+        file,
+        size,
+        base: Some(base),
+        grain: GRAIN,
+        once: &once,
+        compared_again: true,
+        dense: Mutex::default(),
+        options,
+    };
+    let mut whole = Whole::default();
+    let (mut start, mut dropped) = (0, 0);
+    while start < size {
+        // Strides of nothing but holes are passed over where nothing is hashed: the work follows the data.
+        if !options.hashed {
+            let data = look.next_data(start).map_err(CopyError::Source)?;
+            let next = data.map_or(size, |data| (data / STRIDE * STRIDE).max(start));
+            run.done.holes += next - start;
+            options.monitor.advance(Amount { files: 0, bytes: next - start });
+            start = next;
+            if start >= size {
+                break;
+            }
+        }
+        let stride = start..(start + STRIDE).min(size);
+        let (alike, apart) = run.layouts(&stride).map_err(CopyError::Source)?;
+        let found = Mutex::new((0, Vec::new()));
+        let each = |window: &Window<'_>| {
+            let mut found = lock(&found);
+            found.0 += ranges::length(window.data);
+            found.1.extend_from_slice(window.differing);
+            Ok(())
+        };
+        let read = compare(&look, &stride, &alike, &mut whole, &each)?;
+        let (data, mut differing) = mutex::into_inner(found);
+        differing.sort_unstable_by_key(|range: &Bytes| range.start);
+        run.done.read += read.file + read.base;
+        run.done.data += data;
+        run.done.holes += stride.end - stride.start - data;
+        if by_extent {
+            run.decide(apart, differing, stride.end)?;
+        } else {
+            let mut places = Vec::new();
+            apart.iter().for_each(|piece| ranges::push(&mut places, piece.logical..piece.end()));
+            let mut unlike = Vec::new();
+            differing.into_iter().for_each(|range| ranges::push(&mut unlike, range));
+            run.join(&ranges::subtract(&places, &unlike));
+        }
+        // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What waits
+        // for a decision stays in memory, where the kernel compares it ten times as fast.
+        let behind = run.waiting.iter().map(|piece| piece.logical).min().unwrap_or(stride.end);
+        if let Some(length) = NonZeroU64::new(behind.saturating_sub(dropped)) {
+            for file in [file, base.file] {
+                let _ = fadvise(file, dropped, Some(length), Advice::DontNeed);
+            }
+        }
+        dropped = behind.max(dropped);
+        start = stride.end;
+    }
+    if by_extent {
+        // The end of the file may have been passed over.
+        run.decide(Vec::new(), Vec::new(), size)?;
+    }
+    run.done.hash = whole.finish();
+    Ok(run.done)
+}
+
+struct Run<'a> {
+    file: BorrowedFd<'a>,
+    size: u64,
+    base: &'a Base<'a>,
+    /// Without one, no address of the file is known to be one of the base.
+    space: Option<CommonSpace>,
+    ways: (Way, Way),
+    options: &'a Options<'a>,
+    /// Pieces on which nothing has been decided.
+    waiting: Vec<Piece>,
+    /// What differs in them.
+    differing: Vec<Bytes>,
+    /// Extents that the base has too: nothing is to be had from letting go of them.
+    held: HashSet<u64>,
+    done: Shared,
+}
+
+impl Run<'_> {
+    /// The ranges of a stride that lie where the base has them, and the pieces that lie elsewhere.
+    fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
+        let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
+        let Some(space) = self.space else { return Ok((Vec::new(), mine)) };
+        let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
+        if self.ways.1 != Way::Fiemap {
+            self.held.extend(theirs.iter().map(|piece| piece.extent));
+        }
+        Ok(split(&mine, &theirs, space))
+    }
+
+    /// Shares equal ranges.
+    fn join(&mut self, ranges: &[Bytes]) {
+        let block = self.options.block;
+        for range in ranges {
+            // The part of a block at the end is shared only where both files end.
+            let is_whole = range.end.is_multiple_of(block) || (range.end == self.size && self.base.size == self.size);
+            let end = if is_whole { range.end } else { range.end / block * block };
+            if range.start >= end {
+                continue;
+            }
+            let length = end - range.start;
+            let answer = submit((self.base.file, range.start), length, &[(self.file, range.start)]);
+            if answer.iter().all(Option::is_none) {
+                self.done.joined += length;
+            }
+        }
+    }
+
+    /// Decides on the extents that have been seen whole, now that the file was compared up to `end`.
+    fn decide(&mut self, apart: Vec<Piece>, differing: Vec<Bytes>, end: u64) -> std::result::Result<(), CopyError> {
+        self.waiting.extend(apart);
+        differing.into_iter().for_each(|range| ranges::push(&mut self.differing, range));
+        let mut pieces = self.waiting.clone();
+        if self.ways.0 == Way::Fiemap {
+            layout::join_neighbours(&mut pieces);
+        }
+        let mut extents: BTreeMap<(u64, bool), Vec<usize>> = BTreeMap::new();
+        for (number, piece) in pieces.iter().enumerate() {
+            extents.entry((piece.extent, piece.encoded)).or_default().push(number);
+        }
+        let mut is_waiting = vec![false; pieces.len()];
+        let (mut equal, mut new) = (Vec::new(), Vec::new());
+        for numbers in extents.values() {
+            let parts = || numbers.iter().map(|&number| &pieces[number]);
+            let first = parts().map(|piece| piece.logical).min().unwrap_or(0);
+            let may_go_on = parts().any(|piece| {
+                let span = if piece.encoded { MOST_ENCODED } else { piece.disk };
+                piece.logical.saturating_sub(piece.offset).saturating_add(span) > end
+            });
+            if end < self.size && may_go_on && end - first < PATIENCE {
+                numbers.iter().for_each(|&number| is_waiting[number] = true);
+                continue;
+            }
+            let mut places: Vec<_> = parts().map(|piece| piece.logical..piece.end()).collect();
+            places.sort_unstable_by_key(|place| place.start);
+            let unlike: Vec<_> = places.iter().flat_map(|place| ranges::within(&self.differing, place)).collect();
+            let disk = parts().map(|piece| if piece.encoded { piece.length } else { piece.disk });
+            let whole = disk.max().unwrap_or(0).max(ranges::length(&places));
+            let is_held = parts().any(|piece| self.held.contains(&piece.extent));
+            if !is_held && ranges::length(&unlike) < whole.div_ceil(2) {
+                equal.extend(ranges::subtract(&places, &unlike));
+                new.extend(unlike);
+            }
+        }
+        let first = is_waiting.iter().position(|waiting| *waiting).map_or(end, |number| self.waiting[number].logical);
+        let mut waits = is_waiting.iter();
+        self.waiting.retain(|_| waits.next().copied().unwrap_or(false));
+        self.differing = ranges::subtract(&self.differing, std::slice::from_ref(&(0..first)));
+        if self.held.len() > (PATIENCE / STRIDE * (STRIDE / self.options.block)) as usize {
+            self.held.clear();
+        }
+        equal.sort_unstable_by_key(|range| range.start);
+        let mut runs = Vec::new();
+        equal.into_iter().for_each(|range| ranges::push(&mut runs, range));
+        self.join(&runs);
+        new.sort_unstable_by_key(|range| range.start);
+        new.iter().try_for_each(|range| self.rewrite(range))
+    }
+
+    /// Writes a range anew with its own content.
+    fn rewrite(&mut self, range: &Bytes) -> std::result::Result<(), CopyError> {
+        let mut at = range.start;
+        let mut buffer = vec![0; BUFFER.min(range.end - range.start) as usize];
+        while at < range.end {
+            let want = (range.end - at).min(BUFFER) as usize;
+            read_exact(self.file, &mut buffer[..want], at).map_err(CopyError::Source)?;
+            write_all(self.file, &buffer[..want], at).map_err(CopyError::Destination)?;
+            at += want as u64;
+        }
+        self.done.written += range.end - range.start;
+        Ok(())
+    }
+}
+
+/// Where two layouts are the same, and the pieces of the first that are not.
+fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<Piece>) {
+    let (mut alike, mut apart) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    for piece in mine {
+        let mut at = piece.logical;
+        while let Some(other) = theirs.get(next).filter(|other| other.logical < piece.end()) {
+            if let Some(common) = other.within(at, piece.end())
+                && let Some(own) = piece.within(common.logical, common.end())
+                && own.address() == common.address()
+            {
+                apart.extend(piece.within(at, common.logical));
+                ranges::push(&mut alike, common.logical..common.end());
+                at = common.end();
+            }
+            if other.end() > piece.end() {
+                break;
+            }
+            next += 1;
+        }
+        apart.extend(piece.within(at, piece.end()));
+    }
+    (alike, apart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(logical: u64, length: u64, extent: u64) -> Piece {
+        Piece { logical, length, extent, offset: 0, disk: length, encoded: false, shared: false }
+    }
+
+    #[test]
+    fn what_lies_in_the_same_place_is_told_from_the_rest() {
+        let mine = [piece(0, 100, 1000), piece(100, 50, 5000), piece(200, 20, 7000)];
+        let theirs = [piece(0, 40, 1000), piece(40, 20, 9000), piece(60, 60, 1060), piece(200, 30, 7000)];
+        let (alike, apart) = split(&mine, &theirs, CommonSpace::assumed());
+        assert_eq!(alike, [0..40, 60..100, 200..220]);
+        let apart: Vec<_> = apart.iter().map(|piece| (piece.logical, piece.length)).collect();
+        assert_eq!(apart, [(40, 20), (100, 50)]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Makes a clone of the base what its source is now, or fills an empty file: the source is read once, and only blocks
+//! that differ are written, adjacent ones by one call.
+
+use super::list::NewList;
+use super::tree::{GRAIN, WINDOW, Whole};
+use super::windows::{Base, Look, Options, Window, compare};
+use crate::content::copy::CopyError;
+use crate::extents::ranges::Bytes;
+use crate::fs::cow_extent_hint::CowExtentHint;
+use crate::fs::direct_io::Once;
+use crate::fs::pread::write_all;
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate, seek};
+use rustix::io::{Errno, Result};
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// After so many windows what was written of them goes to the disk.
+const AHEAD: u64 = 32;
+
+/// What was done, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// Data of the source.
+    pub data: u64,
+    /// Holes and never-written ranges of the source.
+    pub holes: u64,
+    /// Data that was written; the rest is shared with the base.
+    pub written: u64,
+    /// Read from the source.
+    pub read: u64,
+    /// Read from the base, to compare.
+    pub base_read: u64,
+    /// BLAKE3 of the content, if it was asked for.
+    pub hash: Option<[u8; 32]>,
+    /// Whether the new list is whole.
+    pub listed: bool,
+}
+
+/// Makes `destination` the first `size` bytes of `source`. It is a clone of the base, if there is one, else empty.
+///
+/// A source that has become shorter meanwhile counts as zeros; the caller compares its status before and after.
+///
+/// # Errors
+/// Those of the kernel, of the side that failed; `CANCELED` when the monitor asks to stop. A list that cannot be written is
+/// no error.
+pub fn update(
+    source: BorrowedFd<'_>,
+    size: u64,
+    base: Option<&Base<'_>>,
+    destination: BorrowedFd<'_>,
+    list: Option<&NewList>,
+    options: &Options<'_>,
+) -> std::result::Result<Updated, CopyError> {
+    let finely = base.and_then(|_| CowExtentHint::begin(destination, options.block));
+    let result = Filling { source, size, base, destination, list, options }.run();
+    if let Some(finely) = finely {
+        finely.end(destination).map_err(CopyError::Destination)?;
+    }
+    result
+}
+
+/// A file that is being filled.
+struct Filling<'a> {
+    source: BorrowedFd<'a>,
+    size: u64,
+    base: Option<&'a Base<'a>>,
+    destination: BorrowedFd<'a>,
+    list: Option<&'a NewList>,
+    options: &'a Options<'a>,
+}
+
+impl Filling<'_> {
+    fn run(&self) -> std::result::Result<Updated, CopyError> {
+        let Filling { source: file, size, base, destination, list, options } = *self;
+        if base.is_none_or(|base| base.size != size) {
+            ftruncate(destination, size).map_err(CopyError::Destination)?;
+        }
+        let (data, written) = (AtomicU64::new(0), AtomicU64::new(0));
+        let unlisted = AtomicBool::new(false);
+        let each = |window: &Window<'_>| {
+            self.write(window, &written).map_err(CopyError::Destination)?;
+            data.fetch_add(crate::extents::ranges::length(window.data), Ordering::Relaxed);
+            if let Some(list) = list
+                && list.write(window.number, window.shorts).is_err()
+            {
+                unlisted.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
+        let once = Once::begin(file, 0..size);
+        let look =
+            Look { file, size, base, grain, once: &once, compared_again: false, dense: Mutex::default(), options };
+        let mut whole = Whole::default();
+        let read = compare(&look, &(0..size), &[], &mut whole, &each)?;
+        let hash = whole.finish();
+        let listed = !unlisted.into_inner()
+            && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
+        let data = data.into_inner();
+        Ok(Updated {
+            data,
+            holes: size - data,
+            written: written.into_inner(),
+            read: read.file,
+            base_read: read.base,
+            hash,
+            listed,
+        })
+    }
+
+    /// Writes what differs in a window.
+    fn write(&self, window: &Window<'_>, written: &AtomicU64) -> Result<()> {
+        for hole in window.holes {
+            self.punch(hole)?;
+        }
+        for range in window.differing {
+            write_all(self.destination, window.content(range), range.start)?;
+            written.fetch_add(range.end - range.start, Ordering::Relaxed);
+        }
+        if window.number % AHEAD == AHEAD - 1 {
+            // This has the kernel begin to write, while the next windows are read, and not only when all is synced.
+            let from = window.offset + WINDOW - AHEAD * WINDOW;
+            let _ = fadvise(self.destination, from, NonZeroU64::new(AHEAD * WINDOW), Advice::DontNeed);
+        }
+        Ok(())
+    }
+
+    /// Makes a hole where the base has data and the source has none.
+    fn punch(&self, hole: &Bytes) -> Result<()> {
+        let Some(base) = self.base else { return Ok(()) };
+        let is_hole = match seek(base.file, SeekFrom::Data(hole.start)) {
+            Ok(data) => data >= hole.end,
+            Err(errno) => errno == Errno::NXIO,
+        };
+        if is_hole {
+            return Ok(());
+        }
+        // The block at the end goes only if all of it does.
+        let end = if hole.end == self.size { hole.end.next_multiple_of(self.options.block) } else { hole.end };
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(self.destination, how, hole.start, end - hole.start) {
+            Err(Errno::OPNOTSUPP) => zeros(self.destination, hole),
+            result => result,
+        }
+    }
+}
+
+fn zeros(destination: BorrowedFd<'_>, range: &Bytes) -> Result<()> {
+    write_all(destination, &vec![0; (range.end - range.start) as usize], range.start)
+}

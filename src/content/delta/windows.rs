@@ -1,0 +1,393 @@
+//! Reads a file once, in windows, by several threads, and tells of each window which of its blocks differ from the base.
+
+use super::list::List;
+use super::tree::{self, Short, WINDOW, Whole};
+use crate::content::copy::CopyError;
+use crate::extents::extent::ExtentFlags;
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::direct_io::{Aligned, Once, read_once};
+use crate::fs::pread::read_full;
+use crate::fs::sparse::{self, Segment};
+use crate::monitor::{Amount, Monitor};
+use crate::sys::fiemap;
+use crate::util::mutex::{self, lock};
+use blake3::hazmat::ChainingValue;
+use rustix::fs::{Advice, SeekFrom, fadvise, seek};
+use rustix::io::{Errno, Result};
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+
+/// The earlier version of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Base<'a> {
+    /// Open for reading.
+    pub file: BorrowedFd<'a>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its hashes, by which most of it need not be read.
+    pub list: Option<&'a List>,
+}
+
+/// How files are compared.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// The unit of writing and sharing, in bytes: a power of two, at most a window.
+    pub block: u64,
+    /// Whether the content is hashed.
+    pub hashed: bool,
+    /// How many threads read.
+    pub threads: usize,
+    /// Hears of each window.
+    pub monitor: &'a dyn Monitor,
+}
+
+/// A file that is compared with its base.
+pub(super) struct Look<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) size: u64,
+    pub(super) base: Option<&'a Base<'a>>,
+    /// What each value of the file's own list will stand for.
+    pub(super) grain: usize,
+    /// How the file is read where nobody reads it again.
+    pub(super) once: &'a Once<'a>,
+    /// Whether the kernel will compare what is equal in the file and the base.
+    pub(super) compared_again: bool,
+    /// Where data was found last, as far as it goes: to look for its end once more, window by window, would have the kernel pass
+    /// all extents behind each of them, while the other threads wait.
+    pub(super) dense: Mutex<Bytes>,
+    pub(super) options: &'a Options<'a>,
+}
+
+impl Look<'_> {
+    /// Reads as much of the file as there is, and leaves zeros behind it.
+    fn read(&self, bytes: &mut [u8], offset: u64, stays: bool) -> Result<usize> {
+        let got = match stays {
+            true => read_full(self.file, bytes, offset)?,
+            false => self.once.read(bytes, offset)?,
+        };
+        bytes[got..].fill(0);
+        Ok(got)
+    }
+
+    /// The first offset, from the given one on, at which the file or the base has data.
+    pub(super) fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        let dense = lock(&self.dense).clone();
+        if dense.contains(&offset) {
+            return Ok(Some(offset));
+        }
+        let data = |file: BorrowedFd<'_>| match seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(Some(data)),
+            Err(Errno::NXIO) => Ok(None),
+            // Holes are unknown there.
+            Err(Errno::INVAL) => Ok(Some(offset)),
+            Err(error) => Err(error),
+        };
+        let own = data(self.file)?.filter(|at| *at < self.size);
+        let base = match self.base {
+            Some(base) if own != Some(offset) => data(base.file)?.filter(|at| *at < self.size),
+            _ => None,
+        };
+        Ok(own.into_iter().chain(base).min())
+    }
+
+    /// Where there is data in a range, in whole blocks.
+    fn data(&self, range: &Bytes) -> Result<Vec<Bytes>> {
+        let dense = lock(&self.dense).clone();
+        if dense.start <= range.start && range.end <= dense.end {
+            return Ok(vec![range.clone()]);
+        }
+        let block = self.options.block;
+        let mut data = Vec::new();
+        for segment in sparse::within(self.file, range.start..self.size) {
+            let end = match segment? {
+                Segment::Hole { offset, length } => offset + length,
+                Segment::Data { offset, length } => {
+                    let end = offset + length;
+                    *lock(&self.dense) = offset..end;
+                    if offset < range.end {
+                        ranges::push(&mut data, offset / block * block..end.next_multiple_of(block).min(range.end));
+                    }
+                    end
+                }
+            };
+            if end >= range.end {
+                break;
+            }
+        }
+        Ok(data)
+    }
+
+    /// Whether what is read of a window is to stay in memory for the kernel: if more than a little of its data may have to
+    /// be shared. The rest is only hashed.
+    fn stays(&self, data: &[Bytes], unknown: &[Bytes]) -> bool {
+        self.compared_again && ranges::length(unknown) > ranges::length(data) / 8
+    }
+}
+
+/// A window that has been compared.
+pub(super) struct Window<'w> {
+    pub(super) number: u64,
+    /// Where in the file it begins.
+    pub(super) offset: u64,
+    /// Its content; nothing, if all of it was known to be as in the base and need not be hashed.
+    pub(super) bytes: &'w [u8],
+    /// Where the file has data, in whole blocks.
+    pub(super) data: &'w [Bytes],
+    /// Where it has none.
+    pub(super) holes: &'w [Bytes],
+    /// Of the data, the blocks that are not as in the base, adjacent ones joined.
+    pub(super) differing: &'w [Bytes],
+    /// The values of its grains, if it was hashed.
+    pub(super) shorts: &'w [Short],
+}
+
+impl Window<'_> {
+    /// The content of a range of the file that lies in the window.
+    pub(super) fn content(&self, range: &Bytes) -> &[u8] {
+        let at = |offset: u64| (offset.saturating_sub(self.offset) as usize).min(self.bytes.len());
+        &self.bytes[at(range.start)..at(range.end)]
+    }
+}
+
+/// What was read for a comparison, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) file: u64,
+    pub(super) base: u64,
+}
+
+/// Compares the windows of a range of the file, which begins at a window's and ends at a window's or the file's end, and
+/// hands each of them to `each`, in any order. What lies in `alike` is known to be as in the base. The values of the
+/// windows are added to `whole` if the content is hashed; otherwise windows of nothing but holes, in the file and the base,
+/// are passed over, so that the work follows the data.
+pub(super) fn compare(
+    look: &Look<'_>,
+    range: &Bytes,
+    alike: &[Bytes],
+    whole: &mut Whole,
+    each: &(dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
+) -> std::result::Result<Read, CopyError> {
+    // Windows are asked for whole and by several threads: what the kernel would read ahead of each gets in their way.
+    let _ = fadvise(look.file, range.start, NonZeroU64::new(range.end - range.start), Advice::Random);
+    if let Some(base) = look.base {
+        let _ = fadvise(base.file, range.start, NonZeroU64::new(range.end - range.start), Advice::Random);
+    }
+    let first = range.start / WINDOW;
+    let count = (range.end - range.start).div_ceil(WINDOW);
+    let run = Run { look, alike, each, next: Mutex::new(first), end: first + count };
+    let shared = Mutex::new((Read::default(), whole, None));
+    let work = || {
+        let mut worker = Worker::default();
+        let result = run.work(&mut worker, |number, value| lock(&shared).1.add(number, value));
+        let mut shared = lock(&shared);
+        shared.0.file += worker.read.file;
+        shared.0.base += worker.read.base;
+        if let Err(error) = result {
+            *lock(&run.next) = run.end;
+            shared.2.get_or_insert(error);
+        }
+    };
+    let helpers = look.options.threads.min(usize::try_from(count).unwrap_or(usize::MAX)).saturating_sub(1);
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            // Without a helper the others do its part.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let (read, _, error) = mutex::into_inner(shared);
+    match error {
+        Some(error) => Err(error),
+        None => Ok(read),
+    }
+}
+
+/// One comparison, of which each thread takes the next window.
+struct Run<'a> {
+    look: &'a Look<'a>,
+    alike: &'a [Bytes],
+    each: &'a (dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
+    /// The window that nobody has taken, and the one behind the last.
+    next: Mutex<u64>,
+    end: u64,
+}
+
+/// What a thread uses again for each window.
+#[derive(Default)]
+struct Worker {
+    bytes: Aligned,
+    base: Vec<u8>,
+    page: Vec<u8>,
+    shorts: Vec<Short>,
+    read: Read,
+}
+
+impl Run<'_> {
+    fn work(&self, worker: &mut Worker, hashed: impl Fn(u64, ChainingValue)) -> std::result::Result<(), CopyError> {
+        while let Some(number) = self.claim().map_err(CopyError::Source)? {
+            if self.look.options.monitor.is_cancelled() {
+                return Err(CopyError::Source(Errno::CANCELED));
+            }
+            if let Some(value) = self.window(number, worker)? {
+                hashed(number, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next window. Without a hash only those that have data in the file or in the base.
+    fn claim(&self) -> Result<Option<u64>> {
+        let mut next = lock(&self.next);
+        let from = *next;
+        if !self.look.options.hashed && from < self.end {
+            let offset = from * WINDOW;
+            *next = self.look.next_data(offset)?.map_or(self.end, |data| (data / WINDOW).clamp(from, self.end));
+            let passed = (*next * WINDOW).min(self.look.size).saturating_sub(offset);
+            self.look.options.monitor.advance(Amount { files: 0, bytes: passed });
+        }
+        let number = *next;
+        *next = number.saturating_add(1).min(self.end);
+        Ok((number < self.end).then_some(number))
+    }
+
+    fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<ChainingValue>, CopyError> {
+        let Look { size, grain, options, .. } = *self.look;
+        let offset = number * WINDOW;
+        let all = offset..(offset + WINDOW).min(size);
+        let data = self.look.data(&all).map_err(CopyError::Source)?;
+        let holes = ranges::subtract(std::slice::from_ref(&all), &data);
+        let unknown = ranges::subtract(&data, self.alike);
+        worker.bytes.resize(0);
+        worker.shorts.clear();
+        let stays = self.look.stays(&data, &unknown);
+        if options.hashed || !unknown.is_empty() {
+            worker.bytes.resize((all.end - all.start) as usize);
+            let bytes = worker.bytes.bytes_mut();
+            let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
+            holes.iter().for_each(|hole| bytes[within(hole)].fill(0));
+            for range in &data {
+                let got = self.look.read(&mut bytes[within(range)], range.start, stays).map_err(CopyError::Source)?;
+                worker.read.file += got as u64;
+            }
+        }
+        let hash = options.hashed.then(|| tree::window(worker.bytes.bytes(), offset, size, grain, &mut worker.shorts));
+        let differing = match self.look.base {
+            Some(base) => self.differing(base, number, &unknown, stays, worker),
+            None => unknown,
+        };
+        let window = Window {
+            number,
+            offset,
+            bytes: worker.bytes.bytes(),
+            data: &data,
+            holes: &holes,
+            differing: &differing,
+            shorts: &worker.shorts,
+        };
+        (self.each)(&window)?;
+        options.monitor.advance(Amount { files: 0, bytes: all.end - all.start });
+        Ok(hash)
+    }
+
+    /// The blocks of `unknown` that are not as in the base. `stays`: what is read of that is to stay in memory.
+    fn differing(
+        &self,
+        base: &Base<'_>,
+        number: u64,
+        unknown: &[Bytes],
+        stays: bool,
+        worker: &mut Worker,
+    ) -> Vec<Bytes> {
+        let Look { size, grain, options, .. } = *self.look;
+        let block = options.block;
+        let offset = number * WINDOW;
+        let mut page = std::mem::take(&mut worker.page);
+        let list = base.list.filter(|list| list.grain() == grain && !worker.shorts.is_empty());
+        let known = list.and_then(|list| list.window(number, &mut page));
+        let (mut differing, mut doubtful, mut equal) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(known) = known {
+            let unit = block.max(grain as u64);
+            for range in unknown {
+                for part in pieces(range, unit) {
+                    let grains = (part.start / unit * unit - offset) as usize / grain;
+                    let grains = grains..(grains + unit as usize / grain).min(worker.shorts.len());
+                    if known.get(grains.clone()) == worker.shorts.get(grains) {
+                        ranges::push(&mut equal, part);
+                    } else if unit == block {
+                        ranges::push(&mut differing, part);
+                    } else {
+                        ranges::push(&mut doubtful, part);
+                    }
+                }
+            }
+        } else {
+            doubtful = unknown.to_vec();
+        }
+        worker.page = page;
+        let content = |bytes: &[u8], range: &Bytes| -> std::ops::Range<usize> {
+            let at = |to: u64| ((to - offset) as usize).min(bytes.len());
+            at(range.start)..at(range.end)
+        };
+        let all = worker.bytes.bytes();
+        let mut hole = (0..0, false);
+        for range in &equal {
+            for part in pieces(range, block) {
+                let bytes = &all[content(all, &part)];
+                if is_zero(bytes) && is_hole(base.file, &part, &mut hole) {
+                    ranges::push(&mut differing, part);
+                }
+            }
+        }
+        for range in &doubtful {
+            let there = range.start..range.end.min(base.size.max(range.start));
+            worker.base.resize((there.end - there.start) as usize, 0);
+            // What cannot be read of the base is written anew.
+            let read = if stays { read_full } else { read_once };
+            let got = read(base.file, &mut worker.base, there.start).unwrap_or(0);
+            worker.read.base += got as u64;
+            for part in pieces(range, block) {
+                let bytes = &all[content(all, &part)];
+                let from = (part.start - range.start) as usize;
+                let same = worker.base[..got].get(from..from + bytes.len()) == Some(bytes);
+                if !same || (is_zero(bytes) && is_hole(base.file, &part, &mut hole)) {
+                    ranges::push(&mut differing, part);
+                }
+            }
+        }
+        debug_assert!(differing.iter().all(|range| range.end <= size), "nothing lies behind the end");
+        differing
+    }
+}
+
+/// A range, cut at multiples of `unit`.
+fn pieces(range: &Bytes, unit: u64) -> impl Iterator<Item = Bytes> + use<> {
+    let end = range.end;
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        (at < end).then(|| {
+            let start = at;
+            at = (at / unit * unit + unit).min(end);
+            start..at
+        })
+    })
+}
+
+/// Whether these are zeros, and not nothing.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0) && bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Whether nothing was ever written to a block: zeros that were written are to stay what they are. `known` is what was found
+/// last, and where. The page cache, which lseek(2) looks into, calls reserved space data once it has been read.
+fn is_hole(file: BorrowedFd<'_>, block: &Bytes, known: &mut (Bytes, bool)) -> bool {
+    if !(known.0.start <= block.start && block.end <= known.0.end) {
+        let mut extents = fiemap::extents_from(file, block.start, false).filter_map(std::result::Result::ok);
+        *known = match extents.find(|extent| !extent.flags.contains(ExtentFlags::UNWRITTEN)) {
+            Some(extent) if extent.logical < block.end => (block.start..extent.logical_end().max(block.end), false),
+            Some(extent) => (block.start..extent.logical, true),
+            None => (block.start..u64::MAX, true),
+        };
+    }
+    known.1
+}

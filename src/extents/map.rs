@@ -1,0 +1,342 @@
+//! Where the bytes of one file lie, as far as sharing asks: FIEMAP's extents, the key that is the same for files that share
+//! all they have, and where two files already lie on the same blocks.
+
+use crate::content::hash::prefix;
+use crate::extents::extent::{Extent, ExtentFlags};
+use crate::extents::layout;
+use crate::sys::fiemap;
+use rustix::io::Result;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// An extent, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The offset in the file.
+    pub logical: u64,
+    /// The offset on the disk; `None` where the data has none of its own.
+    pub physical: Option<u64>,
+    /// The length in the file.
+    pub length: u64,
+    /// The length on the disk: of a compressed extent, what all of it takes.
+    pub weight: u64,
+    /// Whether another file, or another place of this one, holds it too.
+    pub shared: bool,
+    /// Compressed: `physical` is the beginning of the whole extent, whichever part of it this is.
+    pub encoded: bool,
+    /// Reserved, never written: reads as zeros.
+    pub unwritten: bool,
+    /// `weight` is the length in the file, because only root can read the length of a compressed extent on the disk.
+    pub estimated: bool,
+}
+
+impl Piece {
+    /// The range that it takes on the disk.
+    pub fn place(&self) -> Option<Range<u64>> {
+        self.physical.map(|start| start..start.saturating_add(self.weight))
+    }
+
+    /// The part of it between two offsets in the file.
+    fn cut(&self, start: u64, end: u64) -> Option<Piece> {
+        let (from, to) = (self.logical.max(start), self.end().min(end));
+        if from >= to {
+            return None;
+        }
+        let length = to - from;
+        if self.encoded {
+            return Some(Piece { logical: from, length, ..*self });
+        }
+        let physical = self.physical.map(|physical| physical.saturating_add(from - self.logical));
+        Some(Piece { logical: from, physical, length, weight: length, ..*self })
+    }
+
+    fn end(&self) -> u64 {
+        self.logical.saturating_add(self.length)
+    }
+}
+
+/// The extents of a file, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    pieces: Vec<Piece>,
+    inline: bool,
+    placeless: bool,
+}
+
+impl Map {
+    /// The map of an open file; `sync` has its dirty pages written first.
+    pub fn of(fd: impl AsFd, sync: bool) -> Result<Map> {
+        let fd = fd.as_fd();
+        let mut map = Map::default();
+        // Most files have few, and the memory for many costs more than the call.
+        if let Some(few) = fiemap::few_extents(fd, sync)? {
+            few.iter().for_each(|extent| map.add(extent));
+        } else {
+            for extent in fiemap::extents(fd, false) {
+                map.add(&extent?);
+            }
+        }
+        if map.is_encoded() {
+            map.weigh(fd);
+        }
+        Ok(map)
+    }
+
+    /// Sets the lengths on the disk of compressed extents. Only the items of the file have them at once: the tree of extents
+    /// has them after the next commit.
+    fn weigh(&mut self, fd: BorrowedFd<'_>) {
+        let extents = layout::whole_extents(fd).unwrap_or_default();
+        for piece in self.pieces.iter_mut().filter(|piece| piece.encoded) {
+            match piece.physical.and_then(|physical| extents.get(&physical)) {
+                Some(extent) => piece.weight = extent.disk,
+                None => piece.estimated = true,
+            }
+        }
+    }
+
+    /// A map of these pieces.
+    pub fn from_pieces(pieces: Vec<Piece>) -> Map {
+        let placeless = pieces.iter().any(|piece| piece.physical.is_none());
+        Map { pieces, inline: false, placeless }
+    }
+
+    fn add(&mut self, extent: &Extent) {
+        self.inline |= extent.flags.contains(ExtentFlags::DATA_INLINE);
+        self.placeless |= extent.physical.is_none();
+        let piece = Piece {
+            logical: extent.logical,
+            physical: extent.physical,
+            length: extent.length,
+            weight: extent.length,
+            shared: extent.is_shared(),
+            encoded: extent.flags.contains(ExtentFlags::ENCODED),
+            unwritten: extent.flags.contains(ExtentFlags::UNWRITTEN),
+            estimated: false,
+        };
+        self.pieces.push(piece);
+    }
+
+    /// The same extents as if nobody else held them.
+    #[must_use]
+    pub fn unshared(mut self) -> Map {
+        self.pieces.iter_mut().for_each(|piece| piece.shared = false);
+        self
+    }
+
+    /// The map once these ranges, which do not overlap and are in order, have the extents of `source`.
+    #[must_use]
+    pub fn with_ranges_of(&self, source: &Map, ranges: &[Range<u64>]) -> Map {
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        for range in ranges {
+            pieces.extend(self.cut(at, range.start));
+            pieces.extend(source.cut(range.start, range.end).map(|piece| Piece { shared: true, ..piece }));
+            at = range.end;
+        }
+        pieces.extend(self.cut(at, u64::MAX));
+        Map { pieces, inline: self.inline, placeless: self.placeless || source.placeless }
+    }
+
+    fn cut(&self, start: u64, end: u64) -> impl Iterator<Item = Piece> {
+        let first = self.pieces.partition_point(|piece| piece.end() <= start);
+        let rest = &self.pieces[first..];
+        rest.iter().take_while(move |piece| piece.logical < end).filter_map(move |piece| piece.cut(start, end))
+    }
+
+    /// The extents.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Whether there are so many that XFS may need blocks for the list of them: the smallest inode has room for two.
+    pub fn has_many_extents(&self) -> bool {
+        self.pieces.len() > 2
+    }
+
+    /// Whether the data lies beside the metadata.
+    pub fn is_inline(&self) -> bool {
+        self.inline
+    }
+
+    /// Whether any of it is shared.
+    pub fn is_shared(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.shared)
+    }
+
+    /// Whether all of it is shared, and there is any.
+    pub fn is_wholly_shared(&self) -> bool {
+        !self.pieces.is_empty() && self.pieces.iter().all(|piece| piece.shared)
+    }
+
+    /// Whether any of it is compressed.
+    pub fn is_encoded(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.encoded)
+    }
+
+    /// Where it begins on the disk.
+    pub fn first_physical(&self) -> u64 {
+        self.pieces.iter().find_map(|piece| piece.physical).unwrap_or(0)
+    }
+
+    /// Bytes on the disk.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().filter_map(|piece| piece.physical.map(|_| piece.weight)).sum()
+    }
+
+    /// A number that is the same for two files of one filesystem and size exactly if all their data lies in the same place.
+    /// `None` where some data has no place: then nothing can be said.
+    pub fn key(&self) -> Option<u64> {
+        if self.placeless {
+            return None;
+        }
+        let mut hasher = blake3::Hasher::new();
+        let mut put = |number: u64| {
+            hasher.update(&number.to_le_bytes());
+        };
+        for piece in joined(&self.pieces) {
+            put(piece.logical);
+            put(piece.physical.unwrap_or(0));
+            put(piece.length);
+            put(u64::from(piece.unwritten));
+        }
+        Some(prefix(hasher.finalize().as_bytes()))
+    }
+
+    /// The ranges of the file in which `other` does not lie in the same place, up to `size`. Where both have a hole, or
+    /// reserved space, they are alike.
+    pub fn unlike(&self, other: &Map, size: u64) -> Vec<Range<u64>> {
+        let mut unlike: Vec<Range<u64>> = Vec::new();
+        let (mut ours, mut theirs) = (self.pieces.iter().peekable(), other.pieces.iter().peekable());
+        let mut at = 0;
+        while at < size {
+            while ours.next_if(|piece| piece.end() <= at).is_some() {}
+            while theirs.next_if(|piece| piece.end() <= at).is_some() {}
+            let (one, end_of_one) = standing_at(ours.peek().copied(), at);
+            let (two, end_of_two) = standing_at(theirs.peek().copied(), at);
+            let end = end_of_one.min(end_of_two).min(size);
+            if !is_alike(one, two, at) {
+                match unlike.last_mut() {
+                    Some(last) if last.end == at => last.end = end,
+                    _ => unlike.push(at..end),
+                }
+            }
+            at = end;
+        }
+        unlike
+    }
+}
+
+/// The piece at an offset, if one is there, and where that ends.
+fn standing_at(piece: Option<&Piece>, at: u64) -> (Option<&Piece>, u64) {
+    match piece {
+        Some(piece) if piece.logical <= at => (Some(piece), piece.end()),
+        Some(piece) => (None, piece.logical),
+        None => (None, u64::MAX),
+    }
+}
+
+fn is_alike(one: Option<&Piece>, two: Option<&Piece>, at: u64) -> bool {
+    let is_empty = |piece: Option<&Piece>| piece.is_none_or(|piece| piece.unwritten);
+    match (one, two) {
+        _ if is_empty(one) && is_empty(two) => true,
+        (Some(one), Some(two)) => match (one.physical, two.physical) {
+            // Where in a compressed extent the data begins is not told: only a whole piece is known to be the same.
+            (Some(a), Some(b)) if one.encoded && two.encoded => {
+                a == b && (one.logical, one.length) == (two.logical, two.length)
+            }
+            (Some(a), Some(b)) => {
+                one.encoded == two.encoded
+                    && one.unwritten == two.unwritten
+                    && a.wrapping_add(at - one.logical) == b.wrapping_add(at - two.logical)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The pieces with those that continue each other in file and on disk made one: the kernel cuts them as it likes.
+fn joined(pieces: &[Piece]) -> impl Iterator<Item = Piece> {
+    let mut pieces = pieces.iter().copied().peekable();
+    std::iter::from_fn(move || {
+        let mut whole = pieces.next()?;
+        while let Some(next) = pieces.next_if(|next| continues(&whole, next)) {
+            whole.length += next.length;
+        }
+        Some(whole)
+    })
+}
+
+fn continues(piece: &Piece, next: &Piece) -> bool {
+    let physical = piece.physical.map(|physical| physical.wrapping_add(piece.length));
+    piece.end() == next.logical
+        && physical == next.physical
+        && !piece.encoded
+        && !next.encoded
+        && piece.unwritten == next.unwritten
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(logical: u64, physical: u64, length: u64) -> Piece {
+        Piece {
+            logical,
+            physical: Some(physical),
+            length,
+            weight: length,
+            shared: false,
+            encoded: false,
+            unwritten: false,
+            estimated: false,
+        }
+    }
+
+    #[test]
+    fn the_key_does_not_depend_on_how_the_kernel_cuts_extents() {
+        let whole = Map::from_pieces(vec![piece(0, 100, 20)]);
+        let cut = Map::from_pieces(vec![piece(0, 100, 8), Piece { shared: true, ..piece(8, 108, 12) }]);
+        let other = Map::from_pieces(vec![piece(0, 100, 8), piece(8, 109, 12)]);
+        assert_eq!(whole.key(), cut.key());
+        assert_ne!(whole.key(), other.key());
+        assert_eq!(Map::from_pieces(vec![Piece { physical: None, ..piece(0, 0, 5) }]).key(), None);
+    }
+
+    #[test]
+    fn only_what_lies_elsewhere_is_unlike() {
+        let one = Map::from_pieces(vec![piece(0, 100, 10), piece(20, 300, 10)]);
+        let two = Map::from_pieces(vec![piece(0, 100, 5), piece(5, 200, 5), piece(20, 300, 10)]);
+        assert_eq!(one.unlike(&two, 40).first(), Some(&(5..10)));
+        assert_eq!(one.unlike(&two, 40).len(), 1);
+        assert_eq!(one.unlike(&one, 40), []);
+        assert_eq!(one.unlike(&Map::default(), 25), [0..10, 20..25]);
+    }
+
+    proptest! {
+        #[test]
+        fn unlike_is_what_a_look_at_each_byte_finds(
+            one in prop::collection::vec((0u64..4, 1u64..8, 0u64..3), 0..8),
+            two in prop::collection::vec((0u64..4, 1u64..8, 0u64..3), 0..8),
+        ) {
+            let build = |steps: &[(u64, u64, u64)]| {
+                let mut at = 0;
+                let mut pieces = Vec::new();
+                for (gap, length, place) in steps {
+                    at += gap;
+                    pieces.push(piece(at, place * 1000 + at, *length));
+                    at += length;
+                }
+                Map::from_pieces(pieces)
+            };
+            let place = |map: &Map, at: u64| map.pieces().iter().find(|p| (p.logical..p.end()).contains(&at))
+                .and_then(|p| p.physical.map(|physical| physical + at - p.logical));
+            let (one, two) = (build(&one), build(&two));
+            let unlike = one.unlike(&two, 50);
+            for at in 0..50 {
+                let found = unlike.iter().any(|range| range.contains(&at));
+                prop_assert_eq!(found, place(&one, at) != place(&two, at), "at {}", at);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What a filesystem is and what it can do, found by asking and by trying.
+
+use crate::error::{Error, Result};
+use crate::sys::{btrfs, reflink};
+use crate::util::semaphore::cores;
+use rustix::fs::{Mode, OFlags, StatFs};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// The filesystems that pleach knows by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// ext2, ext3 or ext4: they share one magic number.
+    Ext4,
+    /// tmpfs.
+    Tmpfs,
+    /// overlayfs.
+    Overlay,
+    /// bcachefs.
+    Bcachefs,
+    /// ZFS.
+    Zfs,
+    /// NFS.
+    Nfs,
+    /// FUSE: a program serves it, bindfs or sshfs, say.
+    Fuse,
+    /// Another, by its magic number of statfs(2).
+    Other(Magic),
+}
+
+/// The magic number of a filesystem that has no name in [`Kind`]. Only [`Kind`] makes one, so that a filesystem with a name is
+/// never looked for by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Magic(u64);
+
+impl Magic {
+    /// The number (`linux/magic.h`).
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Kind {
+    /// How many threads serve such a filesystem best when they create and clone files.
+    ///
+    /// Creating files takes locks of the filesystem's trees: on Btrfs more than two threads only wait for each other, on
+    /// XFS one a core works (docs/benchmarks.md).
+    pub(crate) fn writers(self) -> usize {
+        if self == Kind::Btrfs { 2 } else { cores() }
+    }
+
+    /// The kind of a filesystem that could not be asked.
+    pub const UNKNOWN: Kind = Kind::Other(Magic(0));
+
+    /// The kind of the filesystem of an open file or directory.
+    pub fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {
+        Ok(Self::from_statfs(&rustix::fs::fstatfs(fd)?))
+    }
+
+    /// The kind of the filesystem that statfs(2) tells of, where that is asked for more than the kind.
+    pub fn from_statfs(statfs: &StatFs) -> Kind {
+        Self::from_magic(statfs.f_type as u64)
+    }
+
+    /// The kind with this magic number (`linux/magic.h`).
+    fn from_magic(magic: u64) -> Kind {
+        match magic {
+            0x5846_5342 => Kind::Xfs,
+            0x9123_683e => Kind::Btrfs,
+            0xef53 => Kind::Ext4,
+            0x0102_1994 => Kind::Tmpfs,
+            0x794c_7630 => Kind::Overlay,
+            0xca45_1a4e => Kind::Bcachefs,
+            0x2fc1_2fc1 => Kind::Zfs,
+            0x6969 => Kind::Nfs,
+            0x6573_5546 => Kind::Fuse,
+            other => Kind::Other(Magic(other)),
+        }
+    }
+}
+
+impl Kind {
+    /// Whether syncfs(2) writes everything and reports failed writes. Overlayfs keeps the errors of the filesystem below to
+    /// itself, FUSE passes on nothing to its server, and before Linux 5.8 no error was reported at all. Elsewhere each file
+    /// must be synced by itself.
+    pub(crate) fn has_reliable_syncfs(self) -> bool {
+        matches!(self, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs) && syncfs_reports_errors()
+    }
+
+    /// Whether a directory's flags (chattr(1)) show if it takes names for one that differ in case only.
+    pub(crate) fn shows_casefold(self) -> bool {
+        const F2FS: Kind = Kind::Other(Magic(0xf2f5_2010));
+        matches!(self, Kind::Ext4 | Kind::Tmpfs | Kind::Overlay | Kind::Bcachefs | F2FS)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Xfs => "XFS",
+            Kind::Btrfs => "Btrfs",
+            Kind::Ext4 => "ext4",
+            Kind::Tmpfs => "tmpfs",
+            Kind::Overlay => "overlayfs",
+            Kind::Bcachefs => "bcachefs",
+            Kind::Zfs => "ZFS",
+            Kind::Nfs => "NFS",
+            Kind::Fuse => "FUSE",
+            Kind::Other(magic) => return write!(f, "filesystem 0x{:x}", magic.number()),
+        })
+    }
+}
+
+/// Which filesystem: equal for two directories exactly where their files can share extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// Btrfs's own UUID: each of its subvolumes has another `st_dev`.
+    Btrfs([u8; 16]),
+    /// `st_dev` elsewhere.
+    Device(u64),
+}
+
+/// A filesystem, as seen from one of its directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filesystem {
+    /// What it is.
+    pub kind: Kind,
+    /// Which it is.
+    pub id: Id,
+    /// The unit of allocation and sharing, in bytes.
+    pub block_size: u64,
+    /// Whether files can share extents there: found by doing it.
+    pub reflink: bool,
+}
+
+impl Filesystem {
+    /// Looks at the filesystem of a directory that this process may write to. `path` is for messages.
+    ///
+    /// Two unnamed files are made and cloned; nothing of them stays.
+    pub fn probe(dir: impl AsFd, path: &Path) -> Result<Filesystem> {
+        let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+        let statfs = rustix::fs::fstatfs(&dir).map_err(failed)?;
+        let kind = Kind::from_statfs(&statfs);
+        let id = Self::identify(&dir).map_err(failed)?;
+        let block_size = statfs.f_bsize as u64;
+        let reflink = can_clone(&dir, block_size).map_err(|e| Error::io("write a test file below", path, e))?;
+        Ok(Filesystem { kind, id, block_size, reflink })
+    }
+
+    /// Which filesystem an open file or directory lies on.
+    pub fn identify(fd: impl AsFd) -> rustix::io::Result<Id> {
+        // Other filesystems refuse the call, so nothing has to be asked first.
+        if let Ok(uuid) = btrfs::filesystem_uuid(&fd) {
+            return Ok(Id::Btrfs(uuid));
+        }
+        Ok(Id::Device(rustix::fs::fstat(fd)?.st_dev))
+    }
+}
+
+/// Whether syncfs(2) reports failed writes, as it does from Linux 5.8 on.
+fn syncfs_reports_errors() -> bool {
+    static REPORTS: LazyLock<bool> = LazyLock::new(|| {
+        let system = rustix::system::uname();
+        let mut numbers = system
+            .release()
+            .to_bytes()
+            .split(|byte| !byte.is_ascii_digit())
+            .map_while(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+        numbers.next().zip(numbers.next()).is_some_and(|version| version >= (5, 8))
+    });
+    *REPORTS
+}
+
+/// A new file in a directory that has no name, cannot be given one, and is gone when it is closed.
+pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    without_name(dir, OFlags::EXCL)
+}
+
+/// A new file in a directory that has no name yet: linkat(2) can give it one. Without that it is gone when it is closed.
+pub(crate) fn unnamed_yet(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    without_name(dir, OFlags::empty())
+}
+
+fn without_name(dir: impl AsFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Makes two unnamed files and lets one share the other's block.
+fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
+    let source = match unnamed(&dir) {
+        Ok(file) => file,
+        // A filesystem without unnamed files has no reflinks either, as far as Linux has any.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    // More than fits beside metadata: an inline file is "cloned" without sharing anything.
+    let block = vec![0x70; block_size.clamp(4096, 1 << 20) as usize];
+    let mut written = 0;
+    while written < block.len() {
+        written += rustix::io::write(&source, &block[written..])?;
+    }
+    Ok(reflink::clone(&source, unnamed(&dir)?).is_ok())
+}

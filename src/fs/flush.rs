@@ -1,0 +1,126 @@
+//! Makes the change time of a file reliable before the file is read.
+//!
+//! A store through a shared mapping changes the times of a file only when it makes a clean page dirty. Until that page is
+//! written to the disk, further stores change no time at all. So a file that is read while it has such pages may change
+//! afterwards without a trace. Writing the pages makes them clean and write-protected: the next store is noticed.
+//!
+//! The order matters: take the status, flush, then read. A store after the flush gives the file another ctime than the one that
+//! was taken; an earlier one is in what is read. FICLONE flushes its source by itself.
+
+use crate::fs::filesystem::Kind;
+use crate::sys::{cachestat, sync_file_range};
+use crate::util::mutex::lock;
+use rustix::io::{Errno, Result};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+
+/// After so many dirty files the whole filesystem is synced: a tree that was just written is then written in one go, and not
+/// file by file.
+const MANY: u64 = 16;
+/// And again after so many more.
+const MORE: u64 = 4096;
+
+/// Flushes files that are about to be read, and remembers how on each filesystem.
+#[derive(Debug, Default)]
+pub struct Flusher {
+    /// By device.
+    devices: Mutex<HashMap<u64, Device>>,
+}
+
+#[derive(Debug)]
+struct Device {
+    /// Whether its files have their pages themselves.
+    owns_pages: bool,
+    /// How many dirty files were met.
+    dirty: u64,
+}
+
+impl Flusher {
+    /// Writes the dirty pages of an open file, which lies on the device `dev`. A file without any costs one short call.
+    ///
+    /// # Errors
+    /// Then a later change of the file may not be visible in its times.
+    pub fn flush(&self, file: impl AsFd, dev: u64) -> Result<()> {
+        let file = file.as_fd();
+        if !self.device(file, dev, |device| device.owns_pages) {
+            return sync(file);
+        }
+        match cachestat::is_dirty(file) {
+            Ok(Some(false)) => return Ok(()),
+            Ok(Some(true)) if self.device(file, dev, Device::met_dirty_file) => {
+                // If that fails, the file's own error is the one that counts.
+                let _ = rustix::fs::syncfs(file);
+            }
+            // Not known: the call that follows takes next to no time if there is nothing to write.
+            _ => {}
+        }
+        match sync_file_range::write_and_wait(file) {
+            Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => sync(file),
+            result => result,
+        }
+    }
+
+    fn device<R>(&self, file: BorrowedFd<'_>, dev: u64, ask: impl FnOnce(&mut Device) -> R) -> R {
+        let mut devices = lock(&self.devices);
+        let new = || Device { owns_pages: Kind::of(file).is_ok_and(has_files_with_pages), dirty: 0 };
+        ask(devices.entry(dev).or_insert_with(new))
+    }
+}
+
+impl Device {
+    /// Counts a dirty file. Whether to sync the filesystem now.
+    fn met_dirty_file(&mut self) -> bool {
+        self.dirty += 1;
+        self.dirty == MANY || self.dirty.is_multiple_of(MORE)
+    }
+}
+
+fn sync(file: BorrowedFd<'_>) -> Result<()> {
+    match rustix::fs::fdatasync(file) {
+        // It has nothing to write: a file of procfs, for example.
+        Err(Errno::INVAL | Errno::ROFS) => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether the pages of a mapped file belong to the file that is opened here. Files of an overlay or of a FUSE filesystem may
+/// be mapped through the filesystem below, whose pages only fsync(2) reaches.
+fn has_files_with_pages(kind: Kind) -> bool {
+    matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Bcachefs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::status::Status;
+    use crate::sys::cachestat;
+    use std::io::Write as _;
+
+    #[test]
+    fn a_flushed_file_has_no_dirty_page_and_needs_no_right_to_write() {
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        let read_only = std::fs::File::open(file.path()).unwrap();
+        let flusher = Flusher::default();
+        let dev = Status::of(&read_only).unwrap().dev;
+        assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(false)));
+        for _ in 0..2 {
+            flusher.flush(&read_only, dev).unwrap();
+            assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(true)));
+        }
+    }
+
+    #[test]
+    fn a_filesystem_is_synced_when_many_dirty_files_were_met_and_seldom_after_that() {
+        let mut device = Device { owns_pages: true, dirty: 0 };
+        let synced: Vec<u64> = (1..=10_000).filter(|_| device.met_dirty_file()).collect();
+        assert_eq!(synced, [MANY, MORE, 2 * MORE]);
+    }
+
+    #[test]
+    fn files_that_have_no_pages_are_no_error() {
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        Flusher::default().flush(&file, Status::of(&file).unwrap().dev).unwrap();
+    }
+}

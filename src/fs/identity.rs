@@ -1,0 +1,141 @@
+//! Which filesystem lies at a place, recognised again after it was unmounted, moved to another device number, or after a
+//! reboot. `st_dev` identifies a filesystem only while it is mounted: the next image on the same loop device has the same.
+//!
+//! Two read-only images that were built alike can agree in everything that a file shows: inode numbers, sizes, all times.
+//! There the image itself is identified, by its inode, size and times.
+
+use crate::fs::filesystem::Kind;
+use crate::fs::mounts::{self, Mount};
+use crate::fs::status::Status;
+use crate::fs::timestamp::Clock;
+use crate::sys::{btrfs, uuid, xfs};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Result;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Identifies a filesystem. Equal ones are the same filesystem, and if it is read-only, in the same state.
+pub type Identity = [u8; 16];
+
+/// Kinds that are images and never written to: squashfs, ISO 9660, EROFS, cramfs, romfs (`linux/magic.h`).
+const IMAGES: [u64; 5] = [0x7371_7368, 0x9660, 0xe0f5_e1e2, 0x28cd_3d45, 0x7275];
+
+/// The identity of the filesystem that an open file or directory lies on. `None`: nothing tells this filesystem from another
+/// one with equal inode numbers and times.
+pub fn of(fd: impl AsFd) -> Option<Identity> {
+    let fd = fd.as_fd();
+    let statfs = rustix::fs::fstatfs(fd).ok()?;
+    let kind = Kind::from_statfs(&statfs);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(statfs.f_type as u64).to_le_bytes());
+    let mount = mounts::of(fd).ok().and_then(|mounts| mounts.into_iter().next());
+    let backing = mount.as_ref().and_then(backing_file);
+    let uuid = uuid_of(fd);
+    let is_image = IMAGES.contains(&(statfs.f_type as u64));
+    match (&backing, &mount) {
+        (Some(Ok(image)), Some(mount)) => {
+            // A filesystem that is written to is recognised by the file that it lies in, whatever that holds by now.
+            let (size, mtime, ctime) = match is_image || mount.is_read_only {
+                true => (image.size, image.mtime, image.ctime),
+                false => Default::default(),
+            };
+            for number in [image.ino, size] {
+                hasher.update(&number.to_le_bytes());
+            }
+            for time in [image.btime.unwrap_or_default(), mtime, ctime] {
+                hasher.update(&time.seconds.to_le_bytes()).update(&time.nanos.to_le_bytes());
+            }
+        }
+        (Some(Err(_)), Some(mount)) if mount.is_read_only => return None,
+        _ if is_image => return None,
+        // It may show an image, and does not say which.
+        (_, Some(mount)) if kind == Kind::Fuse && mount.is_read_only && !names_a_place(&mount.source) => return None,
+        _ => {}
+    }
+    match (uuid, &mount) {
+        (Some(uuid), _) => {
+            hasher.update(&uuid);
+        }
+        (None, Some(mount)) => {
+            hasher.update(mount.kind.as_bytes()).update(&[0]).update(mount.source.as_bytes());
+            for layer in ["lowerdir", "upperdir"] {
+                hasher.update(&[0]).update(mount.value(layer).unwrap_or_default().as_bytes());
+            }
+            if Clock::of_kind(kind) == Clock::Local {
+                hasher.update(&fsid(fd));
+            }
+        }
+        (None, None) => {
+            hasher.update(&fsid(fd));
+        }
+    }
+    hasher.finalize().as_bytes().first_chunk().copied()
+}
+
+fn uuid_of(fd: BorrowedFd<'_>) -> Option<[u8; 16]> {
+    let is_set = |uuid: &[u8; 16]| *uuid != [0; 16];
+    btrfs::filesystem_uuid(fd)
+        .or_else(|_| uuid::of_filesystem(fd))
+        .or_else(|_| xfs::geometry(fd).map(|geometry| geometry.uuid))
+        .ok()
+        .filter(is_set)
+}
+
+/// `f_fsid` of statfs(2): made from a UUID, or from the device's number.
+fn fsid(fd: BorrowedFd<'_>) -> [u8; 8] {
+    rustix::fs::fstatvfs(fd).map_or(0, |statvfs| statvfs.f_fsid).to_le_bytes()
+}
+
+/// The status of the file that a mounted image lies in. `None`: it lies on a device.
+fn backing_file(mount: &Mount) -> Option<Result<Status>> {
+    let source = Path::new(&mount.source);
+    let found = Status::at(CWD, source.as_os_str().as_bytes()).ok().filter(|_| source.is_absolute());
+    let device = match found.map(|status| (status.file_type(), status)) {
+        // EROFS mounts files without a device, and so do programs behind FUSE.
+        Some((FileType::RegularFile, status)) => return Some(Ok(status)),
+        Some((FileType::BlockDevice, status)) => format!("{}:{}", status.rdev.0, status.rdev.1),
+        _ => mount.device.clone(),
+    };
+    let image = loop_file(&device)?;
+    Some(follow(&image))
+}
+
+/// Whether a mount's source is a path, or `server:path`.
+fn names_a_place(source: &str) -> bool {
+    source.starts_with('/') || source.contains(':')
+}
+
+/// Where the file of a loop device, or of one of its partitions, lies.
+fn loop_file(device: &str) -> Option<PathBuf> {
+    let sysfs = Path::new("/sys/dev/block").join(device);
+    let name = ["loop/backing_file", "../loop/backing_file"].iter().find_map(|name| fs::read(sysfs.join(name)).ok())?;
+    let name = name.strip_suffix(b"\n").unwrap_or(&name);
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+}
+
+fn follow(path: &Path) -> Result<Status> {
+    Status::of(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_filesystem_has_one_identity_and_another_one_another() {
+        let open = |path| fs::File::open(path).unwrap();
+        let here = of(open(env!("CARGO_MANIFEST_DIR")));
+        assert!(here.is_some());
+        assert_eq!(here, of(open(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))));
+        assert_ne!(here, of(open("/proc")));
+        assert_ne!(of(open("/sys")), of(open("/proc")));
+    }
+
+    #[test]
+    fn a_source_names_a_place_by_its_path_or_its_server() {
+        assert!(names_a_place("/srv/data") && names_a_place("ann@server:/srv") && names_a_place("server:"));
+        assert!(!names_a_place("squashfuse") && !names_a_place(""));
+    }
+}

@@ -1,0 +1,23 @@
+//! Single files, directories and filesystems: what they are, and calls on them that are safe and whole.
+//!
+//! Nothing here knows extents, trees or commands. Each file wraps one idea of the kernel (an inode's status, its metadata, reads
+//! at an offset, mounts) or hides one of its traps (clocks that tick coarsely, renames that replace, dirty pages).
+
+pub(crate) mod cow_extent_hint;
+pub mod direct_io;
+pub mod filesystem;
+pub mod flush;
+pub mod identity;
+pub mod metadata;
+pub(crate) mod mount_id;
+pub mod mounts;
+pub mod openat;
+pub mod pread;
+pub(crate) mod procfs;
+pub(crate) mod rename;
+pub(crate) mod reopener;
+pub(crate) mod shutdown;
+pub mod sparse;
+pub mod status;
+pub mod timestamp;
+pub(crate) mod writeback;

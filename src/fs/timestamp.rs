@@ -1,0 +1,179 @@
+//! What a change time proves. Comparing it with a moment of this machine's clock is right only if both tick alike: ext3, FAT
+//! and many servers store whole seconds (FAT two), and a file server stamps files by its own clock.
+//!
+//! The kernel does not report how finely a filesystem stamps, so each stamp is judged by its own digits: one that ends in
+//! zeros may have been cut off there. On a filesystem that stamps in nanoseconds that costs nothing but a second look at the
+//! few files whose stamp ends so by chance.
+
+use crate::fs::filesystem::Kind;
+use crate::fs::status::Time;
+use crate::util::mutex::lock;
+use rustix::io::Result;
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+
+const SECOND: i128 = 1_000_000_000;
+/// How far a clock that is not this machine's may be behind.
+const SKEW: i128 = 24 * 60 * 60 * SECOND;
+
+/// Who stamps the files of a filesystem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// This kernel: [`Time::now`] is never later than the stamp of a change that follows.
+    #[default]
+    Local,
+    /// A server, another machine of a cluster, or a process behind FUSE: its clock may differ from this one by up to a day.
+    Remote,
+}
+
+impl Clock {
+    /// The clock of the filesystem of an open file or directory.
+    ///
+    /// # Errors
+    /// Those of fstatfs(2).
+    pub fn of(fd: impl AsFd) -> Result<Clock> {
+        Kind::of(fd).map(Clock::of_kind)
+    }
+
+    /// The clock of filesystems of this kind. A kind that is not known to be local counts as remote.
+    pub fn of_kind(kind: Kind) -> Clock {
+        /// `linux/magic.h`, and the sources of the filesystems that are not in it: f2fs, FAT, exFAT, NTFS, UDF, ISO 9660,
+        /// squashfs, EROFS, JFS, ReiserFS, NILFS, HFS+, HFS, Minix (3), UBIFS, ramfs, eCryptfs, cramfs, romfs.
+        const LOCAL: [u64; 19] = [
+            0xf2f5_2010,
+            0x4d44,
+            0x2011_bab0,
+            0x7366_746e,
+            0x1501_3346,
+            0x9660,
+            0x7371_7368,
+            0xe0f5_e1e2,
+            0x3153_464a,
+            0x5265_4973,
+            0x3434,
+            0x482b,
+            0x4244,
+            0x4d5a,
+            0x2405_1905,
+            0x8584_58f6,
+            0xf15f,
+            0x28cd_3d45,
+            0x7275,
+        ];
+        match kind {
+            Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Overlay | Kind::Bcachefs | Kind::Zfs => {
+                Clock::Local
+            }
+            Kind::Nfs | Kind::Fuse => Clock::Remote,
+            Kind::Other(magic) if LOCAL.contains(&magic.number()) => Clock::Local,
+            Kind::Other(_) => Clock::Remote,
+        }
+    }
+}
+
+/// The clocks of filesystems, by device.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks(Mutex<HashMap<u64, Clock>>);
+
+impl Clocks {
+    /// The clock of the device `dev`, of which `fd` is a file or directory. One that cannot be asked counts as remote.
+    pub(crate) fn of(&self, dev: u64, fd: impl AsFd) -> Clock {
+        *lock(&self.0).entry(dev).or_insert_with(|| Clock::of(fd).unwrap_or(Clock::Remote))
+    }
+}
+
+/// Whether an inode with this `ctime` could have been changed at or after `moment`, which was taken from [`Time::now`] or is
+/// a stamp itself. If not, equal ctimes before and after `moment` mean an unchanged inode.
+///
+/// ```
+/// use pleach::fs::status::Time;
+/// use pleach::fs::timestamp::{Clock, may_have_changed_since};
+/// let moment = Time { seconds: 100, nanos: 700_000_000 };
+/// let fine = Time { seconds: 100, nanos: 612_345_678 };
+/// let coarse = Time { seconds: 100, nanos: 0 };
+/// assert!(!may_have_changed_since(fine, moment, Clock::Local));
+/// assert!(may_have_changed_since(coarse, moment, Clock::Local));
+/// ```
+pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
+    let skew = match clock {
+        Clock::Local => 0,
+        Clock::Remote => SKEW,
+    };
+    let earliest = nanoseconds(moment) - skew;
+    // The stamp of a change at that very moment: cut off as coarsely as this one may have been.
+    nanoseconds(ctime) >= earliest - earliest.rem_euclid(coarsest_tick(ctime))
+}
+
+/// The longest tick of a clock that can show this time, in nanoseconds: two seconds at most.
+fn coarsest_tick(time: Time) -> i128 {
+    if time.nanos == 0 {
+        return if time.seconds % 2 == 0 { 2 * SECOND } else { SECOND };
+    }
+    let mut tick = 1;
+    while time.nanos.is_multiple_of(tick * 10) {
+        tick *= 10;
+    }
+    i128::from(tick)
+}
+
+fn nanoseconds(time: Time) -> i128 {
+    i128::from(time.seconds) * SECOND + i128::from(time.nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seconds: i64, nanos: u32) -> Time {
+        Time { seconds, nanos }
+    }
+
+    #[test]
+    fn a_stamp_in_whole_seconds_covers_its_second_and_a_stamp_of_fat_two() {
+        let moment = at(101, 300_000_000);
+        let changed = |ctime| may_have_changed_since(ctime, moment, Clock::Local);
+        assert!(changed(at(101, 0)) && changed(at(100, 0)));
+        assert!(!changed(at(99, 0)) && !changed(at(98, 0)));
+        assert!(!may_have_changed_since(at(101, 0), at(102, 0), Clock::Local));
+        assert!(may_have_changed_since(at(102, 0), at(102, 0), Clock::Local));
+        // exFAT: 10 milliseconds.
+        assert!(changed(at(101, 300_000_000)) && !changed(at(101, 290_000_000)));
+        // The stamp may be of 11.999 on FAT.
+        assert!(may_have_changed_since(at(10, 0), at(11, 500), Clock::Local));
+    }
+
+    #[test]
+    fn a_fine_stamp_is_compared_as_it_is() {
+        let moment = at(101, 300_000_007);
+        assert!(may_have_changed_since(moment, moment, Clock::Local));
+        assert!(!may_have_changed_since(at(101, 300_000_006), moment, Clock::Local));
+        assert!(!may_have_changed_since(at(-5, 1), at(-5, 2), Clock::Local));
+    }
+
+    #[test]
+    fn the_clock_of_a_server_may_be_a_day_behind() {
+        let moment = at(1_000_000, 5);
+        assert!(may_have_changed_since(at(1_000_000 - 86_399, 5), moment, Clock::Remote));
+        assert!(!may_have_changed_since(at(1_000_000 - 86_403, 5), moment, Clock::Remote));
+        assert_eq!(Clock::of_kind(Kind::Nfs), Clock::Remote);
+        assert_eq!([Kind::Fuse, Kind::UNKNOWN].map(Clock::of_kind), [Clock::Remote; 2]);
+        assert_eq!(Clock::of_kind(Kind::Ext4), Clock::Local);
+    }
+
+    proptest! {
+        /// Whatever the tick of a filesystem, a change at or after the moment is never taken for an older one.
+        #[test]
+        fn no_change_goes_unnoticed_at_any_tick(
+            moment in -10_000_000_000_i64..10_000_000_000,
+            later in 0_i64..5_000_000_000,
+            tick in prop::sample::select(vec![1_i64, 100, 1000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000]),
+        ) {
+            let time = |ns: i64| at(ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) as u32);
+            let change = moment + later;
+            let stamp = time(change - change.rem_euclid(tick));
+            prop_assert!(may_have_changed_since(stamp, time(moment), Clock::Local));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What engines report beside failures: typed facts, without sentences. `output` turns them into words and JSON.
+
+use crate::error::Error;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Something that happened in a run and is not a failure.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A failure that the user accepted in advance.
+    Accepted(&'a Error),
+    /// Metadata of a directory above the restored paths could not be restored.
+    ParentMetadata(&'a Error),
+    /// A file of an earlier run was removed: that run was killed before the file was complete.
+    LeftoversRemoved {
+        /// The number of files.
+        count: u64,
+        /// The file beside which they were, or the directory that held them.
+        path: &'a Path,
+    },
+    /// An engine cannot copy here.
+    EngineRefused {
+        /// The engine.
+        engine: &'a str,
+        /// Why not.
+        why: &'a str,
+        /// The engine that takes its place; `None`: files are copied one at a time.
+        next: Option<&'a str>,
+    },
+    /// Patterns matched nothing.
+    UnmatchedPatterns {
+        /// The first of them, as they were given.
+        patterns: &'a [&'a str],
+        /// The number of further ones.
+        more: usize,
+        /// Whether some can match at the top of a source only, because they contain a slash.
+        relative: bool,
+    },
+    /// `snapshot`: the directory of the repository was found below a source and skipped.
+    RepositorySkipped(&'a Path),
+    /// `snapshot`: the filesystem of the repository has no locks.
+    NoLocks,
+    /// `snapshot`: the filesystem of the repository has no reflinks.
+    NoReflinks {
+        /// The filesystem.
+        filesystem: &'a str,
+        /// Whether unchanged files need no copy all the same.
+        unchanged_are_linked: bool,
+    },
+    /// `snapshot`: names that differ only in case are one name in the repository.
+    CaseInsensitive,
+    /// `snapshot`: without privileges no tree can begin as a Btrfs snapshot.
+    NoSubvolumes,
+    /// `snapshot`: the tree begins as a Btrfs snapshot of this snapshot.
+    TreeFromSnapshot(&'a str),
+    /// `snapshot`: the tree of this snapshot was changed after it was published, so no tree can begin with it.
+    SnapshotChanged(&'a str),
+    /// `snapshot`: the clock is behind the newest snapshot.
+    ClockBehind {
+        /// The time of the clock, in RFC 3339.
+        clock: &'a str,
+        /// The time that the snapshot gets.
+        given: &'a str,
+    },
+    /// `snapshot`: there are too many files to recognise smaller ones that were renamed.
+    SmallRenamesIgnored {
+        /// Files smaller than this are copied if they were renamed.
+        bytes: u64,
+    },
+    /// `snapshot`: this directory is not part of the frozen subvolume and was read live.
+    NotFrozen(&'a Path),
+    /// `snapshot`: the temporary snapshot of a source could not be deleted.
+    FrozenNotDeleted(&'a Error),
+    /// `snapshot`: the temporary snapshot of a killed run was deleted.
+    FrozenDeleted(&'a OsStr),
+    /// `restore`: an older snapshot is used, because the newest lacks a path.
+    OlderSnapshot {
+        /// The newest snapshot.
+        newest: &'a str,
+        /// The snapshot that is used.
+        used: &'a str,
+        /// The paths that were asked for.
+        paths: &'a [std::path::PathBuf],
+    },
+    /// `restore`: the repository lies where files are deleted, and was kept.
+    RepositoryKept(&'a Path),
+    /// `copy`: only root can give some metadata.
+    NotKept {
+        /// The metadata.
+        what: &'a str,
+        /// The number of entries.
+        entries: u64,
+        /// The first of them.
+        first: &'a Path,
+    },
+    /// `put`: the command has ended, but another process holds its output open.
+    OutputHeldOpen(&'a OsStr),
+    /// `put`: the destination is a symbolic link, and the file behind it is replaced.
+    LinkFollowed {
+        /// The link.
+        link: &'a Path,
+        /// The file.
+        target: &'a Path,
+    },
+    /// `put`: the replaced file has further names, which keep the old content.
+    OtherNames {
+        /// The file.
+        path: &'a Path,
+        /// The number of its other names.
+        names: u64,
+    },
+    /// `put`: nothing could be shared.
+    NothingShared {
+        /// The new file.
+        path: &'a Path,
+        /// The base that was named; `None`: the last version.
+        base: Option<&'a Path>,
+        /// Why not.
+        why: &'a str,
+    },
+    /// `dedupe`: a filesystem cannot share extents and was skipped.
+    FilesystemSkipped {
+        /// The first directory on it.
+        path: &'a Path,
+        /// The filesystem.
+        filesystem: &'a str,
+    },
+    /// `dedupe`: a file was skipped.
+    FileSkipped {
+        /// The file.
+        path: &'a Path,
+        /// Why.
+        why: &'a str,
+    },
+    /// `dedupe`: the cache describes another state of the filesystem.
+    CacheOutdated,
+    /// `dedupe`: the cache cannot be used; the run begins without it.
+    CacheReplaced {
+        /// The cache file.
+        path: &'a Path,
+        /// Why.
+        why: &'a str,
+    },
+    /// `dedupe`: the cache cannot be read or written.
+    CacheFailed(&'a Error),
+    /// `dedupe`: there is no directory for the cache.
+    CacheHomeless,
+    /// `dedupe`: lengths on the disk are estimated.
+    LengthsEstimated,
+    /// `dedupe`: the rest of an extent could not be rewritten, so its space stays in use.
+    NotFreed(&'a Error),
+    /// `dedupe`: equal data was not shared.
+    NotShared {
+        /// How much.
+        bytes: u64,
+        /// Why.
+        why: &'a str,
+    },
+    /// `dedupe`: the index has room for some of the blocks only.
+    IndexSampled {
+        /// It has room for one block in so many.
+        one_in: u64,
+        /// Shorter runs may be missed.
+        run_bytes: u64,
+    },
+    /// `du`: whether other files share could not be found out.
+    SharersUnknown(&'a Error),
+    /// `fiemap`: this XFS has no reverse map, so all inodes are searched.
+    NoReverseMap {
+        /// The number of inodes.
+        inodes: u64,
+    },
+    /// `probe`: system calls cannot be counted.
+    CallsNotCounted {
+        /// The cause.
+        cause: &'a str,
+    },
+}
+
+impl<'a> Event<'a> {
+    /// Whether it is of interest to a curious user only.
+    pub fn is_detail(&self) -> bool {
+        matches!(
+            self,
+            Event::ParentMetadata(_)
+                | Event::LeftoversRemoved { .. }
+                | Event::EngineRefused { .. }
+                | Event::TreeFromSnapshot(_)
+                | Event::FrozenDeleted(_)
+                | Event::FileSkipped { .. }
+                | Event::NotShared { .. }
+                | Event::IndexSampled { .. }
+                | Event::SharersUnknown(_)
+        )
+    }
+
+    /// The word by which programs recognize it. It is part of the output format: do not change it later.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Event::Accepted(error) => error.code(),
+            Event::ParentMetadata(_) => "parent-metadata",
+            Event::LeftoversRemoved { .. } => "leftovers-removed",
+            Event::EngineRefused { .. } => "engine-refused",
+            Event::UnmatchedPatterns { .. } => "unmatched-patterns",
+            Event::RepositorySkipped(_) => "repository-skipped",
+            Event::NoLocks => "no-locks",
+            Event::NoReflinks { .. } => "no-reflinks",
+            Event::CaseInsensitive => "case-insensitive",
+            Event::NoSubvolumes => "no-subvolumes",
+            Event::TreeFromSnapshot(_) => "tree-from-snapshot",
+            Event::SnapshotChanged(_) => "snapshot-changed",
+            Event::ClockBehind { .. } => "clock-behind",
+            Event::SmallRenamesIgnored { .. } => "small-renames-ignored",
+            Event::NotFrozen(_) => "not-frozen",
+            Event::FrozenNotDeleted(_) => "frozen-not-deleted",
+            Event::FrozenDeleted(_) => "frozen-deleted",
+            Event::OlderSnapshot { .. } => "older-snapshot",
+            Event::RepositoryKept(_) => "repository-kept",
+            Event::NotKept { .. } => "not-kept",
+            Event::OutputHeldOpen(_) => "output-held-open",
+            Event::LinkFollowed { .. } => "link-followed",
+            Event::OtherNames { .. } => "other-names",
+            Event::NothingShared { .. } => "nothing-shared",
+            Event::FilesystemSkipped { .. } => "filesystem-skipped",
+            Event::FileSkipped { .. } => "file-skipped",
+            Event::CacheOutdated => "cache-outdated",
+            Event::CacheReplaced { .. } => "cache-replaced",
+            Event::CacheFailed(_) => "cache-failed",
+            Event::CacheHomeless => "no-cache-directory",
+            Event::LengthsEstimated => "lengths-estimated",
+            Event::NotFreed(_) => "not-freed",
+            Event::NotShared { .. } => "not-shared",
+            Event::IndexSampled { .. } => "index-sampled",
+            Event::SharersUnknown(_) => "sharers-unknown",
+            Event::NoReverseMap { .. } => "no-reverse-map",
+            Event::CallsNotCounted { .. } => "calls-not-counted",
+        }
+    }
+
+    /// The path that it concerns.
+    pub fn path(&self) -> Option<&'a Path> {
+        match self {
+            Event::Accepted(error)
+            | Event::ParentMetadata(error)
+            | Event::FrozenNotDeleted(error)
+            | Event::CacheFailed(error)
+            | Event::NotFreed(error)
+            | Event::SharersUnknown(error) => error.path(),
+            Event::RepositorySkipped(path) | Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
+            Event::LeftoversRemoved { path, .. }
+            | Event::OtherNames { path, .. }
+            | Event::NothingShared { path, .. }
+            | Event::FilesystemSkipped { path, .. }
+            | Event::FileSkipped { path, .. }
+            | Event::CacheReplaced { path, .. } => Some(path),
+            Event::NotKept { first, .. } => Some(first),
+            Event::LinkFollowed { link, .. } => Some(link),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Lists of hashes of large files (`delta::list`): the newest snapshot's, by which the next one's changed files are
+//! compared, and those of the snapshot in the making.
+//!
+//! They lie in `.pleach/blocks/NAME`, one directory a snapshot, one file a list, named by the content's BLAKE3. What a new
+//! snapshot still needs is linked into its own directory; that of the snapshot before goes when the new one is there.
+
+use super::dir::os;
+use super::{Dir, Repository, Staging};
+use crate::content::delta::tree::GRAIN;
+use crate::content::delta::{List, NewList};
+use crate::error::{Error, Result};
+use crate::tree::deletion::FreshNames;
+use data_encoding::HEXLOWER;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The directory of all lists, in the control directory.
+pub(super) const BLOCKS: &str = "blocks";
+
+/// The lists of one run.
+#[derive(Debug)]
+pub struct Blocks {
+    old: Option<Dir>,
+    new: Dir,
+    next: AtomicU64,
+}
+
+/// A list in the making, and its provisional name.
+#[derive(Debug)]
+pub struct Draft {
+    /// The list.
+    pub list: NewList,
+    name: String,
+}
+
+impl Blocks {
+    /// The list of the last snapshot's file with this size and BLAKE3, if there is one.
+    pub fn list(&self, size: u64, hash: &[u8; 32]) -> Option<List> {
+        let file = self.old.as_ref()?.file(HEXLOWER.encode(hash), OFlags::RDONLY, Mode::empty()).ok()?;
+        List::open(file, size, hash)
+    }
+
+    /// Begins a list for a file of this size. `None` if that cannot be: it would only save time.
+    pub fn begin(&self, size: u64) -> Option<Draft> {
+        let name = format!("new.{:x}", self.next.fetch_add(1, Ordering::Relaxed));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let file = self.new.file(&name, flags, Mode::RUSR | Mode::WUSR).ok()?;
+        Some(Draft { list: NewList::new(file, size, GRAIN), name })
+    }
+
+    /// Keeps a finished list under its name, or, without a hash, gives it up.
+    pub fn end(&self, draft: &Draft, hash: Option<&[u8; 32]>) {
+        let name = draft.name.as_str();
+        let kept = hash.is_some_and(|hash| fs::renameat(&self.new, name, &self.new, HEXLOWER.encode(hash)).is_ok());
+        if !kept {
+            let _ = self.new.unlink(name);
+        }
+    }
+
+    /// Takes the list of a file over from the last snapshot, if there is one there and none here.
+    pub fn carry(&self, hash: &[u8; 32]) {
+        if let Some(old) = &self.old {
+            self.carry_from(old, hash);
+        }
+    }
+
+    /// The same from another directory of lists: what a killed run left.
+    pub(crate) fn carry_from(&self, lists: &Dir, hash: &[u8; 32]) {
+        let name = HEXLOWER.encode(hash);
+        let _ = fs::linkat(lists, name.as_str(), &self.new, name.as_str(), AtFlags::empty());
+    }
+}
+
+/// All of this needs the repository's lock.
+impl Repository {
+    /// The lists for a run that makes `staging`, and compares with the snapshot `parent`.
+    pub fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<Blocks> {
+        let new = staging.dir.make_dir(BLOCKS)?;
+        let all = if self.control.has_dir(BLOCKS)? { Some(self.control.dir(BLOCKS)?) } else { None };
+        let old = match all.zip(parent) {
+            Some((all, parent)) if all.has_dir(parent)? => Some(all.dir(parent)?),
+            _ => None,
+        };
+        Ok(Blocks { old, new, next: AtomicU64::new(0) })
+    }
+
+    /// Puts the lists of a staged snapshot into their place. Without its tree they are a leftover.
+    pub(super) fn publish_blocks(&self, staging: &Staging) -> Result<()> {
+        if !staging.dir.has_dir(BLOCKS)? || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok() {
+            return Ok(());
+        }
+        let all = self.control.make_dir(BLOCKS)?;
+        fs::renameat(&staging.dir, BLOCKS, &all, staging.name())
+            .map_err(|errno| Error::io("publish", all.join(staging.name()), errno))
+    }
+
+    /// Puts the lists of a snapshot into the trash: a newer one has its own.
+    pub fn drop_blocks(&self, name: &str) -> Result<()> {
+        if self.control.has_dir(BLOCKS)? {
+            let all = self.control.dir(BLOCKS)?;
+            if all.has_dir(name)? {
+                self.throw_away(&all, name.as_bytes(), &FreshNames::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the lists of snapshots that are not there into the trash.
+    pub(super) fn clear_blocks(&self) -> Result<()> {
+        if !self.control.has_dir(BLOCKS)? {
+            return Ok(());
+        }
+        let all = self.control.dir(BLOCKS)?;
+        let fresh = FreshNames::new();
+        for name in all.names()? {
+            if !self.root.has_dir(os(&name))? || self.manifests.stat(os(&name))?.is_none() {
+                self.throw_away(&all, &name, &fresh)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! A directory by its descriptor, with a path for messages.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::openat;
+use crate::fs::shutdown;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Dir> for OwnedFd {
+    fn from(dir: Dir) -> OwnedFd {
+        dir.fd
+    }
+}
+
+impl Dir {
+    /// Opens the directory at a path that a user gave: links on the way are followed.
+    pub(crate) fn open(path: &Path) -> rustix::io::Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Dir { fd: fs::open(path, flags, Mode::empty())?, path: path.to_path_buf() })
+    }
+
+    /// The path, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of an entry, for messages.
+    pub(crate) fn join(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.path.join(Path::new(name.as_ref()))
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn dir(&self, name: impl AsRef<OsStr>) -> Result<Dir> {
+        let name = name.as_ref();
+        match openat::open_subdir(&self.fd, name) {
+            Ok(fd) => Ok(Dir { fd, path: self.join(name) }),
+            Err(errno) => Err(Error::io("open the directory", self.join(name), errno)),
+        }
+    }
+
+    /// Makes a directory in this one that only its owner may use, whatever defaults this one hands down, and opens it.
+    /// One that is there already is taken as it is.
+    pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>) -> Result<Dir> {
+        let name = name.as_ref();
+        match fs::mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) => {
+                let dir = self.dir(name)?;
+                dir.make_private()?;
+                Ok(dir)
+            }
+            Err(Errno::EXIST) => self.dir(name),
+            Err(errno) => Err(Error::io("make the directory", self.join(name), errno)),
+        }
+    }
+
+    /// Mode 0700, and no access control list, neither its own nor one for what is made in it.
+    pub(crate) fn make_private(&self) -> Result<()> {
+        let fail = |errno| Error::io("set the mode of", &self.path, errno);
+        for list in ["system.posix_acl_default", "system.posix_acl_access"] {
+            match fs::fremovexattr(&self.fd, list) {
+                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(errno) => return Err(fail(errno)),
+            }
+        }
+        fs::fchmod(&self.fd, Mode::RWXU).map_err(fail)
+    }
+
+    /// Opens a regular file in this directory. Nothing else that may stand in its place is waited for.
+    pub(crate) fn file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> Result<File> {
+        let name = name.as_ref();
+        let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let failed = |errno| Error::io("open", self.join(name), errno);
+        let check = |stat: &Stat| match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(()),
+            _ => {
+                let cause = io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
+                Err(Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause))
+            }
+        };
+        // Opening a device can have effects.
+        if let Some(stat) = self.stat(name)? {
+            check(&stat)?;
+        }
+        let file = fs::openat(&self.fd, name, flags | careful, mode).map_err(failed)?;
+        check(&fs::fstat(&file).map_err(failed)?)?;
+        Ok(file.into())
+    }
+
+    /// What an entry is, links not followed; `None` if there is none.
+    pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>> {
+        let name = name.as_ref();
+        match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::io("look at", self.join(name), errno)),
+        }
+    }
+
+    /// Whether an entry is a directory and no link to one.
+    pub(crate) fn has_dir(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        Ok(self.stat(name)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))
+    }
+
+    /// Calls `each` with every entry but `.` and `..`, in no order.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&CStr, FileType) -> Result<()>) -> Result<()> {
+        let fail = |errno| Error::io("read the directory", &self.path, errno);
+        for entry in fs::Dir::read_from(&self.fd).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                each(entry.file_name(), entry.file_type())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all entries. For directories that hold few.
+    pub(crate) fn names(&self) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        self.for_each(|name, _| {
+            names.push(name.to_bytes().to_vec());
+            Ok(())
+        })?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes an entry that is no directory; one that is gone already is fine.
+    pub(crate) fn unlink(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let name = name.as_ref();
+        match fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io("remove", self.join(name), errno)),
+        }
+    }
+
+    /// Writes the directory's own changes to the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = match shutdown::sync_directory(&self.fd) {
+            // Not for directories, on some filesystems.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::syncfs(&self.fd),
+            result => result,
+        };
+        synced.map_err(|errno| Error::io("sync", &self.path, errno))
+    }
+}
+
+/// Bytes as a name.
+pub(crate) fn os(name: &[u8]) -> &OsStr {
+    OsStr::from_bytes(name)
+}

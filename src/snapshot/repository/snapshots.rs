@@ -1,0 +1,238 @@
+//! Which snapshots there are, and which of them an `ID` means.
+
+use super::dir::os;
+use super::{LATEST, Repository, check_name};
+use crate::error::{Advice, Error, Result};
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::manifest::{Header, Summary, Totals};
+use crate::util::text;
+use rustix::fs::{Mode, OFlags};
+use std::cmp::Reverse;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// How many candidates an error names.
+const SHOWN: usize = 5;
+
+/// A snapshot, without its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// What its manifest says of it.
+    pub header: Header,
+    /// Its sums.
+    pub totals: Totals,
+}
+
+/// The snapshots of a repository.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Those whose manifests are whole, oldest first.
+    pub snapshots: Vec<SnapshotInfo>,
+    /// Why others could not be listed, one each.
+    pub problems: Vec<Error>,
+}
+
+impl SnapshotInfo {
+    /// Whether this path (absolute) is one of its sources, or lies in one.
+    pub fn has_source(&self, path: &Path) -> bool {
+        self.sources().any(|source| path.starts_with(source))
+    }
+
+    /// Whether something of this path can be in it: one of its sources is there, above it or below it.
+    fn may_have(&self, path: &Path) -> bool {
+        self.sources().any(|source| path.starts_with(source) || source.starts_with(path))
+    }
+
+    /// Its sources.
+    pub fn sources(&self) -> impl Iterator<Item = &Path> {
+        self.header.sources.iter().map(|source| Path::new(OsStr::from_bytes(source)))
+    }
+}
+
+impl Repository {
+    /// [`listing`](Self::listing) that tells the problems to the monitor.
+    pub fn snapshots(&self, monitor: &dyn Monitor) -> Result<Vec<SnapshotInfo>> {
+        let listing = self.listing()?;
+        listing.problems.iter().for_each(|problem| monitor.problem(problem));
+        Ok(listing.snapshots)
+    }
+
+    /// All snapshots, by the moment they were begun, then by name. Reads a few hundred bytes of each.
+    pub fn listing(&self) -> Result<Listing> {
+        let mut listing = Listing::default();
+        for name in self.snapshot_names()? {
+            match self.info(&name) {
+                Ok(info) => listing.snapshots.push(info),
+                Err(error) => listing.problems.push(error),
+            }
+        }
+        // The names were sorted, and the sort keeps the order of equals.
+        listing.snapshots.sort_by_key(|info| info.header.created);
+        Ok(listing)
+    }
+
+    /// The names of all snapshots, sorted. A snapshot is there if its manifest and its tree are.
+    pub fn snapshot_names(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for name in self.manifests.names()? {
+            if let Ok(name) = String::from_utf8(name)
+                && check_name(&name).is_ok()
+                // What cannot be asked is not hidden: reading it reports why.
+                && self.root.has_dir(&name).unwrap_or(true)
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// One snapshot by its whole name.
+    pub fn info(&self, name: &str) -> Result<SnapshotInfo> {
+        check_name(name)?;
+        let file = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
+        let Summary { mut header, totals, .. } = Summary::read(&file, &self.manifests.join(name))?;
+        // The directory's name counts, should someone have renamed both.
+        header.name = name.to_string();
+        Ok(SnapshotInfo { name: name.to_string(), header, totals })
+    }
+
+    /// The snapshot that `id` means: a name, the beginning of exactly one, `latest`, or `latest:PATH`, the newest one with
+    /// this path among its sources or in one of them.
+    ///
+    /// # Errors
+    /// Kind `Failed` if it means none or several; kind `Damage` if that snapshot's manifest is damaged, or, for `latest`,
+    /// one is that might be the newest.
+    pub fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
+        if id == LATEST {
+            return self.latest(|_| true);
+        }
+        let names = self.snapshot_names()?;
+        if let Some(path) = id.strip_prefix("latest:")
+            // Snapshots of this name were once allowed; a path has a slash, a name has none.
+            && !names.iter().any(|name| name == id)
+        {
+            return self.latest_of(Path::new(path));
+        }
+        if names.iter().any(|name| name == id) {
+            return self.info(id);
+        }
+        let candidates: Vec<&String> = names.iter().filter(|name| !id.is_empty() && name.starts_with(id)).collect();
+        let shown = text::escape(OsStr::new(id));
+        match candidates[..] {
+            [] => {
+                // The one that begins alike for longest, and of these the newest.
+                let latest = [LATEST].into_iter().filter(|_| !names.is_empty());
+                let known = latest.chain(names.iter().map(String::as_str));
+                let nearest = known.max_by_key(|name| common(name.as_bytes(), id.as_bytes()));
+                let error = Error::failed(format!("find a snapshot '{shown}' in")).at(self.path());
+                Err(match nearest {
+                    None => error.hint("it has none"),
+                    Some(name) => {
+                        let name = text::path(os(name.as_bytes()).as_ref());
+                        error.hint(format!("the nearest is {name}")).advise(Advice::ListSnapshots)
+                    }
+                })
+            }
+            [name] => self.info(name),
+            _ => {
+                let mut list: Vec<String> =
+                    candidates.iter().take(SHOWN).map(|name| text::path(os(name.as_bytes()).as_ref())).collect();
+                if candidates.len() > SHOWN {
+                    list.push(format!("{} more", candidates.len() - SHOWN));
+                }
+                Err(Error::failed(format!("tell which snapshot '{shown}' means in"))
+                    .at(self.path())
+                    .hint(format!("it could be {}", list.join(", "))))
+            }
+        }
+    }
+
+    /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has them
+    /// all. If that is not the newest of all, the monitor is told.
+    pub fn resolve_for(&self, id: &str, paths: &[PathBuf], monitor: &dyn Monitor) -> Result<SnapshotInfo> {
+        if id != LATEST || paths.is_empty() {
+            return self.resolve(id);
+        }
+        let newest = self.resolve(id)?;
+        if self.has_all(&newest, paths) {
+            return Ok(newest);
+        }
+        let older = self.listing()?.snapshots.into_iter().rev().find(|info| self.has_all(info, paths));
+        // Where none has them, the error of the newest names what is missing.
+        let Some(found) = older else { return Ok(newest) };
+        monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
+        Ok(found)
+    }
+
+    /// Whether a snapshot has all these paths; one that cannot be read has not.
+    fn has_all(&self, info: &SnapshotInfo, paths: &[PathBuf]) -> bool {
+        if !paths.iter().all(|path| info.may_have(path)) {
+            return false;
+        }
+        let Ok(manifest) = self.manifest(&info.name) else { return false };
+        paths.iter().all(|path| {
+            let names: Vec<&[u8]> = path
+                .components()
+                .filter_map(|component| match component {
+                    Component::Normal(name) => Some(name.as_bytes()),
+                    _ => None,
+                })
+                .collect();
+            let is_entry = || {
+                let Some((name, above)) = names.split_last() else { return Ok(false) };
+                let Some(mut directory) = manifest.directory(&above.join(&b'/'))? else { return Ok(false) };
+                directory.jump(name)?;
+                Ok::<_, Error>(directory.peek()?.is_some_and(|entry| entry.name == *name))
+            };
+            manifest.directory(&names.join(&b'/')).is_ok_and(|found| found.is_some()) || is_entry().unwrap_or(false)
+        })
+    }
+
+    /// The newest snapshot that has a path among its sources or in one.
+    fn latest_of(&self, path: &Path) -> Result<SnapshotInfo> {
+        let action = || format!("find the latest snapshot of {} in", text::path(path));
+        if !path.is_absolute() {
+            return Err(Error::usage(action()).at(self.path()).hint("after `latest:` an absolute path is needed"));
+        }
+        let plain: PathBuf = path.components().collect();
+        // A path through a link: snapshots have what it leads to.
+        let resolved = plain.canonicalize().ok().filter(|resolved| *resolved != plain);
+        let has = |info: &SnapshotInfo| {
+            info.has_source(&plain) || resolved.as_ref().is_some_and(|resolved| info.has_source(resolved))
+        };
+        let listing = self.listing()?;
+        if listing.problems.is_empty() && !listing.snapshots.iter().any(has) {
+            let mut sources: Vec<&Path> = listing.snapshots.iter().flat_map(SnapshotInfo::sources).collect();
+            sources.sort_unstable();
+            sources.dedup();
+            // Those that begin alike come first.
+            sources.sort_by_key(|source| Reverse(common(source.as_os_str().as_bytes(), plain.as_os_str().as_bytes())));
+            let shown = sources.into_iter().take(SHOWN).map(text::path).collect::<Vec<_>>().join(", ");
+            let hint = if shown.is_empty() { "it has none".into() } else { format!("there are snapshots of {shown}") };
+            return Err(Error::failed(action()).at(self.path()).hint(hint));
+        }
+        self.latest(has)
+    }
+
+    /// The newest of the snapshots that are `wanted`.
+    fn latest(&self, wanted: impl Fn(&SnapshotInfo) -> bool) -> Result<SnapshotInfo> {
+        let mut listing = self.listing()?;
+        // The link is moved last. If it shows the newest whole snapshot, a damaged one is older.
+        let linked = rustix::fs::readlinkat(&self.root, LATEST, Vec::new()).ok();
+        let newest = listing.snapshots.last().map(|info| info.name.as_bytes());
+        let is_sure = newest.is_some() && linked.as_ref().map(|name| name.as_bytes()) == newest;
+        if let Some(problem) = listing.problems.pop().filter(|_| !is_sure) {
+            return Err(problem.hint("the newest snapshot may be this one: give a name instead of `latest`"));
+        }
+        let found = listing.snapshots.into_iter().rev().find(wanted);
+        found.ok_or_else(|| Error::failed("find a snapshot in").at(self.path()).hint("it has none"))
+    }
+}
+
+/// How many first bytes two texts have in common.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}

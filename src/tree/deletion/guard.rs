@@ -1,0 +1,49 @@
+//! What is mounted in a directory whose entries are deleted: such an entry is neither moved nor deleted.
+
+use crate::error::Error;
+use crate::fs::mounts::{Inside, Table};
+use crate::util::mutex::lock;
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Watches what is mounted in one directory.
+#[derive(Debug)]
+pub(super) struct Guard<'a> {
+    dir: BorrowedFd<'a>,
+    /// `None` where `/proc` is not mounted: then only the kernel refuses to delete a mount point.
+    seen: Mutex<Option<(Table, Vec<Inside>)>>,
+}
+
+impl<'a> Guard<'a> {
+    pub(super) fn new(dir: BorrowedFd<'a>) -> Guard<'a> {
+        let table = Table::read();
+        let seen = table.and_then(|table| table.inside(dir).map(|mounts| (table, mounts)));
+        Guard { dir, seen: Mutex::new(seen.ok()) }
+    }
+
+    /// A mount on this entry of the directory or below it, as it is now.
+    pub(super) fn mount_at(&self, name: &[u8]) -> Option<PathBuf> {
+        let mut seen = lock(&self.seen);
+        let (table, mounts) = seen.as_mut()?;
+        if table.refresh().unwrap_or(false)
+            && let Ok(now) = table.inside(self.dir)
+        {
+            *mounts = now;
+        }
+        mounts.iter().find(|mount| mount.is_at(name)).map(|mount| mount.point.clone())
+    }
+}
+
+/// A mount on this entry of a directory or below it.
+pub(crate) fn mount_at(dir: BorrowedFd<'_>, name: &[u8]) -> Option<PathBuf> {
+    Guard::new(dir).mount_at(name)
+}
+
+/// Why an entry that is a mount point, or holds one, is not deleted.
+pub(crate) fn busy(shown: &Path, point: &Path) -> Error {
+    let error = Error::io("delete", shown, Errno::BUSY);
+    let point = crate::util::text::path(point);
+    error.hint(format!("{point} is mounted there, so all of it was kept; unmount it first"))
+}

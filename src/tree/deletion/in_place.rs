@@ -1,0 +1,386 @@
+//! Deletes a directory tree where it is: nothing is renamed, no mount is crossed, no link followed, and a Btrfs subvolume
+//! anywhere in it keeps all of it. For trees that are not pleach's own.
+//!
+//! Depth costs a name and two numbers a level: only the nearest directories are open, and those above are opened again
+//! by `..`, which must lead to the same inode as before.
+
+use super::{busy, is_dir, is_dot};
+use crate::error::Error;
+use crate::fs::filesystem::Kind;
+use crate::fs::mounts::{Inside, Table};
+use crate::fs::status::Status;
+use crate::monitor::{Monitor, Silent};
+use crate::sys::btrfs::logical::ROOT_DIRECTORY;
+use crate::util::mutex::lock;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, Result};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Directories that are held open on the way down.
+const NEAREST: usize = 64;
+
+/// The table of mounts, read when it is needed first and shared by threads.
+#[derive(Debug, Default)]
+pub(crate) struct Mounts(Mutex<Option<Table>>);
+
+impl Mounts {
+    /// A mount on this entry of a directory or below it, as it is now.
+    ///
+    /// # Errors
+    /// If that cannot be known: `/proc` is not mounted, for example.
+    pub(crate) fn at(&self, dir: BorrowedFd<'_>, name: &[u8]) -> std::io::Result<Option<PathBuf>> {
+        Ok(self.inside(dir)?.into_iter().find(|mount| mount.is_at(name)).map(|mount| mount.point))
+    }
+
+    /// All mounts inside a directory, as they are now.
+    ///
+    /// # Errors
+    /// As [`Mounts::at`].
+    pub(crate) fn inside(&self, dir: BorrowedFd<'_>) -> std::io::Result<Vec<Inside>> {
+        let mut table = lock(&self.0);
+        let table = match &mut *table {
+            Some(table) => {
+                table.refresh()?;
+                table
+            }
+            none => none.insert(Table::read()?),
+        };
+        table.inside(dir)
+    }
+}
+
+/// Why a tree, or some of it, is still there.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// All of it, for this reason.
+    Whole(Error),
+    /// What could not be deleted; each entry was reported to the monitor.
+    Partly,
+    /// The monitor asked to stop.
+    Interrupted,
+}
+
+/// Deletes the entry `name` of `parent`, a directory with everything in it; `shown` is its path, for messages.
+///
+/// # Errors
+/// Why it, or some of it, is kept. A tree that holds a mount or a subvolume is kept whole.
+pub(crate) fn delete(
+    parent: BorrowedFd<'_>,
+    name: &[u8],
+    shown: &Path,
+    mounts: &Mounts,
+    monitor: &dyn Monitor,
+) -> std::result::Result<(), Kept> {
+    let c_name = c_string(name, shown)?;
+    if is_dir(parent, &c_name) {
+        check(parent, name, shown, mounts)?;
+        return Descent::new(parent, shown, monitor).delete(c_name);
+    }
+    match fs::unlinkat(parent, &c_name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        // The kernel refuses it; this names the mount.
+        Err(Errno::BUSY) => check(parent, name, shown, mounts).and(Err(Kept::Whole(refused(shown, Errno::BUSY)))),
+        Err(errno) => Err(Kept::Whole(refused(shown, errno))),
+    }
+}
+
+/// Whether the entry could be deleted, as far as can be seen without doing it.
+///
+/// # Errors
+/// Why it would be kept.
+pub(crate) fn check(
+    parent: BorrowedFd<'_>,
+    name: &[u8],
+    shown: &Path,
+    mounts: &Mounts,
+) -> std::result::Result<(), Kept> {
+    match mounts.at(parent, name) {
+        Ok(None) => {}
+        Ok(Some(point)) => return Err(Kept::Whole(busy(shown, &point))),
+        Err(cause) => {
+            let error = Error::failed("see what is mounted in").at(shown).because(cause);
+            return Err(Kept::Whole(error.hint("it was kept")));
+        }
+    }
+    let mut descent = Descent::new(parent, shown, &Silent);
+    if descent.is_btrfs
+        && let Some(subvolume) = descent.find_subvolume(c_string(name, shown)?)
+    {
+        let error = Error::failed("delete").at(shown);
+        let subvolume = crate::util::text::path(&subvolume);
+        let hint = format!("{subvolume} is a Btrfs subvolume, so all of it was kept; see btrfs-subvolume(8)");
+        return Err(Kept::Whole(error.hint(hint)));
+    }
+    Ok(())
+}
+
+fn c_string(name: &[u8], shown: &Path) -> std::result::Result<CString, Kept> {
+    CString::new(name).map_err(|_| Kept::Whole(refused(shown, Errno::INVAL)))
+}
+
+/// Why an entry cannot be deleted.
+fn refused(shown: &Path, errno: Errno) -> Error {
+    let error = Error::io("delete", shown, errno);
+    match errno {
+        Errno::BUSY | Errno::XDEV => error.hint("something is mounted there"),
+        Errno::STALE => error.hint("it was moved while it was being deleted"),
+        Errno::PERM if rustix::process::geteuid().is_root() => error.hint("it may be immutable: see lsattr(1)"),
+        _ => error,
+    }
+}
+
+/// A way down into a tree.
+struct Descent<'a> {
+    parent: BorrowedFd<'a>,
+    shown: &'a Path,
+    monitor: &'a dyn Monitor,
+    levels: Vec<Level>,
+    is_root: bool,
+    is_btrfs: bool,
+    /// Something in the tree stays.
+    has_kept: bool,
+}
+
+/// A directory on the way.
+struct Level {
+    name: CString,
+    inode: (u64, u64),
+    /// `None`: it is opened again from below.
+    fd: Option<OwnedFd>,
+    /// Its subdirectories that are yet to be entered.
+    rest: Vec<CString>,
+    /// Entries of it that were deleted.
+    gone: u64,
+    /// Something in it could not be deleted.
+    keeps: bool,
+}
+
+impl<'a> Descent<'a> {
+    fn new(parent: BorrowedFd<'a>, shown: &'a Path, monitor: &'a dyn Monitor) -> Descent<'a> {
+        let is_root = rustix::process::geteuid().is_root();
+        let is_btrfs = Kind::of(parent).is_ok_and(|kind| kind == Kind::Btrfs);
+        Descent { parent, shown, monitor, levels: Vec::new(), is_root, is_btrfs, has_kept: false }
+    }
+
+    fn delete(&mut self, top: CString) -> std::result::Result<(), Kept> {
+        match self.enter(top, false) {
+            Ok(_) => self.clear(),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(Kept::Whole(refused(self.shown, errno))),
+        }
+        loop {
+            if self.monitor.is_cancelled() {
+                return Err(Kept::Interrupted);
+            }
+            let Some(level) = self.levels.last_mut() else {
+                return if self.has_kept { Err(Kept::Partly) } else { Ok(()) };
+            };
+            if let Some(name) = level.rest.pop() {
+                self.go_into(name);
+                continue;
+            }
+            let (gone, keeps) = (level.gone, level.keeps);
+            let name = match self.leave() {
+                Ok(name) => name,
+                Err((name, errno)) => {
+                    self.monitor.problem(&refused(&self.path(Some(&name)), errno));
+                    return Err(Kept::Partly);
+                }
+            };
+            if keeps {
+                self.keep();
+                continue;
+            }
+            match fs::unlinkat(self.here(), &name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {
+                    if let Some(level) = self.levels.last_mut() {
+                        level.gone += 1;
+                    }
+                }
+                // A listing may miss entries while others are being deleted: look again.
+                Err(Errno::NOTEMPTY | Errno::EXIST) if gone > 0 => self.go_into(name),
+                Err(errno) => {
+                    self.monitor.problem(&refused(&self.path(Some(&name)), errno));
+                    self.keep();
+                }
+            }
+        }
+    }
+
+    /// The present directory.
+    fn here(&self) -> BorrowedFd<'_> {
+        self.levels.last().and_then(|level| level.fd.as_ref()).map_or(self.parent, |fd| fd.as_fd())
+    }
+
+    /// Enters a subdirectory and deletes what is in it but directories.
+    fn go_into(&mut self, name: CString) {
+        match self.enter(name.clone(), false) {
+            Ok(status) if self.is_btrfs && status.ino == ROOT_DIRECTORY => {
+                let _ = self.leave();
+                let error = Error::failed("delete").at(self.path(Some(&name)));
+                self.monitor.problem(&error.hint("it is a Btrfs subvolume"));
+                self.keep();
+            }
+            Ok(_) => self.clear(),
+            Err(Errno::NOENT) => {}
+            Err(errno) => {
+                self.monitor.problem(&refused(&self.path(Some(&name)), errno));
+                self.keep();
+            }
+        }
+    }
+
+    /// Something in the present directory stays.
+    fn keep(&mut self) {
+        self.has_kept = true;
+        if let Some(level) = self.levels.last_mut() {
+            level.keeps = true;
+        }
+    }
+
+    /// The first subvolume of the tree. What cannot be read is passed over: it cannot be deleted either.
+    fn find_subvolume(&mut self, top: CString) -> Option<PathBuf> {
+        let mut next = Some(top);
+        loop {
+            if let Some(name) = next.take() {
+                match self.enter(name, true) {
+                    Ok(status) if status.ino == ROOT_DIRECTORY => return Some(self.path(None)),
+                    Ok(_) => self.list(),
+                    Err(_) => {}
+                }
+            }
+            next = self.levels.last_mut()?.rest.pop();
+            if next.is_none() && self.leave().is_err() {
+                return None;
+            }
+        }
+    }
+
+    /// Opens a subdirectory of the present directory, which it is then. `is_look`: it stays as it is.
+    fn enter(&mut self, name: CString, is_look: bool) -> Result<Status> {
+        if !self.is_root && !is_look {
+            allow_all_here(self.here(), &name)?;
+        }
+        let fd = open(self.here(), &name, OFlags::RDONLY)?;
+        let status = Status::of(&fd)?;
+        let inode = (status.dev, status.ino);
+        self.levels.push(Level { name, inode, fd: Some(fd), rest: Vec::new(), gone: 0, keeps: false });
+        if let Some(far) = self.levels.len().checked_sub(NEAREST + 1) {
+            self.levels[far].fd = None;
+        }
+        Ok(status)
+    }
+
+    /// Goes back up; the name of the directory that was left, with the error too.
+    fn leave(&mut self) -> std::result::Result<CString, (CString, Errno)> {
+        let level = self.levels.pop().ok_or_else(|| (CString::default(), Errno::NOENT))?;
+        match self.open_above(&level) {
+            Ok(()) => Ok(level.name),
+            Err(errno) => Err((level.name, errno)),
+        }
+    }
+
+    /// Opens the present directory again, from below, if it was closed.
+    fn open_above(&mut self, level: &Level) -> Result<()> {
+        if let (Some(above), Some(fd)) = (self.levels.last_mut(), &level.fd)
+            && above.fd.is_none()
+        {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = fs::openat(fd, "..", flags, Mode::empty())?;
+            let status = Status::of(&opened)?;
+            if (status.dev, status.ino) != above.inode {
+                return Err(Errno::STALE);
+            }
+            above.fd = Some(opened);
+        }
+        Ok(())
+    }
+
+    /// Deletes what is in the present directory but its subdirectories, and notes those.
+    fn clear(&mut self) {
+        let Some(fd) = self.levels.last().and_then(|level| level.fd.as_ref()) else { return };
+        let (mut rest, mut gone, mut failed) = (Vec::new(), 0, Vec::new());
+        let result = each(fd.as_fd(), |name, kind| {
+            if kind == FileType::Directory {
+                rest.push(name.to_owned());
+                return;
+            }
+            match fs::unlinkat(fd, name, AtFlags::empty()) {
+                Ok(()) => gone += 1,
+                Err(Errno::NOENT) => {}
+                Err(Errno::ISDIR) => rest.push(name.to_owned()),
+                Err(Errno::PERM) if kind == FileType::Unknown && is_dir(fd.as_fd(), name) => rest.push(name.to_owned()),
+                Err(errno) => failed.push((name.to_owned(), errno)),
+            }
+        });
+        let mut keeps = !failed.is_empty();
+        for (name, errno) in failed {
+            self.monitor.problem(&refused(&self.path(Some(&name)), errno));
+        }
+        if let Err(errno) = result {
+            self.monitor.problem(&Error::io("read the directory", self.path(None), errno));
+            keeps = true;
+        }
+        if let Some(level) = self.levels.last_mut() {
+            level.rest = rest;
+            level.gone += gone;
+            level.keeps |= keeps;
+        }
+    }
+
+    /// Notes the subdirectories of the present directory.
+    fn list(&mut self) {
+        let Some(fd) = self.levels.last().and_then(|level| level.fd.as_ref()) else { return };
+        let mut rest = Vec::new();
+        let _ = each(fd.as_fd(), |name, kind| {
+            if kind == FileType::Directory || (kind == FileType::Unknown && is_dir(fd.as_fd(), name)) {
+                rest.push(name.to_owned());
+            }
+        });
+        if let Some(level) = self.levels.last_mut() {
+            level.rest = rest;
+        }
+    }
+
+    /// The path of the present directory, or of this entry of it.
+    fn path(&self, name: Option<&CStr>) -> PathBuf {
+        let names = self.levels.iter().map(|level| level.name.as_c_str()).chain(name);
+        // The first is the last name of `shown`.
+        names.skip(1).fold(self.shown.to_path_buf(), |path, name| path.join(OsStr::from_bytes(name.to_bytes())))
+    }
+}
+
+/// Opens a subdirectory, through no link and not if something is mounted on it (`XDEV`).
+fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    loop {
+        match fs::openat2(dir, name, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Gives the owner all rights to a subdirectory that lacks them, and to nothing that is mounted on it.
+fn allow_all_here(dir: BorrowedFd<'_>, name: &CStr) -> Result<()> {
+    let fd = open(dir, name, OFlags::PATH)?;
+    if Status::of(&fd)?.permissions() & 0o700 != 0o700 {
+        fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), Mode::RWXU)?;
+    }
+    Ok(())
+}
+
+fn each(dir: BorrowedFd<'_>, mut each: impl FnMut(&CStr, FileType)) -> Result<()> {
+    for entry in fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        if !is_dot(entry.file_name()) {
+            each(entry.file_name(), entry.file_type());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Mount points, recognised from the directory above them: what is mounted there is not opened for it.
+
+use crate::fs::filesystem::{Filesystem, Id};
+use crate::fs::openat;
+use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags};
+use std::os::fd::OwnedFd;
+
+/// Whether two open directories lie on two filesystems. What cannot be asked is taken for another one.
+pub(super) fn is_another(above: &OwnedFd, below: &OwnedFd) -> bool {
+    let ids = Filesystem::identify(above).and_then(|above| Ok((above, Filesystem::identify(below)?)));
+    ids.map_or(true, |(above, below)| above != below)
+}
+
+/// Whether the directory `name` in `above` is the top of another filesystem than `above`'s, whose device is `dev`.
+///
+/// The subvolumes of one Btrfs have devices of their own and are one filesystem, mounted in it or not. An automount is
+/// not set off.
+pub(crate) fn is_elsewhere(above: &OwnedFd, dev: u64, name: &[u8]) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    // What cannot be asked cannot be opened either: that tells of it.
+    let Ok(found) = rustix::fs::statx(above, name, flags, StatxFlags::TYPE) else { return false };
+    if rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor) == dev
+        || FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory
+    {
+        return false;
+    }
+    // Only a subvolume has another device without being mounted (Linux before 5.8 does not say).
+    let tells = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+    if tells && !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return false;
+    }
+    let Ok(id @ Id::Btrfs(_)) = Filesystem::identify(above) else { return true };
+    let inside = openat::open_subdir(above, name).and_then(Filesystem::identify);
+    inside.is_ok_and(|inside| inside != id)
+}

@@ -1,0 +1,54 @@
+//! Directories that a file in them marks as not worth keeping.
+
+use crate::fs::openat;
+use crate::fs::status::Status;
+use rustix::fs::FileType;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The tag of a cache directory, by the Cache Directory Tagging Specification (bford.info/cachedir).
+const CACHE: &[u8] = b"CACHEDIR.TAG";
+/// What such a file begins with; without it the name means nothing.
+const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+
+/// The tags that are looked for.
+#[derive(Debug)]
+pub(super) struct Tags {
+    pub(super) caches: bool,
+    pub(super) names: Vec<Vec<u8>>,
+}
+
+/// What marks a directory, by its name.
+pub(super) enum Tag<'a> {
+    /// A file or link, to be kept: so a restored directory is marked as well.
+    Kept(&'a [u8]),
+    /// A directory, which goes with all else.
+    Gone,
+}
+
+impl Tags {
+    /// The tag of an open directory, if it has one. A directory that is not searched is not listed for it.
+    pub(super) fn of(&self, directory: &OwnedFd) -> Option<Tag<'_>> {
+        if self.caches && is_cache(directory) {
+            return Some(Tag::Kept(CACHE));
+        }
+        self.names.iter().find_map(|name| match Status::at(directory, name) {
+            Ok(status) if status.file_type() == FileType::Directory => Some(Tag::Gone),
+            Ok(_) => Some(Tag::Kept(name)),
+            Err(_) => None,
+        })
+    }
+}
+
+/// Whether a directory has the tag of a cache. One that cannot be read is none: rather too much is kept than too little.
+fn is_cache(directory: &OwnedFd) -> bool {
+    let is_long_enough =
+        |status: Status| status.file_type() == FileType::RegularFile && status.size >= SIGNATURE.len() as u64;
+    if !Status::at(directory, CACHE).is_ok_and(is_long_enough) {
+        return false;
+    }
+    let Ok(file) = openat::open_file(directory.as_fd(), CACHE) else { return false };
+    // Asked again: something else may stand there by now.
+    let mut begin = [0; SIGNATURE.len()];
+    Status::of(&file).is_ok_and(is_long_enough)
+        && matches!(rustix::io::pread(&file, &mut begin, 0), Ok(read) if begin[..read] == *SIGNATURE)
+}

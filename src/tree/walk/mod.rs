@@ -1,0 +1,346 @@
+//! Walks trees in parallel and hands what visitors make of them over in the order of the manifest.
+//!
+//! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
+//! `sources` for the paths to walk, `stand_ins` for directories that are read in the place of others. The [`Visitor`]
+//! decides what is done with the entries.
+
+mod directory;
+mod frontier;
+mod names;
+mod path_node;
+mod sources;
+mod stand_ins;
+
+pub use directory::Directory;
+pub use names::{Name, Names};
+pub use sources::{Sources, Top};
+pub use stand_ins::StandIns;
+
+use crate::error::{Error, Result};
+use crate::fs::status::Status;
+use crate::util::mutex::{self, lock};
+use directory::{Way, open_below, open_top};
+use frontier::{Frontier, Task};
+pub(crate) use path_node::PathNode;
+use sources::Node;
+use std::ffi::OsStr;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// How many entries are handed over at once: a directory of a million is many batches.
+pub const BATCH: usize = 512;
+
+/// What is done with the directories and entries of a walk. Called from many threads at once.
+pub trait Visitor: Sync {
+    /// What is kept for a directory until all in it has been begun.
+    type Place: Send + Sync;
+    /// What a visit yields. The outputs reach the sink in the order of the walk: a directory, its entries by name, its
+    /// subdirectories by name.
+    type Output: Send;
+
+    /// A directory has been opened. `None` leaves it out.
+    fn enter(
+        &self,
+        directory: &Directory<()>,
+        parent: Option<&Directory<Self::Place>>,
+    ) -> Result<Option<(Self::Place, Self::Output)>>;
+
+    /// A directory that all is wanted of is to be listed. What this leaves out is neither looked at nor opened. What could
+    /// be read is kept even if an error cuts it short.
+    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+        Names::list(&directory.fd, |_, _| true)
+    }
+
+    /// A subdirectory is about to be opened. `Break`: it is not to be, and this is kept of it.
+    fn approach(&self, _parent: &Directory<Self::Place>, _path: &[u8]) -> Result<ControlFlow<Option<Self::Output>>> {
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Some of its entries that are no directories, in the order of their names.
+    fn batch(
+        &self,
+        directory: &Directory<Self::Place>,
+        names: &mut dyn Iterator<Item = Name<'_>>,
+    ) -> Result<Self::Output>;
+
+    /// Nothing of a directory is under way: what it holds open is closed, and what takes memory for the length of its path let
+    /// go of, until [`Visitor::reopen`].
+    fn close(&self, _path: &[u8], _place: &mut Self::Place) {}
+
+    /// A directory that was closed is to be visited again; `path` is its path.
+    fn reopen(&self, _path: &[u8], _place: &mut Self::Place) -> rustix::io::Result<()> {
+        Ok(())
+    }
+
+    /// All its entries have been visited and all its subdirectories entered.
+    fn leave(&self, directory: &Directory<Self::Place>) -> Result<()>;
+
+    /// A directory could not be listed to its end, or a source was not found in it.
+    fn incomplete(&self, error: Error);
+
+    /// A directory could not be opened. What is known of it may be kept.
+    fn unreadable(
+        &self,
+        parent: Option<&Directory<Self::Place>>,
+        path: &[u8],
+        error: Error,
+    ) -> Result<Option<Self::Output>>;
+}
+
+/// The path with its leading slash, for messages and for people.
+pub fn absolute(path: &[u8]) -> PathBuf {
+    let mut absolute = PathBuf::from("/");
+    absolute.push(OsStr::from_bytes(path));
+    absolute
+}
+
+/// How many files a visitor may have open together on each thread, if it would have `wished`: fewer where a process may open
+/// few files.
+pub fn group(wished: usize) -> usize {
+    open_files(64).clamp(1, wished)
+}
+
+/// One part in so many of the files that this process may have open.
+pub(crate) fn open_files(parts: u64) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / parts).unwrap_or(usize::MAX)
+}
+
+/// Walks `sources` with `threads` threads. `sink` gets the outputs in order, from one thread at a time.
+///
+/// Memory: the names of the directories that are being visited, and the outputs of at most [`frontier`]'s bound of tasks.
+///
+/// # Errors
+/// The first that the visitor or the sink returned; what they can live with they keep to themselves.
+pub fn walk<V: Visitor>(
+    sources: &Sources,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
+    begin(vec![sources.top()], sources.stand_ins(), visitor, threads, sink)
+}
+
+/// [`walk`] of directories as they are named, side by side: their outputs come one after the other.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_tops<V: Visitor>(
+    tops: Vec<Top>,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
+    begin(tops, &StandIns::default(), visitor, threads, sink)
+}
+
+fn begin<V: Visitor>(
+    tops: Vec<Top>,
+    stand_ins: &StandIns,
+    visitor: &V,
+    threads: usize,
+    sink: impl FnMut(V::Output) -> Result<()> + Send,
+) -> Result<()> {
+    let walk = Walk {
+        visitor,
+        stand_ins,
+        frontier: Frontier::new(threads),
+        sink: Mutex::new(sink),
+        failure: Mutex::new(None),
+    };
+    walk.frontier.begin(tops);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|n| format!("walk-{n}"))
+        .build()
+        .map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?;
+    pool.broadcast(|_| walk.work());
+    match mutex::into_inner(walk.failure) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+struct Walk<'a, V: Visitor, S> {
+    visitor: &'a V,
+    stand_ins: &'a StandIns,
+    frontier: Frontier<Open<V::Place>, Closed<V::Place>, V::Output>,
+    sink: Mutex<S>,
+    failure: Mutex<Option<Error>>,
+}
+
+/// An open directory with what is still to be begun in it.
+struct Open<P> {
+    directory: Directory<P>,
+    names: Names,
+    /// What of it is wanted; `None`: all.
+    only: Option<Arc<Node>>,
+    /// Batches and subdirectories that have not been visited or entered yet.
+    pending: AtomicUsize,
+}
+
+/// An open directory that was closed until what is left of it is begun.
+struct Closed<P> {
+    node: Arc<PathNode>,
+    status: Status,
+    scaffold: bool,
+    top: usize,
+    reopener: Way,
+    place: P,
+    names: Names,
+    only: Option<Arc<Node>>,
+    pending: AtomicUsize,
+}
+
+impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
+    fn close(&self, open: Open<V::Place>) -> Closed<V::Place> {
+        let Open { directory, names, only, pending } = open;
+        let Directory { path, status, scaffold, top, node, reopener, mut place, .. } = directory;
+        self.visitor.close(&path, &mut place);
+        Closed { node, status, scaffold, top, reopener, place, names, only, pending }
+    }
+
+    /// Opens a directory again. If it is not there any more, what is left of it is reported.
+    fn reopen(&self, closed: Closed<V::Place>) -> Option<Arc<Open<V::Place>>> {
+        let Closed { node, status, scaffold, top, reopener, mut place, names, only, pending } = closed;
+        let path = node.path();
+        let below = path.get(reopener.1..).unwrap_or_default();
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        let opened = reopener.0.open(below, (status.dev, status.ino));
+        match opened.and_then(|fd| self.visitor.reopen(&path, &mut place).map(|()| fd)) {
+            Ok(fd) => {
+                let directory = Directory { fd, path, status, scaffold, top, node, reopener, place };
+                Some(Arc::new(Open { directory, names, only, pending }))
+            }
+            Err(errno) => {
+                let error = Error::io("open the directory again", absolute(&path), errno);
+                let hint = "it was moved while it was read; what is left of it was left out; run again";
+                self.visitor.incomplete(error.hint(hint));
+                None
+            }
+        }
+    }
+
+    fn work(&self) {
+        while let Some((slot, task)) = self.frontier.next(|closed| self.reopen(closed)) {
+            let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
+            if let Err(error) = result {
+                lock(&self.failure).get_or_insert(error);
+                self.frontier.stop();
+            }
+        }
+    }
+
+    fn run(&self, slot: frontier::Slot, task: Task<Open<V::Place>>) -> Result<Vec<V::Output>> {
+        match task {
+            Task::Top(Top { named, follow, path, node }, number) => {
+                let only = (!node.whole).then(|| Arc::new(node));
+                let opened = open_top(&named, follow, &path, (only.is_some(), number), self.stand_ins);
+                self.directory(slot, None, (path, opened), only)
+            }
+            Task::Batch(open, number) => {
+                let output = self.batch(&open, number)?;
+                self.settle(&open)?;
+                Ok(vec![output])
+            }
+            Task::Directory(parent, number) => {
+                let name = parent.names.directory(number);
+                let only = parent.only.as_ref().map(|node| node.child(name.bytes));
+                let only = only.flatten().filter(|node| !node.whole).cloned();
+                let output = self.subdirectory(slot, &parent, name.bytes, only);
+                self.settle(&parent)?;
+                output
+            }
+        }
+    }
+
+    fn subdirectory(
+        &self,
+        slot: frontier::Slot,
+        parent: &Open<V::Place>,
+        name: &[u8],
+        only: Option<Arc<Node>>,
+    ) -> Result<Vec<V::Output>> {
+        let above = &parent.directory;
+        let path = above.join(name);
+        if let ControlFlow::Break(output) = self.visitor.approach(above, &path)? {
+            return Ok(Vec::from_iter(output));
+        }
+        let opened = open_below(above, name, &path, only.is_some(), self.stand_ins);
+        self.directory(slot, Some(parent), (path, opened), only)
+    }
+
+    /// Lists and enters a directory that has been opened, and visits its entries if they are few.
+    fn directory(
+        &self,
+        slot: frontier::Slot,
+        parent: Option<&Open<V::Place>>,
+        (path, opened): (Vec<u8>, rustix::io::Result<Directory<()>>),
+        only: Option<Arc<Node>>,
+    ) -> Result<Vec<V::Output>> {
+        let above = parent.map(|parent| &parent.directory);
+        let directory = match opened {
+            Ok(directory) => directory,
+            Err(errno) => {
+                let error = Error::io("open the directory", absolute(&path), errno);
+                return Ok(Vec::from_iter(self.visitor.unreadable(above, &path, error)?));
+            }
+        };
+        let Some((place, header)) = self.visitor.enter(&directory, above)? else {
+            return Ok(Vec::new());
+        };
+        let mut outputs = vec![header];
+        let (names, cut) = match &only {
+            Some(node) => node.names(&directory.fd),
+            None => self.visitor.list(&directory),
+        };
+        if let Some(cause) = cut {
+            let error = Error::io("list the directory", absolute(&path), cause);
+            self.visitor.incomplete(error);
+        }
+        let batches = names.batches();
+        let pending = AtomicUsize::new(batches + names.directories());
+        let open = Arc::new(Open { directory: directory.with(place), names, only, pending });
+        let inline = batches == 1;
+        let rest = (if inline { 1 } else { 0 }..batches, 0..open.names.directories());
+        // A directory on the way may be one that can only be passed through.
+        let length = (!open.directory.scaffold).then_some(path.len());
+        self.frontier.expand(slot, &open, rest, length, |open| self.close(open));
+        if inline {
+            outputs.push(self.batch(&open, 0)?);
+            self.settle(&open)?;
+        } else if batches + open.names.directories() == 0 {
+            self.visitor.leave(&open.directory)?;
+        }
+        Ok(outputs)
+    }
+
+    fn batch(&self, open: &Open<V::Place>, number: usize) -> Result<V::Output> {
+        self.visitor.batch(&open.directory, &mut open.names.batch(number))
+    }
+
+    /// One part of a directory has been begun or done; the last one leaves it.
+    fn settle(&self, open: &Open<V::Place>) -> Result<()> {
+        match open.pending.fetch_sub(1, Ordering::AcqRel) {
+            1 => self.visitor.leave(&open.directory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts outputs in their place in the order, and passes on what is first in it.
+    fn deliver(&self, slot: frontier::Slot, outputs: Vec<V::Output>) -> Result<()> {
+        self.frontier.done(slot, outputs);
+        // Whoever holds the sink looks again after letting it go, so nothing is left lying.
+        while self.frontier.has_ready() {
+            let Ok(mut sink) = self.sink.try_lock() else { return Ok(()) };
+            while let Some(outputs) = self.frontier.take_ready() {
+                outputs.into_iter().try_for_each(&mut *sink)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! The names in one directory: read through its own descriptor, kept in one piece of memory, sorted as bytes.
+//!
+//! About 16 bytes an entry beside the name itself, so that a directory of a million entries fits in some 40 MiB. Listing
+//! by the descriptor that the walk holds, and not by a path, leaves the source's access times alone: a second opening
+//! (walkdir's, by `/proc/self/fd/N`) could not ask for that.
+
+use super::BATCH;
+use crate::fs::status::Status;
+use rustix::fs::{FileType, RawDir};
+use rustix::io::{Errno, Result};
+use std::io;
+use std::os::fd::AsFd;
+
+/// getdents64(2) fills it with some 1,000 names a call.
+const BUFFER: usize = 32 * 1024;
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// Its bytes; never empty, without a slash.
+    pub bytes: &'a [u8],
+    /// The inode as the directory has it: below a mount point, the one that is covered there.
+    pub ino: u64,
+}
+
+/// The names of a directory, those of its subdirectories apart; each kind sorted.
+#[derive(Debug, Default)]
+pub struct Names {
+    bytes: Vec<u8>,
+    entries: Vec<Span>,
+    directories: Vec<Span>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    ino: u64,
+    start: u32,
+    length: u16,
+}
+
+impl Names {
+    /// Lists an open directory that nobody has read from, as far as `wanted` says: it is asked with each name, and whether
+    /// that is a directory. What could be read is kept even if an error cuts it short.
+    pub fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
+        let mut names = Names::default();
+        let cut = names.read(fd, wanted).err();
+        names.sort();
+        (names, cut.map(Into::into))
+    }
+
+    /// Just these names in an open directory, if they are there; an error of one that is not.
+    pub fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
+        let mut names = Names::default();
+        let mut missing = None;
+        for name in wanted {
+            match Status::at(&fd, name) {
+                Ok(status) => names.push(name, status.ino, status.file_type() == FileType::Directory),
+                Err(error) => missing = Some(error.into()),
+            }
+        }
+        names.sort();
+        (names, missing)
+    }
+
+    fn read(&mut self, fd: impl AsFd, mut wanted: impl FnMut(&[u8], bool) -> bool) -> Result<()> {
+        let mut buffer = Vec::with_capacity(BUFFER);
+        let mut entries = RawDir::new(&fd, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let file_type = match entry.file_type() {
+                // Some filesystems do not say.
+                FileType::Unknown => match Status::at(&fd, name) {
+                    Ok(status) => status.file_type(),
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(error),
+                },
+                file_type => file_type,
+            };
+            let is_directory = file_type == FileType::Directory;
+            if wanted(name, is_directory) {
+                self.push(name, entry.ino(), is_directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a name; [`Names::sort`] follows the last one.
+    fn push(&mut self, name: &[u8], ino: u64, is_directory: bool) {
+        // 4 GiB of names in one directory: beyond what any filesystem keeps there.
+        let Ok(start) = u32::try_from(self.bytes.len()) else { return };
+        self.bytes.extend_from_slice(name);
+        let span = Span { ino, start, length: name.len() as u16 };
+        if is_directory { self.directories.push(span) } else { self.entries.push(span) }
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.entries.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
+        self.directories.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
+        // A name that is made, removed or replaced while its directory is read may be listed twice, even as two types.
+        self.entries.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
+        self.directories.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
+        let directories = &self.directories;
+        self.entries.retain(|entry| {
+            directories.binary_search_by(|directory| of(bytes, *directory).cmp(of(bytes, *entry))).is_err()
+        });
+    }
+
+    /// How many batches the entries make.
+    pub fn batches(&self) -> usize {
+        self.entries.len().div_ceil(BATCH)
+    }
+
+    /// The entries of one batch, in order.
+    pub fn batch(&self, number: usize) -> impl Iterator<Item = Name<'_>> {
+        let end = ((number + 1) * BATCH).min(self.entries.len());
+        self.entries[number * BATCH..end].iter().map(|span| self.name(*span))
+    }
+
+    /// How many subdirectories there are.
+    pub fn directories(&self) -> usize {
+        self.directories.len()
+    }
+
+    /// One of the subdirectories.
+    pub fn directory(&self, number: usize) -> Name<'_> {
+        self.name(self.directories[number])
+    }
+
+    fn name(&self, span: Span) -> Name<'_> {
+        Name { bytes: of(&self.bytes, span), ino: span.ino }
+    }
+}
+
+fn of(bytes: &[u8], span: Span) -> &[u8] {
+    let start = span.start as usize;
+    &bytes[start..start + usize::from(span.length)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_listed_twice_comes_once() {
+        let mut names = Names::default();
+        for (name, is_directory) in [("b", false), ("a", false), ("d", true), ("b", false), ("d", true), ("a", true)] {
+            names.push(name.as_bytes(), 7, is_directory);
+        }
+        names.sort();
+        assert_eq!(names.batch(0).map(|name| name.bytes).collect::<Vec<_>>(), [b"b"]);
+        assert_eq!(
+            (names.directories(), names.directory(0).bytes, names.directory(1).bytes),
+            (2, &b"a"[..], &b"d"[..])
+        );
+    }
+
+    #[test]
+    fn wanted_names_come_sorted_as_bytes_with_directories_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b", "a", "é", "A"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        let (names, cut) = Names::list(std::fs::File::open(dir.path()).unwrap(), |name, _| name != b"b");
+        assert!(cut.is_none());
+        let found: Vec<_> = names.batch(0).map(|name| name.bytes.to_vec()).collect();
+        assert_eq!(found, [b"A".to_vec(), b"a".to_vec(), "é".as_bytes().to_vec()]);
+        assert_eq!(names.directory(0).bytes, b"d");
+    }
+}

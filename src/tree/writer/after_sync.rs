@@ -1,0 +1,208 @@
+//! AfterSync: what a run writes must be on the disk before the run claims it.
+//!
+//! A new size, a time of modification or a name can survive a power cut or a write error although the data does not: XFS then
+//! shows zeros, and the page cache hides it until the inode leaves memory. A later run that compares sizes and times would
+//! take such a file for a good one. So a file that was written (not cloned) goes through two steps:
+//!
+//! 1. It gets its content and metadata, except its times. A new file gets its name at once, with a time of modification that
+//!    is not the source's; a file that replaces another keeps its temporary name. It then waits in a [`AfterSync`].
+//! 2. After a sync that began later and succeeded, it gets its times and replaces the other file ([`Unsynced::settle`]).
+//!    The proof of that sync is [`Synced`], and only [`Devices::sync`](super::Devices::sync) makes one. After a failed sync
+//!    there is none any more in this run, because the kernel reports each failed write only once.
+//!
+//! Whatever follows from a waiting entry (the times of its directory, flags that forbid changes) waits behind it: jobs
+//! are done in the order in which they were added.
+//!
+//! A run calls [`AfterSync::during`] around its work with a round as its argument, and rounds after the work until one had
+//! nothing to do:
+//!
+//! ```ignore
+//! let round = || writeback.round(|| devices.sync(target), |job, synced| job.finish(&context, synced));
+//! let done = writeback.during(&round, work);
+//! while round()? > 0 {}
+//! done
+//! ```
+
+use super::Synced;
+use crate::error::Result;
+use crate::fs::writeback::Writeback;
+use crate::util::mutex::lock;
+use rustix::process::{Resource, getrlimit};
+use std::sync::{Mutex, MutexGuard};
+
+/// How many jobs may wait for one sync, at most. Each holds a descriptor.
+const MOST: u64 = 8192;
+
+/// While one thread does the jobs of a round, another syncs for the next.
+const THREADS: usize = 2;
+
+/// The jobs of a run that wait for a sync.
+#[derive(Debug)]
+pub(crate) struct AfterSync<J> {
+    ahead: Writeback,
+    waiting: Mutex<Vec<J>>,
+    /// Held during the sync of a round, until its jobs have their turn.
+    syncing: Mutex<()>,
+    /// Held while the jobs of a round are done.
+    finishing: Mutex<()>,
+    most: usize,
+}
+
+/// Whether more jobs may be added before the next round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "when it is full, the caller does a round"]
+pub(crate) enum Room {
+    /// There is room for more.
+    Left,
+    /// As many wait as may.
+    Full,
+}
+
+impl<J: Send> AfterSync<J> {
+    /// No job waits.
+    pub(crate) fn new() -> Self {
+        // Jobs hold a descriptor or two each, and as many again may be in the round under way.
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most = (limit / 8).clamp(1, MOST) as usize;
+        AfterSync {
+            ahead: Writeback::default(),
+            waiting: Mutex::default(),
+            syncing: Mutex::default(),
+            finishing: Mutex::default(),
+            most,
+        }
+    }
+
+    /// So many files were made, with so much content that was written: see [`Writeback::made`].
+    pub(crate) fn made(&self, files: u64, bytes: u64) {
+        self.ahead.made(files, bytes);
+    }
+
+    /// Adds a job, to be done after the next sync.
+    pub(crate) fn add(&self, job: J) -> Room {
+        let mut waiting = lock(&self.waiting);
+        waiting.push(job);
+        if waiting.len() >= self.most { Room::Full } else { Room::Left }
+    }
+
+    /// Does a round if [`AfterSync::add`] said that there is no room: the caller waits, instead of adding without bound.
+    ///
+    /// # Errors
+    /// See [`AfterSync::round`].
+    pub(crate) fn round_if_full(
+        &self,
+        sync: impl FnOnce() -> Result<Synced>,
+        finish: impl FnMut(J, &Synced),
+    ) -> Result<()> {
+        let alone = lock(&self.syncing);
+        // Another thread may have done one meanwhile.
+        if lock(&self.waiting).len() < self.most { Ok(()) } else { self.locked_round(alone, sync, finish).map(|_| ()) }
+    }
+
+    /// One round: a sync, and then all jobs that waited when it began. How many these were. The sync of the next round may
+    /// begin while these jobs are done.
+    ///
+    /// # Errors
+    /// That of the sync. The jobs are dropped then: nothing may be done after it.
+    pub(crate) fn round(&self, sync: impl FnOnce() -> Result<Synced>, finish: impl FnMut(J, &Synced)) -> Result<usize> {
+        self.locked_round(lock(&self.syncing), sync, finish)
+    }
+
+    fn locked_round(
+        &self,
+        alone: MutexGuard<'_, ()>,
+        sync: impl FnOnce() -> Result<Synced>,
+        mut finish: impl FnMut(J, &Synced),
+    ) -> Result<usize> {
+        let jobs = std::mem::take(&mut *lock(&self.waiting));
+        let synced = sync()?;
+        let count = jobs.len();
+        // The lock before is held until this one is, so that the jobs of two rounds keep their order.
+        let _turn = lock(&self.finishing);
+        drop(alone);
+        jobs.into_iter().for_each(|job| finish(job, &synced));
+        Ok(count)
+    }
+
+    /// Does this work, and meanwhile a round whenever enough was made. The caller does the last rounds.
+    ///
+    /// # Errors
+    /// Those of a round, or else of the work.
+    pub(crate) fn during<R>(
+        &self,
+        round: impl Fn() -> Result<usize> + Sync,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        self.ahead.during(THREADS, || round().map(|_| ()), work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use std::sync::Barrier;
+    use std::thread;
+
+    #[test]
+    fn jobs_are_done_in_their_order_after_a_sync_that_began_later() {
+        let writeback = AfterSync::new();
+        for number in 0..5 {
+            assert_eq!(writeback.add(number), Room::Left);
+        }
+        let mut done = Vec::new();
+        let sync = || {
+            // It may come too late for this sync.
+            assert_eq!(writeback.add(5), Room::Left);
+            Ok(Synced::assumed())
+        };
+        assert_eq!(writeback.round(sync, |job, _| done.push(job)).unwrap(), 5);
+        assert_eq!(done, [0, 1, 2, 3, 4]);
+        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 1);
+        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 0);
+    }
+
+    #[test]
+    fn after_a_failed_sync_no_job_is_done() {
+        let writeback = AfterSync::new();
+        let _ = writeback.add(());
+        assert!(writeback.round(|| Err(Error::failed("sync")), |(), _| panic!("it is done")).is_err());
+        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |(), _| panic!("it is done")).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_later_round_syncs_meanwhile_and_its_jobs_come_later() {
+        let writeback = AfterSync::new();
+        let done = Mutex::new(Vec::new());
+        let (begun, synced) = (Barrier::new(2), Barrier::new(2));
+        let _ = writeback.add(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let finish = |job, _: &Synced| {
+                    begun.wait();
+                    synced.wait();
+                    lock(&done).push(job);
+                };
+                writeback.round(|| Ok(Synced::assumed()), finish).unwrap();
+            });
+            begun.wait();
+            let _ = writeback.add(1);
+            let sync = || {
+                synced.wait();
+                Ok(Synced::assumed())
+            };
+            writeback.round(sync, |job, _| lock(&done).push(job)).unwrap();
+        });
+        assert_eq!(*lock(&done), [0, 1]);
+    }
+
+    #[test]
+    fn a_job_too_many_waits_for_a_round() {
+        let writeback = AfterSync { most: 2, ..AfterSync::new() };
+        assert_eq!([writeback.add(0), writeback.add(1)], [Room::Left, Room::Full]);
+        let mut done = 0;
+        writeback.round_if_full(|| Ok(Synced::assumed()), |_, _| done += 1).unwrap();
+        writeback.round_if_full(|| panic!("there is room again"), |_: i32, _| done += 1).unwrap();
+        assert_eq!(done, 2);
+    }
+}

@@ -1,0 +1,252 @@
+//! Names that a directory takes for one: on vfat, exFAT and NTFS, on many servers, and in directories with the flag casefold
+//! of ext4, f2fs, tmpfs and bcachefs, `A` finds `a`, or one form of Unicode finds another. Of the names that are wanted there
+//! one gets the entry, and the others must not touch it.
+//!
+//! Nothing is known of the rules by which a filesystem compares names, and nothing has to be: an entry that is found under a
+//! name that its directory does not list has another name. A directory is listed only if it may do that. Its flags show that,
+//! or, on filesystems without such a flag, its first existing entry: can it be found in the other case?
+
+use super::Device;
+use crate::error::Error;
+use crate::fs::filesystem::Kind;
+use crate::fs::status::Status;
+use crate::util::mutex::lock;
+use crate::util::text;
+use rustix::fs::{Mode, OFlags, RawDir, ioctl_getflags};
+use rustix::io::{Errno, Result};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+/// `FS_CASEFOLD_FL`.
+const CASEFOLD: u32 = 0x4000_0000;
+
+/// The names that a directory is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// Those in this directory.
+    Of(BorrowedFd<'a>),
+    /// These, in their order.
+    These(&'a [Vec<u8>]),
+}
+
+/// Whose an existing entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// That of the name which it was found under.
+    Itself,
+    /// Another wanted name has it: this one, if it is known.
+    Other(Option<Vec<u8>>),
+}
+
+/// What is known of the names in one directory. About 200 bytes for each of them, once it is listed.
+#[derive(Debug, Default)]
+pub(crate) struct Aliases {
+    sense: OnceLock<Sense>,
+    listed: Mutex<Option<Listed>>,
+}
+
+/// How a directory compares names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sense {
+    /// Byte by byte.
+    Exact,
+    /// It distinguishes upper from lower case, but perhaps not the forms of Unicode.
+    ExactCase,
+    /// It may take two names for one.
+    Folds,
+}
+
+impl Aliases {
+    /// Whose the entry is that was found in `dir` under this name. To ask costs nothing where names are compared byte by byte.
+    ///
+    /// # Errors
+    /// Those of listing one of the directories.
+    pub(crate) fn owner(&self, dir: impl AsFd, device: &Device, name: &[u8], wanted: Wanted<'_>) -> Result<Owner> {
+        let dir = dir.as_fd();
+        match self.sense(dir, device, name) {
+            Sense::Exact => return Ok(Owner::Itself),
+            Sense::ExactCase if name.is_ascii() => return Ok(Owner::Itself),
+            Sense::ExactCase | Sense::Folds => {}
+        }
+        let mut listed = lock(&self.listed);
+        if let Some(known) = &*listed {
+            if known.names.contains_key(name) {
+                return Ok(Owner::Itself);
+            }
+            if let Some(owner) = known.owner(name) {
+                return Ok(owner);
+            }
+        }
+        // It was made since.
+        let fresh = Listed::new(dir, name, wanted)?;
+        let owner = match fresh.names.contains_key(name) {
+            true => Owner::Itself,
+            false => fresh.owner(name).unwrap_or(Owner::Other(None)),
+        };
+        *listed = Some(fresh);
+        Ok(owner)
+    }
+
+    /// Those of these listed names whose entries wanted names find: although nobody wants them as they are listed, they are not
+    /// to be deleted. None where names are compared byte by byte.
+    ///
+    /// # Errors
+    /// Those of listing one of the directories.
+    pub(crate) fn found(
+        &self,
+        dir: impl AsFd,
+        device: &Device,
+        names: &[Vec<u8>],
+        wanted: Wanted<'_>,
+    ) -> Result<HashSet<Vec<u8>>> {
+        let dir = dir.as_fd();
+        let may_be_found = |name: &Vec<u8>| match self.sense(dir, device, name) {
+            Sense::Exact => false,
+            Sense::ExactCase => !name.is_ascii(),
+            Sense::Folds => true,
+        };
+        if !names.iter().any(may_be_found) {
+            return Ok(HashSet::new());
+        }
+        Ok(Listed::new(dir, b"", wanted)?.owners.into_keys().collect())
+    }
+
+    fn sense(&self, dir: BorrowedFd<'_>, device: &Device, name: &[u8]) -> Sense {
+        if let Some(sense) = self.sense.get() {
+            return *sense;
+        }
+        let exact_if = |folds: bool, exact| if folds { Sense::Folds } else { exact };
+        let sense = match device.kind {
+            Some(Kind::Btrfs) => Some(Sense::Exact),
+            // Only a filesystem that was made so as a whole (`mkfs.xfs -n version=ci`).
+            Some(Kind::Xfs) => match device.folds_case.get() {
+                Some(folds) => Some(exact_if(*folds, Sense::Exact)),
+                None => is_found_in_other_case(dir, name)
+                    .map(|found| exact_if(*device.folds_case.get_or_init(|| found), Sense::Exact)),
+            },
+            Some(kind) if kind.shows_casefold() => {
+                let folds = ioctl_getflags(dir).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
+                Some(exact_if(folds, Sense::Exact))
+            }
+            _ => is_found_in_other_case(dir, name).map(|found| exact_if(found, Sense::ExactCase)),
+        };
+        match sense {
+            Some(sense) => *self.sense.get_or_init(|| sense),
+            // It has no letters, so this entry says nothing of the next.
+            None => Sense::ExactCase,
+        }
+    }
+}
+
+/// Whether an entry of a directory is found under its name with upper and lower case swapped. `None`: it has no letters, or is
+/// not there.
+pub(crate) fn is_found_in_other_case(dir: impl AsFd, name: &[u8]) -> Option<bool> {
+    let other = in_other_case(name)?;
+    match Status::at(&dir, &other) {
+        Ok(_) => Some(true),
+        Err(_) => Status::at(&dir, name).is_ok().then_some(false),
+    }
+}
+
+fn in_other_case(name: &[u8]) -> Option<Vec<u8>> {
+    let other = match std::str::from_utf8(name) {
+        Ok(text) if text.to_lowercase() != text => text.to_lowercase().into_bytes(),
+        Ok(text) => text.to_uppercase().into_bytes(),
+        Err(_) if name.to_ascii_lowercase() != name => name.to_ascii_lowercase(),
+        Err(_) => name.to_ascii_uppercase(),
+    };
+    (other != name).then_some(other)
+}
+
+/// Names that differ in case only have the same of these.
+fn folded(name: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(name) {
+        Ok(text) => text.to_uppercase().to_lowercase().into_bytes(),
+        Err(_) => name.to_ascii_lowercase(),
+    }
+}
+
+/// The names in a directory, and those of the wanted ones that find an entry of another name.
+#[derive(Debug, Default)]
+struct Listed {
+    /// Each with its inode.
+    names: HashMap<Vec<u8>, u64>,
+    /// Wanted names that are not listed and find an entry, and the listed name of that, as far as it was recognized.
+    aliases: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The wanted name that gets a listed entry.
+    owners: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Listed {
+    /// `name` is wanted, too.
+    fn new(dir: BorrowedFd<'_>, name: &[u8], wanted: Wanted<'_>) -> Result<Listed> {
+        let names = list(dir)?;
+        let mut wanted: Vec<Vec<u8>> = match wanted {
+            Wanted::Of(source) => list(source)?.into_keys().collect(),
+            Wanted::These(names) => names.to_vec(),
+        };
+        if !name.is_empty() {
+            wanted.push(name.to_vec());
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut by_case: HashMap<Vec<u8>, &Vec<u8>> = HashMap::new();
+        let mut by_inode: HashMap<u64, &Vec<u8>> = HashMap::new();
+        for (name, inode) in &names {
+            by_case.insert(folded(name), name);
+            by_inode.insert(*inode, name);
+        }
+        let (mut aliases, mut owners) = (HashMap::new(), HashMap::new());
+        let exact: HashSet<&Vec<u8>> = wanted.iter().filter(|name| names.contains_key(*name)).collect();
+        for name in wanted.iter().filter(|name| !exact.contains(name)) {
+            let status = match Status::at(dir, name) {
+                Ok(status) => status,
+                Err(_) => continue,
+            };
+            let found = by_case.get(&folded(name)).or_else(|| by_inode.get(&status.ino)).copied();
+            if let Some(found) = found {
+                // A name that is wanted as it is listed comes before all others.
+                let owner = if exact.contains(found) { found } else { name };
+                owners.entry(found.clone()).or_insert_with(|| owner.clone());
+            }
+            aliases.insert(name.clone(), found.cloned());
+        }
+        Ok(Listed { names, aliases, owners })
+    }
+
+    /// Whose the entry is that is found under a name that is not listed. `None`: it was not there, or nobody asked for it.
+    fn owner(&self, name: &[u8]) -> Option<Owner> {
+        let Some(found) = self.aliases.get(name)? else { return Some(Owner::Other(None)) };
+        let owner = self.owners.get(found)?;
+        Some(if owner == name { Owner::Itself } else { Owner::Other(Some(owner.clone())) })
+    }
+}
+
+/// The error of an entry whose name is another one's where it must go, and would have that replaced. `there`: the other's path.
+pub(crate) fn is_another(action: &str, shown: &Path, there: Option<&Path>) -> Error {
+    let other = there.map_or_else(|| "that of another entry".into(), text::path);
+    let hint = format!(
+        "the filesystem does not distinguish this name from {other}, which is wanted too and was kept; \
+         choose another name, or another directory"
+    );
+    Error::io(action, shown, Errno::EXIST).hint(hint).with_code("same-name")
+}
+
+/// The names in a directory, with their inodes as it has them.
+fn list(dir: BorrowedFd<'_>) -> Result<HashMap<Vec<u8>, u64>> {
+    // Its own position in the directory.
+    let dir = rustix::fs::openat(dir, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(&dir, buffer.spare_capacity_mut());
+    let mut names = HashMap::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.insert(name.to_vec(), entry.ino());
+        }
+    }
+    Ok(names)
+}

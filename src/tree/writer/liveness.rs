@@ -1,0 +1,156 @@
+//! Which temporary names belong to living runs.
+//!
+//! A run holds a shared lock on each directory in which it has temporary names (flock(2) on the directory's descriptor). The
+//! kernel releases it when the process ends, whatever its process id is called in which namespace. Whoever gets the exclusive
+//! lock knows that no run has anything there. Locks of another host cannot be seen on every network filesystem: there, names
+//! of other kernels are left until they are a day old.
+
+use super::temporary_name;
+use crate::fs::filesystem::Kind;
+use crate::fs::status::{Status, Time};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, flock};
+use rustix::io::{Errno, Result};
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How old a name of another host must be, in seconds, to be taken for a dead run's.
+const OLD: i64 = 24 * 60 * 60;
+/// How often a lock is tried that somebody else holds, ten milliseconds apart. A run that clears a directory is done by then.
+const TRIES: usize = 50;
+
+/// Shows other runs that this one has temporary names in a directory, for as long as the descriptor is open.
+pub(super) fn announce(dir: BorrowedFd<'_>) {
+    /// Somebody holds a lock for long, so it is nobody who clears: waiting again would only take time.
+    static IS_HELD: AtomicBool = AtomicBool::new(false);
+    for _ in 0..TRIES {
+        // A filesystem without locks shows nothing; there, age decides.
+        if flock(dir, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
+            || IS_HELD.load(Ordering::Relaxed)
+        {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    IS_HELD.store(true, Ordering::Relaxed);
+}
+
+/// Removes from a directory what dead runs left under temporary names. How many there were. The descriptor must be one by which
+/// nothing was announced.
+pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
+    if list(dir, prefix)?.is_empty() {
+        return Ok(0);
+    }
+    let lock = match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Lock::Exclusive,
+        Err(Errno::WOULDBLOCK) => return Ok(0),
+        Err(_) => Lock::Unsupported,
+    };
+    // A living run may have had names there before; those that are there now are nobody's.
+    let left = list(dir, prefix)?;
+    let cleared = left.iter().filter(|name| {
+        is_left(dir, name.as_bytes(), prefix, lock)
+            && rustix::fs::unlinkat(dir, name.as_c_str(), AtFlags::empty()).is_ok()
+    });
+    let cleared = cleared.count() as u64;
+    if lock == Lock::Exclusive {
+        let _ = flock(dir, FlockOperation::Unlock);
+    }
+    Ok(cleared)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    /// No run of this kernel has announced anything.
+    Exclusive,
+    /// The filesystem has no locks on directories.
+    Unsupported,
+}
+
+/// The temporary names in a directory, directories apart.
+fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        if entry.file_type() != FileType::Directory && temporary_name::is_one(entry.file_name().to_bytes(), prefix) {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn is_left(dir: BorrowedFd<'_>, name: &[u8], prefix: &str, lock: Lock) -> bool {
+    let is_old = || {
+        // By the filesystem's clock, which is another host's on a network: what was changed last is later than all else.
+        let latest = Status::of(dir).map(|status| status.ctime.max(status.mtime).max(Time::now()));
+        let now = latest.unwrap_or_else(|_| Time::now());
+        Status::at(dir, name).is_ok_and(|status| status.ctime.seconds + OLD < now.seconds)
+    };
+    let is_known = lock == Lock::Exclusive
+        && !temporary_name::is_of_earlier_version(name, prefix)
+        && (temporary_name::is_of_this_boot(name, prefix) || is_local(dir));
+    is_known || is_old()
+}
+
+/// Whether only this kernel has the filesystem mounted, as far as its kind shows.
+fn is_local(dir: impl AsFd) -> bool {
+    /// vfat, exFAT, F2FS, NTFS3, JFS, ReiserFS, NILFS, UDF.
+    const LOCAL: [u64; 8] =
+        [0x4d44, 0x2011_bab0, 0xf2f5_2010, 0x7366_746e, 0x3153_464a, 0x5265_4973, 0x3434, 0x1501_3346];
+    match Kind::of(dir) {
+        Ok(Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Bcachefs | Kind::Zfs) => true,
+        Ok(Kind::Other(magic)) => LOCAL.contains(&magic.number()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    const PREFIX: &str = ".pleach-x.";
+
+    #[test]
+    fn what_a_living_run_announced_stays_until_it_ends() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (living, cleaner) = (File::open(dir.path()).unwrap(), File::open(dir.path()).unwrap());
+        let name = dir.path().join(temporary_name::new(PREFIX));
+        announce(living.as_fd());
+        fs::write(&name, "half").unwrap();
+        assert_eq!(clear(cleaner.as_fd(), PREFIX), Ok(0));
+        assert!(name.exists());
+        drop(living);
+        assert_eq!(clear(cleaner.as_fd(), PREFIX), Ok(1));
+        assert!(!name.exists());
+    }
+
+    #[test]
+    fn other_names_and_those_of_earlier_versions_stay() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let stays = [format!("{PREFIX}1f.0"), format!("{PREFIX}zz.0"), ".pleach-y.0123456789.0".into(), "file".into()];
+        stays.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
+        fs::write(dir.path().join(temporary_name::new(PREFIX)), "").unwrap();
+        fs::create_dir(dir.path().join(temporary_name::new(PREFIX))).unwrap();
+        let open = File::open(dir.path()).unwrap();
+        assert_eq!(clear(open.as_fd(), PREFIX), Ok(1));
+        assert!(stays.iter().all(|name| dir.path().join(name).exists()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), stays.len() + 1);
+    }
+
+    #[test]
+    fn a_name_of_another_host_is_left_on_a_filesystem_that_others_may_have_mounted() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (own, foreign) = (temporary_name::new(PREFIX), format!("{PREFIX}0123456789.0"));
+        for name in [&own, &foreign] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let open = File::open(dir.path()).unwrap();
+        let is_left = |name: &str, lock| is_left(open.as_fd(), name.as_bytes(), PREFIX, lock);
+        assert!(is_left(&own, Lock::Exclusive));
+        assert_eq!(is_left(&foreign, Lock::Exclusive), is_local(&open));
+        assert!(!is_left(&own, Lock::Unsupported) && !is_left(&foreign, Lock::Unsupported));
+    }
+}

@@ -1,0 +1,38 @@
+//! Links, devices, named pipes and sockets: made anew, and held on to without being opened.
+
+use crate::fs::metadata;
+use crate::fs::status::Status;
+use rustix::fs::{FileType, Mode};
+use rustix::io::{Errno, Result};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// What is neither a regular file nor a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node<'a> {
+    /// A symbolic link to this.
+    Symlink(&'a [u8]),
+    /// A device, named pipe or socket, with a device's numbers.
+    Special(FileType, (u32, u32)),
+}
+
+impl Node<'_> {
+    /// Makes it, for its owner alone (mknodat(2), symlinkat(2)).
+    pub(crate) fn make(&self, dir: BorrowedFd<'_>, name: &str) -> Result<()> {
+        match *self {
+            Node::Symlink(to) => rustix::fs::symlinkat(to, dir, name),
+            Node::Special(kind, (major, minor)) => {
+                let device = rustix::fs::makedev(major, minor);
+                rustix::fs::mknodat(dir, name, kind, Mode::RUSR | Mode::WUSR, device)
+            }
+        }
+    }
+}
+
+/// Opens the inode that has a name now, without its content, if it is the expected one.
+///
+/// # Errors
+/// `STALE` if it is another.
+pub(crate) fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> Result<OwnedFd> {
+    let node = metadata::open_path(dir, name)?;
+    if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }
+}
