@@ -85,7 +85,11 @@ fn repository_path(files: &Files, code: &str) -> Option<String> {
         return None;
     }
     let first = path.split('/').next()?;
-    let is_ours = path.contains('/') && (TOP.contains(&first) || files.exists(&format!("src/{first}")));
+    let last = path.rsplit('/').next()?;
+    // Kernel sources begin with `fs/` too.
+    let is_foreign = last.contains('.') && !last.ends_with(".rs") && !last.ends_with(".md");
+    let is_in_src = files.exists(&format!("src/{first}")) && !is_foreign;
+    let is_ours = path.contains('/') && (TOP.contains(&first) || is_in_src);
     let is_source = path.ends_with(".rs") && path != ".rs" || (path.contains('/') && path.ends_with(".md"));
     (is_ours || is_source).then(|| path.to_owned())
 }
@@ -130,7 +134,7 @@ mod tests {
 
     #[test]
     fn missing_files_in_backticks_are_found() {
-        let readme = "`src/fs/a.rs` `src/fs` `fs/a.rs:3` `a.rs` `fs/a` `cargo test` `/a/b.rs` `crate::a` `x/y` `n.md`\n\
+        let readme = "`src/fs/a.rs` `src/fs` `fs/a.rs:3` `a.rs` `fs/a` `cargo test` `/a/b.rs` `crate::a` `x/y` `fs/a.c`\n\
                       `src/b.rs` and `fs/b` `b.rs` `fs/b.md`\n";
         assert_eq!(
             found(&[("README.md", readme), ("src/fs/a.rs", "")]),
