@@ -7,7 +7,7 @@
 use super::files::Files;
 use super::finding::Finding;
 use super::module_tree::Modules;
-use super::resolve::{Target, resolve};
+use super::resolve::{Target, everything_in, resolve};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ fn imports(modules: &Modules) -> Imports {
         for mention in &module.mentions {
             let is_glob = mention.path.last().is_some_and(|name| name == "*");
             let target = match resolve(modules, number, &mention.path) {
-                Some(Target::Item(target)) => target,
+                Some(Target::Item(target)) if !imports_module(modules, number, &mention.path) => target,
                 Some(Target::Module(target)) if is_glob => target,
                 _ => continue,
             };
@@ -55,6 +55,14 @@ fn imports(modules: &Modules) -> Imports {
         }
     }
     imports
+}
+
+/// Whether a `use` of an item is there for the module of the same name: paths below that module follow.
+fn imports_module(modules: &Modules, from: usize, path: &[String]) -> bool {
+    let (module, Some(name)) = (&modules.all[from], path.last()) else { return false };
+    module.aliases.get(name).is_some_and(|alias| alias == path)
+        && matches!(resolve(modules, from, &everything_in(path)), Some(Target::Module(_)))
+        && module.mentions.iter().any(|mention| mention.path.len() > 1 && mention.path[0] == *name)
 }
 
 /// The name of the item in a path that may go on to its variants and functions.
@@ -129,6 +137,15 @@ mod tests {
         let parent = ("src/a/mod.rs", "mod one; pub use one::one; struct Two;");
         let found = found(&[lib, one, parent]);
         assert_eq!(found[0].details, ["src/a/mod.rs:1 -> src/a/one.rs: one", "src/a/one.rs:1 -> src/a/mod.rs: Two"]);
+    }
+
+    #[test]
+    fn a_parents_function_with_the_name_of_a_module_is_no_arrow() {
+        let lib = ("src/lib.rs", "mod a; mod b; pub fn b() { a::a() }");
+        let a = ("src/a.rs", "use super::b; pub fn a() { b::c() }");
+        assert_eq!(found(&[lib, a, ("src/b.rs", "pub fn c() {}")]), []);
+        let a = ("src/a.rs", "use super::b; pub fn a() { b() }");
+        assert_eq!(found(&[lib, a, ("src/b.rs", "")]).len(), 1);
     }
 
     #[test]

@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn missing_files_in_backticks_are_found() {
-        let readme = "`src/fs/a.rs` `src/fs` `fs/a.rs:3` `a.rs` `fs/a` `cargo test` `/a/b.rs` `crate::a` `x/y` `fs/a.c`\n\
+        let readme = "`src/fs/a.rs` `src/fs` `fs/a.rs:3` `a.rs` `fs/a` `cargo t` `/a/b.rs` `crate::a` `x/y` `fs/a.c`\n\
                       `src/b.rs` and `fs/b` `b.rs` `fs/b.md`\n";
         assert_eq!(
             found(&[("README.md", readme), ("src/fs/a.rs", "")]),

@@ -73,16 +73,24 @@ fn find_below(modules: &Modules, at: usize, path: &[String], depth: usize) -> Op
 
 /// What a `use` of `path` in module `at`, and then `rest` below it, mean.
 fn follow(modules: &Modules, at: usize, path: &[String], rest: &[String], depth: usize) -> Option<Target> {
-    match find(modules, at, path, depth + 1)? {
+    if rest.is_empty() {
+        return find(modules, at, path, depth + 1);
+    }
+    match find(modules, at, &everything_in(path), depth + 1)? {
         Target::Module(module) => find_below(modules, module, rest, depth + 1),
         item => Some(item),
     }
 }
 
+/// `path::*`: the module of that name, where an item has the same name.
+pub(crate) fn everything_in(path: &[String]) -> Vec<String> {
+    path.iter().cloned().chain(["*".to_owned()]).collect()
+}
+
 fn find_in_globs(modules: &Modules, at: usize, this: &Module, path: &[String], depth: usize) -> Option<Target> {
     // Other globs belong to other crates, or to enums.
     let is_own = |glob: &&Vec<String>| ["crate", "self", "super", LIBRARY].contains(&glob[0].as_str());
-    this.globs.iter().filter(is_own).find_map(|glob| match find(modules, at, glob, depth + 1)? {
+    this.globs.iter().filter(is_own).find_map(|glob| match find(modules, at, &everything_in(glob), depth + 1)? {
         Target::Module(module) if module != at => find_below(modules, module, path, depth + 1),
         _ => None,
     })
@@ -129,6 +137,18 @@ mod tests {
         assert_eq!(meaning(TEXTS, "src/cli.rs", "pleach::a::One"), "src/a/one.rs");
         assert_eq!(meaning(TEXTS, "src/cli.rs", "crate::a::One"), "src/a/one.rs");
         assert_eq!(meaning(TEXTS, "src/a/two.rs", "pleach::a::One"), "other");
+    }
+
+    #[test]
+    fn a_module_and_a_function_may_have_one_name() {
+        let texts = [
+            ("src/lib.rs", "mod a; mod share; pub fn share() {}"),
+            ("src/a.rs", "use super::share; use crate::share as other;"),
+            ("src/share.rs", "pub fn plan() {}"),
+        ];
+        assert_eq!(meaning(&texts, "src/a.rs", "share"), "src/lib.rs");
+        assert_eq!(meaning(&texts, "src/a.rs", "share::plan"), "src/share.rs");
+        assert_eq!(meaning(&texts, "src/a.rs", "other::plan"), "src/share.rs");
     }
 
     #[test]
