@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | demo | bench`.
+//! The project's own chores: `cargo xtask test | tidy | demo | bench`.
 //!
 //! Here is the command line; each chore is a file of its own. Whatever mounts a filesystem does so in namespaces that end
 //! with the run (`namespace`), on images under `target/xtask` (`image`).
@@ -15,6 +15,7 @@ mod packages;
 mod rundir;
 mod space;
 mod test;
+mod tidy;
 mod vendor;
 
 use anyhow::Result;
@@ -33,6 +34,8 @@ struct Cli {
 enum Chore {
     /// Run every test, on fresh XFS, Btrfs and ext4 filesystems, and check these afterwards
     Test(test::Options),
+    /// Check layers, names, documents, prose and dependencies
+    Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
     /// Measure pleach against other tools, and write docs/benchmarks.md
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
 fn run(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test(options) => test::run(&options),
+        Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
         Chore::Bench(options) => bench::run(&options),
     }

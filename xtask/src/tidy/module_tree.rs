@@ -1,0 +1,221 @@
+//! The modules of the package, and which names each declares, imports and mentions.
+//!
+//! Files are found as the compiler finds them, from `src/lib.rs` and `src/main.rs` on. Code under `#[cfg(test)]` is not
+//! part of it. What a mentioned path means is decided by `resolve`.
+
+use super::files::Files;
+use super::mentions::{self, Mentions};
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::{Item, UseTree};
+
+/// The name by which the binary and tests import the library.
+pub(crate) const LIBRARY: &str = "pleach";
+
+/// A path that a module mentions.
+#[derive(Clone, Debug)]
+pub(crate) struct Mention {
+    pub(crate) path: Vec<String>,
+    pub(crate) line: usize,
+}
+
+/// A module; the numbers of others are places in [`Modules::all`].
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) parent: Option<usize>,
+    pub(crate) root: usize,
+    pub(crate) children: BTreeMap<String, usize>,
+    /// Types, functions, constants and the like, defined here.
+    pub(crate) items: BTreeSet<String>,
+    /// The names that `use` declares, and their paths.
+    pub(crate) aliases: BTreeMap<String, Vec<String>>,
+    /// Modules imported by `use path::*`.
+    pub(crate) globs: Vec<Vec<String>>,
+    pub(crate) mentions: Vec<Mention>,
+}
+
+/// All modules of the library and the binary.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    pub(crate) all: Vec<Module>,
+    pub(crate) library: Option<usize>,
+    pub(crate) binary: Option<usize>,
+}
+
+impl Modules {
+    /// Parses the package's source.
+    pub(crate) fn parse(files: &Files) -> Result<Modules> {
+        let mut modules = Modules::default();
+        modules.library = modules.add_root(files, "src/lib.rs", "lib")?;
+        modules.binary = modules.add_root(files, "src/main.rs", "main")?;
+        Ok(modules)
+    }
+
+    fn add_root(&mut self, files: &Files, path: &str, name: &str) -> Result<Option<usize>> {
+        let Some(text) = files.text(path) else { return Ok(None) };
+        let root = self.all.len();
+        self.all.push(Module { name: name.to_owned(), file: path.to_owned(), root, ..Module::default() });
+        self.fill_from_file(files, root, "src", text)?;
+        Ok(Some(root))
+    }
+
+    /// Reads a module's file; its child modules are in the directory `dir`.
+    fn fill_from_file(&mut self, files: &Files, module: usize, dir: &str, text: &str) -> Result<()> {
+        let parsed = syn::parse_file(text).with_context(|| format!("cannot parse {}", self.all[module].file))?;
+        self.fill(files, module, dir, &parsed.items)
+    }
+
+    fn fill(&mut self, files: &Files, module: usize, dir: &str, items: &[Item]) -> Result<()> {
+        for item in items.iter().filter(|item| !mentions::is_test(mentions::attributes(item))) {
+            if let Some(name) = defined_name(item) {
+                self.all[module].items.insert(name);
+            }
+            if let Item::Mod(child) = item {
+                self.add_child(files, module, dir, child)?;
+            } else {
+                let Mentions { paths, uses } = mentions::of_item(item);
+                self.all[module].mentions.extend(paths);
+                for tree in uses {
+                    self.add_use(module, &mut Vec::new(), tree);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_child(&mut self, files: &Files, parent: usize, dir: &str, child: &syn::ItemMod) -> Result<()> {
+        let name = child.ident.to_string();
+        let below = format!("{dir}/{name}");
+        let number = self.all.len();
+        let root = self.all[parent].root;
+        let file = match &child.content {
+            Some(_) => Some(self.all[parent].file.clone()),
+            None => {
+                let places = [format!("{below}.rs"), format!("{below}/mod.rs")];
+                places.into_iter().find(|place| files.text(place).is_some())
+            }
+        };
+        // A module without a file does not compile: the compiler's message is the better one.
+        let Some(file) = file else { return Ok(()) };
+        self.all.push(Module {
+            name: name.clone(),
+            file: file.clone(),
+            parent: Some(parent),
+            root,
+            ..Module::default()
+        });
+        self.all[parent].children.insert(name, number);
+        match &child.content {
+            Some((_, items)) => self.fill(files, number, &below, items),
+            None => self.fill_from_file(files, number, &below, files.text(&file).unwrap_or_default()),
+        }
+    }
+
+    /// Notes what a `use` imports, and that it mentions it.
+    fn add_use(&mut self, module: usize, prefix: &mut Vec<String>, tree: &UseTree) {
+        let this = &mut self.all[module];
+        let (ident, alias) = match tree {
+            UseTree::Path(path) => {
+                prefix.push(path.ident.to_string());
+                self.add_use(module, prefix, &path.tree);
+                prefix.pop();
+                return;
+            }
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.add_use(module, prefix, tree);
+                }
+                return;
+            }
+            UseTree::Glob(star) => {
+                let line = star.star_token.spans[0].start().line;
+                this.globs.push(prefix.clone());
+                let path = prefix.iter().cloned().chain(["*".to_owned()]).collect();
+                this.mentions.push(Mention { path, line });
+                return;
+            }
+            UseTree::Name(name) => (&name.ident, &name.ident),
+            UseTree::Rename(rename) => (&rename.ident, &rename.rename),
+        };
+        let mut path = prefix.clone();
+        let mut alias = alias.to_string();
+        if ident == "self" {
+            if alias == "self" {
+                alias = path.last().cloned().unwrap_or_default();
+            }
+        } else {
+            path.push(ident.to_string());
+        }
+        if path.len() > 1 || path.first() != Some(&alias) {
+            this.aliases.insert(alias, path.clone());
+        }
+        this.mentions.push(Mention { path, line: ident.span().start().line });
+    }
+
+    /// The top-level module that holds `module`: a child of the root, or the root itself.
+    pub(crate) fn top(&self, mut module: usize) -> usize {
+        while let Some(parent) = self.all[module].parent {
+            if parent == self.all[module].root {
+                break;
+            }
+            module = parent;
+        }
+        module
+    }
+}
+
+/// The name an item defines, unless it is a module.
+fn defined_name(item: &Item) -> Option<String> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::TraitAlias(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modules(texts: &[(&str, &str)]) -> Modules {
+        Modules::parse(&Files::of(texts)).expect("the source parses")
+    }
+
+    #[test]
+    fn modules_are_found_in_files_directories_and_inline() {
+        let lib = "mod a; mod b; mod c { mod d; } #[cfg(test)] mod tests; mod absent;";
+        let modules = modules(&[
+            ("src/lib.rs", lib),
+            ("src/a.rs", ""),
+            ("src/b/mod.rs", ""),
+            ("src/c/d.rs", ""),
+            ("src/tests.rs", ""),
+        ]);
+        let found: Vec<_> = modules.all.iter().map(|module| (module.name.as_str(), module.file.as_str())).collect();
+        let expected =
+            [("lib", "src/lib.rs"), ("a", "src/a.rs"), ("b", "src/b/mod.rs"), ("c", "src/lib.rs"), ("d", "src/c/d.rs")];
+        assert_eq!(found, expected);
+        assert_eq!(modules.all[modules.top(4)].name, "c");
+    }
+
+    #[test]
+    fn imports_are_noted_by_their_local_names() {
+        let modules = modules(&[("src/lib.rs", "use a::{self, b as c, d::{E, self as f}, g::*}; fn h() {}")]);
+        let root = &modules.all[0];
+        let aliases: Vec<_> = root.aliases.iter().map(|(name, path)| format!("{name}={}", path.join("::"))).collect();
+        assert_eq!(aliases, ["E=a::d::E", "c=a::b", "f=a::d"]);
+        assert_eq!(root.globs, [["a", "g"]]);
+        assert!(root.items.contains("h"));
+    }
+}
