@@ -84,7 +84,10 @@ on_filesystems! {
         fs::create_dir_all(source.join("videos")).unwrap();
         try_snapshot(&[], &[&source, &other], &repo).expect(1).saying("without files").saying("--allow-empty");
         assert_eq!(listed(&repo), ["one"]);
+        // Nor are links, of a source that had files.
         symlink("nowhere", deep.join("link")).unwrap();
+        try_snapshot(&[], &[&source, &other], &repo).expect(1).saying("without files");
+        write(deep.join("file"), b"");
         try_snapshot(&["--dry-run"], &[&source, &other], &repo).expect(0);
         fs::remove_dir_all(source.join("photos")).unwrap();
 

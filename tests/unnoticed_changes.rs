@@ -1,6 +1,7 @@
 //! Changes that the times of a file do not show, or not yet: coarse time stamps, stores through mappings, images with the same
 //! inodes, attributes that could not be read. The next snapshot has to look again.
 
+use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -195,6 +196,22 @@ on_filesystems! {
                 pleach(["copy".as_ref(), source.as_os_str(), target.as_os_str()]).expect(0);
                 assert_same_content(&source, &target.join("source"));
             }
+        }
+    }
+
+    fn a_store_through_a_mapping_of_a_file_in_memory_is_noticed(fs: &Filesystem) {
+        // tmpfs never stamps such stores, not even after msync(2).
+        let (source, repo, target) = (fs.dir("source"), fs.join("repo"), fs.dir("target"));
+        let _tmpfs = Mounted::tmpfs(&source);
+        let (_, mut mappings) = mapped_files(&source);
+        for byte in [b'a', b'b', b'c'] {
+            mappings.iter_mut().for_each(|mapping| mapping.store(4100, byte));
+            settle();
+            let name = char::from(byte).to_string();
+            snapshot_at_once(fs, &name, &source, &repo);
+            assert_same_content(&source, &inside(&repo, &name, &source));
+            pleach(["copy".as_ref(), source.as_os_str(), target.as_os_str()]).expect(0);
+            assert_same_content(&source, &target.join("source"));
         }
     }
 

@@ -21,7 +21,8 @@ the input; its stdin and stderr are pleach's. If COMMAND fails, pleach shows its
 status, exits with 1, and leaves DEST unchanged. When pleach is interrupted, it
 ends COMMAND and all processes that COMMAND has started. Prefer this to a pipe:
 pleach cannot detect that the command before a '|' failed. An empty input never
-replaces a file that is not empty, unless --allow-empty is given.
+replaces a file that is not empty, unless --allow-empty is given or the
+expected size or hash is that of nothing.
 
 DEST keeps its owner, mode, attributes, ACLs and flags. Its other hard links
 keep the old content. If DEST is a symbolic link, the link stays and its target

@@ -182,9 +182,14 @@ impl Catalogue {
     /// A file's path, for messages and results.
     pub fn path(&self, file: FileId) -> PathBuf {
         let mut path = b"/".to_vec();
-        self.append_directory(self.record(file).directory, &mut path);
+        self.append_directory(self.record(file).directory, |_| None::<()>, &mut path);
         path.extend_from_slice(self.name(file));
         PathBuf::from(OsString::from_vec(path))
+    }
+
+    /// The number of the directory that a file is in.
+    pub(super) fn directory(&self, file: FileId) -> u32 {
+        self.record(file).directory
     }
 
     /// A file's name in its directory.
@@ -193,20 +198,32 @@ impl Catalogue {
         self.bytes(record.name, record.name_length)
     }
 
-    /// The path of a file's directory relative to the root, with a slash at its end unless it is the root.
-    pub(super) fn directory_path(&self, file: FileId) -> Vec<u8> {
+    /// The path of a directory, with a slash at its end unless it is empty: from the nearest directory above it, or itself, of
+    /// which something is `known`; else from the root. And the number of directories on the path.
+    pub(super) fn path_from<T>(&self, directory: u32, known: impl Fn(u32) -> Option<T>) -> (Option<T>, Vec<u8>, usize) {
         let mut path = Vec::with_capacity(128);
-        self.append_directory(self.record(file).directory, &mut path);
-        path
+        let (start, names) = self.append_directory(directory, known, &mut path);
+        (start, path, names)
     }
 
-    fn append_directory(&self, directory: u32, path: &mut Vec<u8>) {
+    fn append_directory<T>(
+        &self,
+        directory: u32,
+        known: impl Fn(u32) -> Option<T>,
+        path: &mut Vec<u8>,
+    ) -> (Option<T>, usize) {
         let mut way = Vec::with_capacity(16);
         let mut at = directory;
+        let mut start = None;
         while let Some(record) = self.directories.get(at as usize) {
+            start = known(at);
+            if start.is_some() {
+                break;
+            }
             way.push(record);
             at = record.parent;
         }
+        let names = way.len();
         for record in way.into_iter().rev() {
             let name = self.bytes(record.name, record.name_length);
             if !name.is_empty() {
@@ -214,6 +231,7 @@ impl Catalogue {
                 path.push(b'/');
             }
         }
+        (start, names)
     }
 
     fn bytes(&self, start: u32, length: u16) -> &[u8] {
@@ -236,7 +254,11 @@ mod tests {
         let deep = catalogue.add_file(data, b"a", 0, &status).unwrap();
         let high = catalogue.add_file(root, b"b", 0, &status).unwrap();
         assert_eq!(catalogue.path(deep), PathBuf::from("/srv/data/a"));
-        assert_eq!(catalogue.directory_path(deep), b"srv/data/");
+        let from_root = catalogue.path_from(data, |_| None::<u32>);
+        assert_eq!(from_root, (None, b"srv/data/".to_vec(), 3));
+        let from_srv = catalogue.path_from(data, |number| (number == srv).then_some(number));
+        assert_eq!(from_srv, (Some(srv), b"data/".to_vec(), 1));
+        assert_eq!(catalogue.path_from(data, Some), (Some(data), Vec::new(), 0));
         assert_eq!(catalogue.path(high), PathBuf::from("/b"));
         assert_eq!(catalogue.record(deep).ctime(), status.ctime);
     }

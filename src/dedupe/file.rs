@@ -1,11 +1,12 @@
 //! Opens a file of the catalogue so that it is the file the walk saw and nothing else.
 
+use super::anchors::Anchors;
 use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
 use crate::fs::fidedupe;
 use crate::fs::openat;
 use crate::fs::status::Status;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,15 +45,14 @@ impl AsFd for Opened {
 #[derive(Debug)]
 pub struct Opener<'a> {
     catalogue: &'a Catalogue,
-    root: OwnedFd,
+    anchors: Anchors,
     opened: AtomicU64,
 }
 
 impl<'a> Opener<'a> {
     /// An opener for the files of this catalogue.
     pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Opener { catalogue, root: rustix::fs::open(c"/", flags, Mode::empty())?, opened: AtomicU64::new(0) })
+        Ok(Opener { catalogue, anchors: Anchors::new()?, opened: AtomicU64::new(0) })
     }
 
     /// Opens a file, read-only, without following any link; it must still be the regular file with the inode and the
@@ -84,16 +84,15 @@ impl<'a> Opener<'a> {
 
     /// Opens the directory that a file lies in.
     pub fn directory(&self, file: FileId) -> Result<OwnedFd> {
-        let mut path = self.catalogue.directory_path(file);
-        if path.last() == Some(&b'/') {
-            path.pop();
-        }
-        openat::open_dir(self.root.as_fd(), &path)
+        self.anchors.open(self.catalogue, file, |anchor, path| {
+            openat::open_dir(anchor, path.strip_suffix(b"/").unwrap_or(&path))
+        })
     }
 
     fn descriptor(&self, file: FileId) -> Result<OwnedFd> {
-        let mut path = self.catalogue.directory_path(file);
-        path.extend_from_slice(self.catalogue.name(file));
-        openat::open_file_at(self.root.as_fd(), &path)
+        self.anchors.open(self.catalogue, file, |anchor, mut path| {
+            path.extend_from_slice(self.catalogue.name(file));
+            openat::open_file_at(anchor, &path)
+        })
     }
 }

@@ -5,6 +5,7 @@
 //! under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
 
 pub mod account;
+mod anchors;
 mod cache;
 mod cache_file;
 mod candidates;

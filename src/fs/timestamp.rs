@@ -25,6 +25,8 @@ pub enum Clock {
     Local,
     /// A server, another machine of a cluster, or a process behind FUSE: its clock may differ from this one by up to a day.
     Remote,
+    /// This kernel, but it stamps no store through a shared mapping: tmpfs. No time proves that a file is unchanged.
+    Incomplete,
 }
 
 impl Clock {
@@ -39,8 +41,8 @@ impl Clock {
     /// The clock of filesystems of this kind. A kind that is not known to be local counts as remote.
     pub fn of_kind(kind: Kind) -> Clock {
         /// `linux/magic.h`, and the sources of the filesystems that are not in it: f2fs, FAT, exFAT, NTFS, UDF, ISO 9660,
-        /// squashfs, EROFS, JFS, ReiserFS, NILFS, HFS+, HFS, Minix (3), UBIFS, ramfs, eCryptfs, cramfs, romfs.
-        const LOCAL: [u64; 19] = [
+        /// squashfs, EROFS, JFS, ReiserFS, NILFS, HFS+, HFS, Minix (3), UBIFS, eCryptfs, cramfs, romfs.
+        const LOCAL: [u64; 18] = [
             0xf2f5_2010,
             0x4d44,
             0x2011_bab0,
@@ -56,15 +58,16 @@ impl Clock {
             0x4244,
             0x4d5a,
             0x2405_1905,
-            0x8584_58f6,
             0xf15f,
             0x28cd_3d45,
             0x7275,
         ];
+        /// Those whose pages are the file: ramfs, hugetlbfs.
+        const IN_MEMORY: [u64; 2] = [0x8584_58f6, 0x9584_58f6];
         match kind {
-            Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Overlay | Kind::Bcachefs | Kind::Zfs => {
-                Clock::Local
-            }
+            Kind::Tmpfs => Clock::Incomplete,
+            Kind::Other(magic) if IN_MEMORY.contains(&magic.number()) => Clock::Incomplete,
+            Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Overlay | Kind::Bcachefs | Kind::Zfs => Clock::Local,
             Kind::Nfs | Kind::Fuse => Clock::Remote,
             Kind::Other(magic) if LOCAL.contains(&magic.number()) => Clock::Local,
             Kind::Other(_) => Clock::Remote,
@@ -99,6 +102,7 @@ pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
     let skew = match clock {
         Clock::Local => 0,
         Clock::Remote => SKEW,
+        Clock::Incomplete => return true,
     };
     let earliest = nanoseconds(moment) - skew;
     // The stamp of a change at that very moment: cut off as coarsely as this one may have been.
@@ -128,6 +132,12 @@ mod tests {
 
     fn at(seconds: i64, nanos: u32) -> Time {
         Time { seconds, nanos }
+    }
+
+    #[test]
+    fn no_stamp_proves_anything_where_stores_through_a_mapping_are_not_stamped() {
+        assert_eq!(Clock::of_kind(Kind::Tmpfs), Clock::Incomplete);
+        assert!(may_have_changed_since(at(1, 1), at(1_000_000, 0), Clock::Incomplete));
     }
 
     #[test]

@@ -18,7 +18,29 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Refuses sources that have no files and had some in the last snapshot that has these sources.
+/// What a source has, at any depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    /// Only directories.
+    Nothing,
+    /// Links, named pipes, sockets or devices.
+    Nodes,
+    /// Regular files.
+    Files,
+}
+
+impl Found {
+    fn of(file_type: FileType) -> Found {
+        match file_type {
+            FileType::Directory => Found::Nothing,
+            FileType::RegularFile => Found::Files,
+            _ => Found::Nodes,
+        }
+    }
+}
+
+/// Refuses sources that have no files and had some in the last snapshot that has these sources. Links and other nodes count as
+/// files only if it had no others.
 ///
 /// # Errors
 /// The first such source.
@@ -33,14 +55,15 @@ pub(super) fn refuse(
     }
     let inode = Status::at(CWD, repository.path().as_os_str().as_bytes()).ok().map(|status| (status.dev, status.ino));
     let search = Search { options, monitor, repository: inode };
-    let mut empty = sources.paths().iter().filter(|path| search.finds_nothing(path)).peekable();
-    if empty.peek().is_none() {
+    let found = sources.paths().iter().map(|path| (path, search.finds(path)));
+    let mut suspects = found.filter(|(_, found)| *found < Found::Files).peekable();
+    if suspects.peek().is_none() {
         return Ok(());
     }
     let listing = repository.listing()?;
-    for source in empty {
+    for (source, found) in suspects {
         let last = listing.snapshots.iter().rev().find(|info| info.has_source(source));
-        if let Some(last) = last.filter(|last| had_files(repository, last, source)) {
+        if let Some(last) = last.filter(|last| had_more(repository, last, source, found)) {
             let hint = format!("the snapshot {} has files there: is the disk mounted? nothing was done", last.name);
             let error = Error::failed("take a snapshot of a source without files").at(source).hint(hint);
             return Err(error.advise(Advice::AllowEmptySource));
@@ -61,22 +84,22 @@ impl Search<'_> {
     /// Empty directories below this many others count as files: the search keeps the directories above open.
     const DEEPEST: usize = 100;
 
-    /// Whether a source is a directory in which, at any depth, are only directories and `lost+found`. A directory that cannot
-    /// be read may have files.
-    fn finds_nothing(&self, source: &Path) -> bool {
+    /// The most that a source has. A source that is not a directory, or a directory that cannot be read, counts as files.
+    fn finds(&self, source: &Path) -> Found {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |access| rustix::fs::open(source, flags | access, Mode::empty());
-        openat::without_access(open).is_ok_and(|fd| self.is_without_files(&fd, 0) == Ok(true))
+        openat::without_access(open).and_then(|fd| self.finds_below(&fd, 0)).unwrap_or(Found::Files)
     }
 
-    fn is_without_files(&self, dir: &OwnedFd, depth: usize) -> rustix::io::Result<bool> {
+    fn finds_below(&self, dir: &OwnedFd, depth: usize) -> rustix::io::Result<Found> {
         let status = Status::of(dir)?;
         if self.repository == Some((status.dev, status.ino)) {
-            return Ok(true);
+            return Ok(Found::Nothing);
         }
         if depth >= Self::DEEPEST || depth > 0 && self.monitor.is_cancelled() {
-            return Ok(false);
+            return Ok(Found::Files);
         }
+        let mut most = Found::Nothing;
         let mut below = Vec::new();
         for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(dir, 0)?)? {
             let entry = entry?;
@@ -88,10 +111,12 @@ impl Search<'_> {
                 FileType::Unknown => Status::at(dir, name.to_bytes())?.file_type(),
                 known => known,
             };
-            if file_type != FileType::Directory {
-                return Ok(false);
+            most = most.max(Found::of(file_type));
+            match file_type {
+                FileType::RegularFile => return Ok(most),
+                FileType::Directory => below.push(name.to_owned()),
+                _ => {}
             }
-            below.push(name.to_owned());
         }
         for name in below {
             let is_skipped =
@@ -100,29 +125,30 @@ impl Search<'_> {
                 continue;
             }
             let subdir = openat::open_subdir_quietly(dir, name.as_c_str())?;
-            if !self.is_without_files(&subdir, depth + 1)? {
-                return Ok(false);
+            most = most.max(self.finds_below(&subdir, depth + 1)?);
+            if most == Found::Files {
+                break;
             }
         }
-        Ok(true)
+        Ok(most)
     }
 }
 
-/// Whether a snapshot has anything but directories below a source. One that cannot be read does not decide.
-fn had_files(repository: &Repository, snapshot: &SnapshotInfo, source: &Path) -> bool {
+/// Whether a snapshot has more than this below a source. One that cannot be read does not decide.
+fn had_more(repository: &Repository, snapshot: &SnapshotInfo, source: &Path, found: Found) -> bool {
     let Ok(manifest) = repository.manifest(&snapshot.name) else { return false };
     let path = source.as_os_str().as_bytes();
-    has_files(&manifest, path.strip_prefix(b"/").unwrap_or(path))
+    has_more(&manifest, path.strip_prefix(b"/").unwrap_or(path), found)
 }
 
-/// Whether a manifest has an entry in a directory or below it.
-fn has_files(manifest: &Reader, path: &[u8]) -> bool {
+/// Whether a manifest has an entry of more than this in a directory or below it.
+fn has_more(manifest: &Reader, path: &[u8], found: Found) -> bool {
     let mut items = manifest.items_from(path);
     while let Some(item) = items.next() {
         match item {
             Ok(_) if !openat::is_below(items.directory(), path) => return false,
-            Ok(Item::Entry(_)) => return true,
-            Ok(Item::Directory(_)) | Err(_) => {}
+            Ok(Item::Entry(entry)) if Found::of(FileType::from_raw_mode(entry.meta.mode)) > found => return true,
+            Ok(_) | Err(_) => {}
         }
     }
     false
@@ -139,7 +165,7 @@ pub(super) fn vanished_mount(manifest: &Reader, directory: &Directory<()>, names
     let above = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]);
     let was_mounted = !then.scaffold && then.meta.dev != record(above)?.meta.dev;
     let is_mounted = || Status::at(&directory.fd, b"..").is_ok_and(|above| above.dev != now.dev);
-    if !was_mounted || is_mounted() || !has_files(manifest, path) {
+    if !was_mounted || is_mounted() || !has_more(manifest, path, Found::Nothing) {
         return None;
     }
     let hint =

@@ -9,7 +9,7 @@ use super::links::Links;
 use super::outcome::Failure;
 use super::selection::{Part, Selection, is_within, split};
 use super::{Context, Overwrite, Stats};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
@@ -140,6 +140,7 @@ impl Tree<'_> {
     fn problem(&mut self, error: &Error) {
         self.context.monitor.problem(error);
         self.stats.errors += 1;
+        self.stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
     }
 
     /// Leaves directories until the present one is `path` or above it.
