@@ -1,0 +1,25 @@
+//! `cargo xtask bench`: builds the package `pleach-bench` in release and replaces this process by it.
+//!
+//! Nothing is measured here, and no option is known here but those that the bench has itself.
+
+use crate::command::{cargo, run, target_dir};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// The options of `cargo xtask bench`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What the bench is given: see `cargo xtask bench --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+/// Runs the chore. It only returns when the bench cannot be started.
+pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
+    run(cargo().args(["build", "--quiet", "--release", "--package", "pleach-bench"]))?;
+    let mut bench = Command::new(target_dir().join("release/pleach-bench"));
+    Err(bench.args(&options.args).exec()).context("cannot run the bench")
+}
