@@ -19,7 +19,8 @@ pub(crate) struct Options {
 
 /// Runs the chore. It only returns when the bench cannot be started.
 pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
-    run(cargo().args(["build", "--quiet", "--release", "--package", "pleach-bench"]))?;
+    // Together with what it measures, so that both get the same features of what they share, and none is built twice.
+    run(cargo().args(["build", "--quiet", "--release", "--package", "pleach", "--package", "pleach-bench"]))?;
     let mut bench = Command::new(target_dir().join("release/pleach-bench"));
     Err(bench.args(&options.args).exec()).context("cannot run the bench")
 }

@@ -1,6 +1,7 @@
 //! What the project's chores have in common: calling programs, filesystems in image files, namespaces, made content.
 //!
-//! The chores themselves are elsewhere: `main.rs` has the tests and the demo, the package `pleach-bench` the benchmarks.
+//! The chores themselves are elsewhere: `main.rs` has the tests and the demo, the package `pleach-bench` the
+//! benchmarks.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 

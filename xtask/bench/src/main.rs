@@ -1,43 +1,53 @@
-//! `cargo xtask bench`: pleach measured against other tools, side by side, in the same run.
+//! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `million`, `nights`, `dedupe`, `copy`, `du`, `fiemap`, `put`; `floor` and `statx` are what
-//! they are held against). They share how a command is timed (`measure`, `watch`), who the others are (`peers`), how system calls are counted
-//! (`calls`), and how a section of `docs/benchmarks.md` is written (`report`).
+//! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
+//! `fiemap`, `versus`). It says who takes part (`contender`) and where (`stage`); `runner` has all take turns,
+//! `measure` times one run, `results` keeps the medians, and `report` writes `docs/benchmarks.md` from these and from
+//! `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
-mod calls;
+mod contender;
 mod copy;
 mod dedupe;
 mod du;
 mod fiemap;
 mod floor;
+mod machine;
 mod measure;
 mod million;
 mod moved;
 mod nights;
-mod peers;
 mod put;
+mod questions;
 mod report;
+mod results;
+mod runner;
 mod snapshot;
-mod statx;
+mod stage;
+mod statistics;
+mod tools;
+mod versus;
 mod watch;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use stage::Cache;
+use std::path::Path;
 use std::process::ExitCode;
 use xtask::command::{self, cargo};
 use xtask::image::Kind;
 use xtask::namespace::{self, Rights};
 use xtask::packages;
 use xtask::rundir::RunDir;
-use xtask::vendor;
 
 /// Measures pleach against other tools.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask bench", disable_version_flag = true)]
 struct Cli {
+    /// Record the medians in xtask/bench/results; only with the usual sizes and contenders
+    #[arg(long, global = true)]
+    save: bool,
     #[command(subcommand)]
     bench: Bench,
 }
@@ -58,66 +68,15 @@ enum Bench {
     Moved(moved::Options),
     /// A stream that replaces its last version, against cat and fsync
     Put(put::Options),
-    /// What a night costs when little of an image or a database changed
+    /// What a snapshot costs when little of an image or a database changed
     Nights(nights::Options),
-    /// Clone a tree with the bare system calls (one of the things that `bench snapshot` measures)
-    #[command(hide = true)]
-    Floor {
-        /// The tree
-        from: PathBuf,
-        /// Its copy, which is made
-        to: PathBuf,
-    },
-    /// Ask the status of everything in a tree (one of the things that `bench snapshot` measures)
-    #[command(hide = true)]
-    Statx {
-        /// The tree
-        tree: PathBuf,
-    },
-    /// Copy a tree with the bare system calls (one of the things that `bench copy` measures)
-    #[command(hide = true)]
-    BareCopy {
-        /// How many files at once
-        #[arg(long, default_value_t = 8)]
-        threads: usize,
-        /// Clone instead of reading and writing
-        #[arg(long)]
-        clone: bool,
-        /// Make each file aside, with mode and times, rename it, and sync in the end
-        #[arg(long)]
-        finished: bool,
-        /// The tree
-        from: PathBuf,
-        /// Its copy, which is made
-        to: PathBuf,
-    },
-    /// Copy large files past the page cache (one of the things that `bench copy` measures)
-    #[command(hide = true)]
-    BareStream {
-        /// Only write as many bytes
-        #[arg(long)]
-        write_only: bool,
-        /// A directory of files
-        from: PathBuf,
-        /// Its copy, which is made
-        to: PathBuf,
-    },
-    /// Copy with buffers, and write records, of several sizes (what `bench copy --tables` has a release build do)
-    #[command(hide = true)]
-    BareTables {
-        /// How much of it, in percent
-        percent: u64,
-        /// How often
-        runs: u32,
-        /// Where files can be written
-        root: PathBuf,
-    },
-    /// Share files with the bare system calls (one of the things that `bench dedupe` measures)
-    #[command(hide = true)]
-    BareDedupe {
-        /// Which files, as the bench has written it down
-        plan: PathBuf,
-    },
+    /// Another build of pleach against this one, in turns
+    Versus(versus::Options),
+    /// Write docs/benchmarks.md from the recorded results
+    Report(report::Options),
+    /// Do the work that no tool can avoid (which other benches measure)
+    #[command(hide = true, subcommand)]
+    Floor(floor::Floor),
 }
 
 /// Options that mean the same in several benches.
@@ -128,7 +87,7 @@ struct Common {
     kinds: Vec<Kind>,
     /// With these caches
     #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
-    caches: Vec<measure::Cache>,
+    caches: Vec<Cache>,
 }
 
 /// The same of benches that say themselves what is in memory.
@@ -142,13 +101,8 @@ struct Rounds {
     kinds: Vec<Kind>,
 }
 
-/// The release build that is measured.
-fn pleach() -> PathBuf {
-    command::target_dir().join("release/pleach")
-}
-
 fn main() -> ExitCode {
-    match run(&Cli::parse().bench) {
+    match run(&Cli::parse()) {
         Ok(status) => status,
         Err(error) => {
             eprintln!("bench: {error:#}");
@@ -157,54 +111,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(bench: &Bench) -> Result<ExitCode> {
-    let options = match bench {
-        Bench::Snapshot(options) => options,
-        Bench::Dedupe(options) => return dedupe::run(options),
-        Bench::Copy(options) => return copy::run(options),
-        Bench::Fiemap(options) => return fiemap::run(options),
-        Bench::Du(options) => return du::run(options),
-        Bench::Moved(options) => return moved::run(options),
-        Bench::Nights(options) => return nights::run(options),
-        Bench::Put(options) => return put::run(options),
-        Bench::Floor { from, to } => {
-            floor::run(from, to)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Bench::Statx { tree } => {
-            statx::run(tree)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Bench::BareCopy { threads, clone, finished, from, to } => {
-            copy::bare::copy(from, to, *threads, *clone, *finished)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Bench::BareStream { write_only, from, to } => {
-            copy::bare::stream(from, to, *write_only)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Bench::BareTables { percent, runs, root } => {
-            copy::tables::measure(root, *percent, *runs)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Bench::BareDedupe { plan } => {
-            dedupe::bare::run(plan)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-    };
-    let gather = || {
-        if options.install {
-            packages::install(packages::PEERS)?;
-        }
-        if options.tree.is_none() && !options.million {
-            vendor::large_crates()?;
-        }
-        Ok(())
-    };
-    on_own_filesystems(gather, |dir| match options.million {
-        true => million::run(dir, options),
-        false => snapshot::run(dir, options),
-    })
+fn run(cli: &Cli) -> Result<ExitCode> {
+    let save = cli.save;
+    match &cli.bench {
+        Bench::Snapshot(options) => snapshot::run(options, save),
+        Bench::Dedupe(options) => dedupe::run(options, save),
+        Bench::Copy(options) => copy::run(options, save),
+        Bench::Fiemap(options) => fiemap::run(options, save),
+        Bench::Du(options) => du::run(options, save),
+        Bench::Moved(options) => moved::run(options, save),
+        Bench::Put(options) => put::run(options, save),
+        Bench::Nights(options) => nights::run(options, save),
+        Bench::Versus(options) => versus::run(options),
+        Bench::Report(options) => report::report(options).map(|()| ExitCode::SUCCESS),
+        Bench::Floor(floor) => floor::run(floor).map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// Builds pleach and gets ready what a bench needs, with the rights of whoever began it; then runs the bench inside the
@@ -213,6 +134,14 @@ fn on_own_filesystems(
     gather: impl FnOnce() -> Result<()>,
     bench: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<ExitCode> {
+    // Together, so that both get the same features of what they share, and none is built twice.
+    let build =
+        || command::run(cargo().args(["build", "--release", "--package", "pleach", "--package", "pleach-bench"]));
+    enter(|| build().and_then(|()| gather()), bench)
+}
+
+/// The same, with nothing built.
+fn enter(gather: impl FnOnce() -> Result<()>, bench: impl FnOnce(&Path) -> Result<()>) -> Result<ExitCode> {
     if let Some(dir) = namespace::inside() {
         namespace::end_on_signal()?;
         bench(&dir)?;
@@ -222,13 +151,19 @@ fn on_own_filesystems(
     if !missing.is_empty() {
         bail!("not installed: {}", missing.join(", "));
     }
-    command::run(cargo().args(["build", "--release", "--package", "pleach"]))?;
     gather()?;
-    report::begin()?;
     let rights = Rights::best();
     if let Some(reason) = namespace::obstacle(rights) {
         bail!("filesystems cannot be mounted here: {reason}");
     }
     let dir = RunDir::create("bench")?;
     namespace::enter(dir.path(), rights)
+}
+
+/// Refuses to record figures of a bench that was given other sizes than the page is about.
+fn ensure_usual(save: bool, is_usual: bool) -> Result<()> {
+    if save && !is_usual {
+        bail!("--save records only figures of the usual sizes and of all contenders");
+    }
+    Ok(())
 }

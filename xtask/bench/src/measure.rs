@@ -1,154 +1,68 @@
 //! One command, timed: alone, and with the sync of its destination; with what it used of processor and memory.
 
-use super::watch;
+use crate::contender::Figures;
+use crate::watch;
 use anyhow::{Context, Result, bail};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wait4::Wait4;
 use xtask::command::line;
 use xtask::space;
 
-/// What one run took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sample {
-    /// The command, from its start to its end.
-    pub(crate) wall: Duration,
-    /// The same, and then `sync -f` of where it wrote.
-    pub(crate) synced: Duration,
-    pub(crate) user: Duration,
-    pub(crate) system: Duration,
-    /// The most memory it had, in bytes.
-    pub(crate) memory: u64,
-    /// Bytes it had the devices read.
-    pub(crate) read: u64,
-    /// The most threads it had at once, of all its processes.
-    pub(crate) threads: u64,
-}
-
-/// Runs a command and syncs the filesystem at `destination`.
-pub(crate) fn sample(command: &mut Command, destination: &Path) -> Result<Sample> {
-    sample_into(command, destination, Stdio::null())
-}
-
-/// The same, with what it prints going to `stdout`.
-pub(crate) fn sample_into(command: &mut Command, destination: &Path, stdout: Stdio) -> Result<Sample> {
-    let mut errors = temporary_file()?;
+/// Runs a command, syncs the filesystem at `destination`, and gives what it took:
+///
+/// - `alone_seconds`: the command, from its start to its end; `seconds`: the same, and then the sync;
+/// - `processor_seconds`: user and system time;
+/// - `memory_bytes`: the most it had; `read_bytes`: what it had devices read; `threads`: the most at once.
+///
+/// What it printed is given too if it is `heard`, else thrown away.
+pub(crate) fn measure(command: &mut Command, destination: &Path, heard: bool) -> Result<(Figures, String)> {
+    // Files and no pipes: nobody has to empty them while the command runs.
+    let (mut said, mut errors) = (temporary_file()?, temporary_file()?);
+    let stdout = if heard { said.try_clone()?.into() } else { Stdio::null() };
+    command.stdin(Stdio::null()).stdout(stdout).stderr(errors.try_clone()?);
     let begin = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        // A file and no pipe: nobody has to empty it while the command runs.
-        .stderr(errors.try_clone()?)
-        .spawn()
-        .with_context(|| format!("cannot run {}", line(command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", line(command)))?;
     let seen = watch::to_the_end(&child);
     let used = child.wait4()?;
-    let wall = begin.elapsed();
+    let alone = begin.elapsed();
     if !used.status.success() {
-        let mut said = Vec::new();
-        errors.seek(SeekFrom::Start(0))?;
-        errors.read_to_end(&mut said)?;
-        bail!("{} failed ({}):\n{}", line(command), used.status, String::from_utf8_lossy(&said));
+        bail!("{} failed ({}):\n{}", line(command), used.status, content(&mut errors)?);
     }
     space::sync(destination)?;
     let synced = begin.elapsed();
-    let rusage = used.rusage;
-    let watch::Seen { memory, read, threads } = seen;
-    Ok(Sample { wall, synced, user: rusage.utime, system: rusage.stime, memory, read, threads })
+    let figures = Figures::from([
+        ("seconds", synced.as_secs_f64()),
+        ("alone_seconds", alone.as_secs_f64()),
+        ("processor_seconds", (used.rusage.utime + used.rusage.stime).as_secs_f64()),
+        ("memory_bytes", seen.memory as f64),
+        ("read_bytes", seen.read as f64),
+        ("threads", seen.threads as f64),
+    ]);
+    Ok((figures, content(&mut said)?))
 }
 
 /// A file without a name.
-pub(crate) fn temporary_file() -> Result<File> {
+fn temporary_file() -> Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
-    let fd = memfd_create("xtask", MemfdFlags::CLOEXEC).context("cannot make a file in memory")?;
-    Ok(File::from(fd))
+    Ok(File::from(memfd_create("bench", MemfdFlags::CLOEXEC).context("cannot make a file in memory")?))
 }
 
-/// What a run finds in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Cache {
-    /// Nothing of the filesystem.
-    Cold,
-    /// The tree's content, and all its names and inodes.
-    Warm,
+fn content(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-impl Cache {
-    /// Its name in tables.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Cache::Cold => "cold",
-            Cache::Warm => "warm",
-        }
-    }
-
-    /// Brings it about. `read` is read whole; of `known` only names and inodes.
-    pub(crate) fn prepare(self, filesystem: &Path, read: &Path, known: &[&Path]) -> Result<()> {
-        space::sync(filesystem)?;
-        match self {
-            Cache::Cold => fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the caches"),
-            Cache::Warm => {
-                visit(read, &mut |path| read_whole(path))?;
-                known.iter().try_for_each(|dir| visit(dir, &mut |_| Ok(())))
-            }
-        }
-    }
-}
-
-fn visit(dir: &Path, file: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        if meta.is_dir() {
-            visit(&entry.path(), file)?;
-        } else if meta.is_file() {
-            file(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Reads all data of a file; its holes would only fill the memory with zeros.
-fn read_whole(path: &Path) -> Result<()> {
-    use rustix::fs::{SeekFrom, seek};
-    let mut buffer = [0; 65_536];
-    let file = File::open(path)?;
-    let mut end = 0;
-    while let Ok(begin) = seek(&file, SeekFrom::Data(end)) {
-        end = seek(&file, SeekFrom::Hole(begin))?;
-        let mut at = begin;
-        while at < end {
-            let length = buffer.len().min((end - at) as usize);
-            match file.read_at(&mut buffer[..length], at)? {
-                0 => return Ok(()),
-                read => at += read as u64,
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The order in which a round takes its contenders: every other one backwards, so that nobody always follows the same one.
-pub(crate) fn turns(round: u32, contenders: usize) -> Vec<usize> {
-    let mut order: Vec<_> = (0..contenders).collect();
-    if round % 2 == 1 {
-        order.reverse();
-    }
-    order
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        length if length % 2 == 1 => values[length / 2],
-        length => f64::midpoint(values[length / 2 - 1], values[length / 2]),
-    }
+/// An integer of the last line that `pleach … --json` printed.
+pub(crate) fn summary(said: &str, field: &str) -> Result<f64> {
+    let last = said.lines().last().unwrap_or_default();
+    let summary: serde_json::Value = serde_json::from_str(last).with_context(|| format!("no summary: {last}"))?;
+    summary[field].as_f64().with_context(|| format!("the summary has no {field}: {last}"))
 }
 
 #[cfg(test)]
@@ -156,14 +70,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_go_forth_and_back() {
-        assert_eq!([turns(0, 3), turns(1, 3), turns(2, 3)], [[0, 1, 2], [2, 1, 0], [0, 1, 2]]);
-    }
-
-    #[test]
-    fn the_median_is_the_middle_value() {
-        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
-        assert!(median(Vec::new()).is_nan());
+    fn the_summary_is_the_last_line() {
+        let said = "{\"type\":\"share\"}\n{\"type\":\"summary\",\"freed_bytes\":12}\n";
+        assert!((summary(said, "freed_bytes").unwrap() - 12.0).abs() < f64::EPSILON);
+        assert!(summary(said, "read_bytes").is_err());
     }
 }

@@ -1,20 +1,23 @@
-//! `cargo xtask bench moved`: a directory of 64 GiB on another filesystem than the repository, unchanged, moved, and with every
-//! file renamed: what the next snapshot writes, and what it has to read to know that.
+//! `cargo xtask bench moved`: a directory of 64 GiB that moved on another filesystem since the last snapshot.
 //!
-//! Most of the 64 GiB are holes, since what is measured is not the device: they have to be hashed like any data.
+//! Nothing may be copied. `cp -a` of the directory shows what would have to be, else.
 
-use super::du::json_number;
-use super::measure::{Cache, Sample, median, sample, sample_into, temporary_file};
-use super::{Rounds, pleach, report};
-use anyhow::{Context, Result, ensure};
+use crate::Rounds;
+use crate::contender::{Contender, Figures, Role};
+use crate::measure::summary;
+use crate::results::{About, finish};
+use crate::runner::{self, Plan};
+use crate::stage::{Cache, Stage};
+use crate::tools::{plain, pleach};
+use anyhow::{Result, ensure};
 use clap::Args;
+use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use xtask::command::program;
-use xtask::image::{Kind, Mounted};
+use std::process::{Command, ExitCode};
+use xtask::command::{find, output};
+use xtask::image::Kind;
 use xtask::noise::Noise;
 use xtask::space;
 
@@ -29,78 +32,33 @@ pub(crate) struct Options {
     rounds: Rounds,
 }
 
-/// Runs the chore.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    super::on_own_filesystems(|| Ok(()), |dir| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
+/// Runs the bench.
+pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
+    let on = |dir: &Path| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options.rounds.runs, save));
+    crate::on_own_filesystems(|| Ok(()), on)
 }
 
-/// What happened to the directory since the last snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Night {
-    Unchanged,
-    Moved,
-    Renamed,
-}
-
-impl Night {
-    fn name(self) -> &'static str {
-        match self {
-            Night::Unchanged => "unchanged",
-            Night::Moved => "the directory moved",
-            Night::Renamed => "every file renamed",
-        }
-    }
-}
-
-/// What a snapshot took.
-struct Run {
-    sample: Sample,
-    copied: u64,
-    read: u64,
-    disk: i64,
-}
-
-fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
-    let elsewhere = Mounted::create(Kind::Xfs, dir, "elsewhere", 4 << 10)?;
-    let fs = Mounted::create(kind, dir, kind.name(), 8 << 10)?;
-    let (source, repo) = (elsewhere.path().join("source"), fs.path().join("repo"));
+fn on(kind: Kind, dir: &Path, rounds: u32, save: bool) -> Result<()> {
+    let mut stage = Stage::new(dir, (Kind::Xfs, 4 << 10), Some((kind, 8 << 10)))?;
     println!("{}: writing the directory", kind.name());
-    let mut present = source.join("0/data");
-    fill(&present)?;
-    snapshot(&source, &repo, fs.path())?;
-    let mut rows = Vec::new();
-    let mut number = 0;
-    for night in [Night::Unchanged, Night::Moved, Night::Renamed] {
-        let mut runs = Vec::new();
-        for _ in 0..options.rounds.runs {
-            number += 1;
-            match night {
-                Night::Unchanged => {}
-                Night::Moved => present = moved(&source, &present, number)?,
-                Night::Renamed => rename_all(&present, number)?,
-            }
-            space::sync(elsewhere.path())?;
-            let run = snapshot(&source, &repo, fs.path())?;
-            println!("{} {}: {:.2} s", kind.name(), night.name(), run.sample.wall.as_secs_f64());
-            ensure!(run.copied == 0, "{}: {} bytes were copied", night.name(), run.copied);
-            runs.push(run);
-        }
-        rows.push((night.name(), runs));
-    }
-    let mut copies = Vec::new();
-    for _ in 0..options.rounds.runs {
-        Cache::Cold.prepare(elsewhere.path(), &source, &[])?;
-        let copy = fs.path().join("copy");
-        let before = space::used(fs.path())?;
-        let taken = sample(program("cp").arg("-a").arg(&source).arg(&copy), fs.path())?;
-        let disk = space::used(fs.path())? as i64 - before as i64;
-        copies.push(Run { sample: taken, copied: disk as u64, read: taken.read, disk });
-        fs::remove_dir_all(copy)?;
-    }
-    rows.push(("(cp -a of the directory)", copies));
-    let section = section(kind, options, &rows);
-    println!("\n{section}");
-    report::write(&format!("moved {}", kind.name()), &section)
+    fill(&stage.tree().join("0/data"))?;
+    output(plain(Some(pleach())).args(["snapshot", "--quiet"]).arg(stage.tree()).arg(repo(&stage)))?;
+    let all = [Change::Unchanged, Change::Moved, Change::Renamed, Change::Cp];
+    let all = all.map(|change| Way { change, number: Cell::new(0) });
+    let plan = Plan { label: kind.name().into(), rounds, cache: Cache::Cold };
+    let rows = runner::run(&mut stage, &all, &plan)?;
+    let about = About {
+        question: "moved",
+        title: kind.title().into(),
+        sizes: "8 files of 8 GiB with 8 MiB of data each, 20,000 files of 4 to 12 KiB; on another XFS",
+        checked: "no data copied",
+    };
+    finish(about, &plan, &rows, save)?;
+    stage.strike()
+}
+
+fn repo(stage: &Stage) -> PathBuf {
+    stage.written().join("repo")
 }
 
 fn fill(dir: &Path) -> Result<()> {
@@ -120,12 +78,97 @@ fn fill(dir: &Path) -> Result<()> {
     space::sync(dir)
 }
 
-/// Moves the directory to a new one.
-fn moved(source: &Path, present: &Path, number: u32) -> Result<PathBuf> {
-    let above = source.join(number.to_string());
-    fs::create_dir(&above)?;
-    fs::rename(present, above.join("data"))?;
-    Ok(above.join("data"))
+/// What happened to the directory since the last snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Unchanged,
+    Moved,
+    Renamed,
+    /// No snapshot, but a copy.
+    Cp,
+}
+
+struct Way {
+    change: Change,
+    /// Changes made so far.
+    number: Cell<u32>,
+}
+
+impl Way {
+    fn next(&self) -> u32 {
+        self.number.set(self.number.get() + 1);
+        self.number.get()
+    }
+}
+
+impl Contender for Way {
+    fn name(&self) -> String {
+        match self.change {
+            Change::Unchanged => "unchanged",
+            Change::Moved => "directory moved",
+            Change::Renamed => "every file renamed",
+            Change::Cp => "`cp -a`",
+        }
+        .into()
+    }
+
+    fn role(&self) -> Role {
+        if self.change == Change::Cp { Role::Peer } else { Role::Ours }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        if self.change == Change::Cp { find("cp") } else { Some(pleach()) }
+    }
+
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        match self.change {
+            Change::Unchanged | Change::Cp => {}
+            Change::Moved => {
+                let from = only_entry(&stage.tree())?;
+                let above = stage.tree().join(format!("moved-{}", self.next()));
+                fs::create_dir(&above)?;
+                fs::rename(from.join("data"), above.join("data"))?;
+                fs::remove_dir(from)?;
+            }
+            Change::Renamed => rename_all(&only_entry(&stage.tree())?, self.next())?,
+        }
+        stage.mark()
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        let mut command = plain(self.program());
+        match self.change {
+            Change::Cp => command.arg("-a").arg(stage.tree()).arg(stage.fresh()),
+            _ => command.args(["snapshot", "--json"]).arg(stage.tree()).arg(repo(stage)),
+        };
+        command
+    }
+
+    fn is_heard(&self) -> bool {
+        self.change != Change::Cp
+    }
+
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        let added = stage.added()?;
+        if self.change == Change::Cp {
+            return Ok(Figures::from([("copied_bytes", added), ("added_bytes", added)]));
+        }
+        let (copied, read) = (summary(said, "copied_bytes")?, summary(said, "read_bytes")?);
+        ensure!(copied == 0.0, "{copied} bytes were copied");
+        Ok(Figures::from([("copied_bytes", copied), ("data_bytes", read), ("added_bytes", added)]))
+    }
+
+    fn cleanup(&self, stage: &mut Stage) -> Result<()> {
+        // The snapshots stay: the next one builds upon them.
+        if self.change == Change::Cp { crate::stage::remove_all(stage.written(), &[stage.fresh()]) } else { Ok(()) }
+    }
+}
+
+/// The one directory of a directory.
+fn only_entry(dir: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    ensure!(entries.len() == 1, "{} has {} entries", dir.display(), entries.len());
+    Ok(entries[0].clone())
 }
 
 fn rename_all(dir: &Path, number: u32) -> Result<()> {
@@ -137,51 +180,4 @@ fn rename_all(dir: &Path, number: u32) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Takes a snapshot with cold caches.
-fn snapshot(source: &Path, repo: &Path, root: &Path) -> Result<Run> {
-    let before = space::used(root)?;
-    Cache::Cold.prepare(root, source, &[])?;
-    let mut said = temporary_file()?;
-    let mut command = program(pleach());
-    command.args(["snapshot", "--json"]).arg(source).arg(repo);
-    let sample = sample_into(&mut command, root, said.try_clone()?.into())?;
-    let mut text = String::new();
-    said.seek(SeekFrom::Start(0))?;
-    said.read_to_string(&mut text)?;
-    let field = |name| json_number(&text, name).with_context(|| format!("no {name} in {text}"));
-    let (copied, read) = (field("copied_bytes")?, field("read_bytes")?);
-    Ok(Run { sample, copied, read, disk: space::used(root)? as i64 - before as i64 })
-}
-
-fn section(kind: Kind, options: &Options, rows: &[(&str, Vec<Run>)]) -> String {
-    let mut text =
-        format!("## A directory of 64 GiB moved on another filesystem, the repository on {}\n\n", kind.title());
-    text.push_str(&format!(
-        "The directory: {} files of {} GiB with {} MiB of data each, the rest holes, and {} files of 4 to 12 KiB; on an XFS. \
-         Cold caches. {}. Medians of {} runs. \"Copied\" and \"read\" are pleach's own counts (of `cp`: space on disk, bytes from \
-         the device), \"disk\" is what the repository grew by.\n\n",
-        LARGE.0,
-        LARGE.1 >> 30,
-        LARGE.2 >> 20,
-        report::thousands(SMALL_FILES.into()),
-        report::machine(),
-        options.rounds.runs
-    ));
-    let row = |(name, runs): &(&str, Vec<Run>)| {
-        let middle = |what: fn(&Run) -> f64| median(runs.iter().map(what).collect());
-        vec![
-            (*name).to_string(),
-            format!("{:.2}", middle(|run| run.sample.wall.as_secs_f64())),
-            format!("{:.2}", middle(|run| run.sample.user.as_secs_f64())),
-            report::mebibytes(middle(|run| run.copied as f64)),
-            report::mebibytes(middle(|run| run.read as f64)),
-            report::mebibytes(middle(|run| run.disk as f64)),
-            report::mebibytes(middle(|run| run.sample.memory as f64)),
-        ]
-    };
-    let heading = ["since the last snapshot", "s", "user s", "copied MiB", "read MiB", "disk MiB", "memory MiB"];
-    text.push_str(&report::table(&heading, &rows.iter().map(row).collect::<Vec<_>>()));
-    text
 }

@@ -1,20 +1,25 @@
 //! `cargo xtask bench snapshot`: a large real tree kept by pleach, cp and rsync, cold and warm, on XFS and Btrfs.
 //!
-//! All of them take turns: each round runs every one once, every other round backwards, each into a fresh destination.
+//! One run answers two questions of the page: what an unchanged tree takes, and what a first snapshot takes.
 
-use super::calls::Calls;
-use super::measure::{Cache, Sample, median, sample, turns};
-use super::peers::{ALL, Cleaner, Contender, Places};
-use super::{Common, report};
+use crate::contender::{Contender, Figures, Role, present};
+use crate::measure::summary;
+use crate::results::{About, finish};
+use crate::runner::{self, Measured, Plan};
+use crate::stage::Stage;
+use crate::tools::{own, plain, pleach};
+use crate::{Common, ensure_usual, floor, million, report};
 use anyhow::{Result, ensure};
 use clap::Args;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use xtask::command::{output, program};
-use xtask::image::{Kind, Mounted};
-use xtask::space;
+use std::process::{Command, ExitCode};
+use xtask::command::{find, output, program};
+use xtask::image::Kind;
+use xtask::packages;
 use xtask::vendor::{self, Census};
 
-/// The least that a tree must be to tell anything about large ones.
+/// The least that a tree must be to say anything about large ones.
 const LEAST: Census = Census { files: 50_000, dirs: 0, bytes: 3 << 29 };
 
 /// The options of this bench.
@@ -24,245 +29,208 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     #[command(flatten)]
-    pub(super) common: Common,
+    common: Common,
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
-    pub(super) install: bool,
-    /// Measure on this tree instead of gathering one, and leave docs/benchmarks.md alone
+    install: bool,
+    /// Measure on this tree instead of gathering one; this cannot be recorded
     #[arg(long, value_name = "DIR")]
-    pub(super) tree: Option<PathBuf>,
+    tree: Option<PathBuf>,
     /// Instead: the memory that snapshots of 1,000,000 small files take
     #[arg(long)]
-    pub(super) million: bool,
+    million: bool,
 }
 
-/// Runs the bench inside the namespaces.
-pub(super) fn run(dir: &Path, options: &Options) -> Result<()> {
-    let source = match &options.tree {
-        Some(tree) => tree.clone(),
-        None => vendor::large_crates()?,
-    };
-    let census = Census::of(&source)?;
-    println!("tree: {}", describe(census));
-    if options.tree.is_none() {
-        ensure!(census.files >= LEAST.files && census.bytes >= LEAST.bytes, "the tree is too small to tell anything");
+/// Runs the bench.
+pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
+    if options.million {
+        return crate::on_own_filesystems(|| Ok(()), |dir| million::snapshots(dir, &options.common.kinds, save));
     }
-    for &kind in &options.common.kinds {
-        let fs = Mounted::create(kind, dir, kind.name(), 12 << 10)?;
-        let section = on(kind, fs.path(), &source, options)?;
-        fs.check()?;
-        println!("\n{section}");
-        if options.tree.is_none() {
-            report::write(&format!("snapshot {}", kind.name()), &section)?;
+    ensure_usual(save, options.tree.is_none())?;
+    let gather = || {
+        if options.install {
+            packages::install(packages::PEERS)?;
         }
+        if options.tree.is_none() {
+            vendor::large_crates()?;
+        }
+        Ok(())
+    };
+    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
+}
+
+fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
+    let source = options.tree.clone().map_or_else(vendor::large_crates, Ok)?;
+    let census = Census::of(&source)?;
+    if options.tree.is_none() {
+        ensure!(census.files >= LEAST.files && census.bytes >= LEAST.bytes, "the tree is too small to say anything");
+    }
+    let sizes = format!(
+        "sources of published crates, {} files, {} directories, {:.2} GiB",
+        report::thousands(census.files),
+        report::thousands(census.dirs),
+        census.bytes as f64 / f64::from(1 << 30)
+    );
+    for &kind in &options.common.kinds {
+        let mut stage = Stage::new(dir, (kind, 12 << 10), None)?;
+        println!("{}: filling it", kind.name());
+        vendor::copy_plainly(&source, &stage.tree())?;
+        // What later runs build upon: a snapshot, and a copy for rsync.
+        output(program("cp").arg("-a").arg(stage.tree()).arg(copy(&stage)))?;
+        output(plain(Some(pleach())).args(["snapshot", "--quiet"]).arg(stage.tree()).arg(repo(&stage)))?;
+        stage.warm = vec![stage.tree()];
+        stage.known = vec![copy(&stage), repo(&stage)];
+        let all = WAYS.map(|way| Way { way, kind, number: Cell::new(0) });
+        let all = present(all.into_iter().collect());
+        for &cache in &options.common.caches {
+            let plan = Plan { label: format!("{} {}", kind.name(), cache.name()), rounds: options.runs, cache };
+            let rows = runner::run(&mut stage, &all, &plan)?;
+            answer(kind, &sizes, &plan, &rows, save)?;
+        }
+        stage.strike()?;
     }
     Ok(())
 }
 
-/// What was measured of one contender.
-struct Row {
-    who: Contender,
-    cold: Vec<Sample>,
-    warm: Vec<Sample>,
-    /// Bytes on disk that one run adds.
-    disk: i64,
-    /// Of them, bytes of metadata, where the filesystem tells.
-    metadata: Option<i64>,
-    calls: Option<Calls>,
+/// Divides the rows among the questions.
+fn answer(kind: Kind, sizes: &str, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
+    let title = format!("{}, {} cache", kind.title(), plan.cache.name());
+    let is = |row: &Measured, ways: &[Job]| ways.iter().any(|way| way.name() == row.name);
+    let pick = |ways: &[Job]| rows.iter().filter(|row| is(row, ways)).cloned().collect::<Vec<_>>();
+    let floor = if kind == Kind::Btrfs { Job::Statx } else { Job::Clones };
+    let unchanged = pick(&[Job::Unchanged, Job::Cp, Job::Rsync, floor]);
+    let checked = "no errors, no data copied, every file unchanged";
+    finish(About { question: "unchanged", title: title.clone(), sizes, checked }, plan, &unchanged, save)?;
+    let first = pick(&[Job::FirstUnhashed, Job::First, Job::Cp, Job::Clones]);
+    finish(About { question: "first", title, sizes, checked: "no errors, no data copied" }, plan, &first, save)
 }
 
-fn on(kind: Kind, root: &Path, source: &Path, options: &Options) -> Result<String> {
-    let places = Places::on(root);
-    println!("{}: filling the filesystem", kind.name());
-    vendor::copy_plainly(source, &places.tree)?;
-    space::sync(root)?;
-    let mut rows = Vec::new();
-    for who in ALL {
-        match who.absence() {
-            None => rows.push(Row { who, cold: Vec::new(), warm: Vec::new(), disk: 0, metadata: None, calls: None }),
-            Some(reason) => println!("skipped: {}: {reason}", who.name()),
+fn copy(stage: &Stage) -> PathBuf {
+    stage.written().join("copy")
+}
+
+fn repo(stage: &Stage) -> PathBuf {
+    stage.written().join("repo")
+}
+
+/// Something that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    /// A snapshot of a tree that has not changed since the last one.
+    Unchanged,
+    /// The first snapshot, without hashing.
+    FirstUnhashed,
+    /// The first snapshot, which hashes everything.
+    First,
+    /// `cp -a --reflink=always`.
+    Cp,
+    /// `rsync -aHAX --link-dest`, which makes hard links and no files.
+    Rsync,
+    /// The bare system calls of cloning a tree.
+    Clones,
+    /// Names and inodes read, as everyone must.
+    Statx,
+}
+
+const WAYS: [Job; 7] = [Job::Unchanged, Job::FirstUnhashed, Job::First, Job::Cp, Job::Rsync, Job::Clones, Job::Statx];
+
+impl Job {
+    fn name(self) -> &'static str {
+        match self {
+            Job::Unchanged => "unchanged tree",
+            Job::FirstUnhashed => "`--hash none`",
+            Job::First => "hashed",
+            Job::Cp => "`cp -a --reflink=always`",
+            Job::Rsync => "`rsync -aHAX --link-dest`",
+            Job::Clones => "a clone of each file",
+            Job::Statx => "`statx` of each entry",
         }
     }
-    // What the later runs build upon: a snapshot, and a copy for rsync.
-    output(Contender::CpReflink.command(&places).env("LC_ALL", "C"))
-        .or_else(|_| output(&mut Contender::Cp.command(&places)))?;
-    std::fs::rename(&places.fresh, &places.copy)?;
-    output(program(super::pleach()).args(["snapshot", "--quiet"]).arg(&places.tree).arg(&places.repo))?;
-    let cleaner = Cleaner::new(&places)?;
+}
 
-    for &cache in &options.common.caches {
-        for round in 0..options.runs {
-            for index in turns(round, rows.len()) {
-                let who = rows[index].who;
-                cache.prepare(root, &places.tree, &[&places.copy, &places.repo])?;
-                let taken = sample(&mut who.command(&places), root)?;
-                println!("{} {} {}: {:.2} s", kind.name(), cache.name(), who.name(), taken.wall.as_secs_f64());
-                match cache {
-                    Cache::Cold => rows[index].cold.push(taken),
-                    Cache::Warm => rows[index].warm.push(taken),
-                }
-                cleaner.clean(&places)?;
+struct Way {
+    way: Job,
+    kind: Kind,
+    /// Snapshots made so far.
+    number: Cell<u32>,
+}
+
+impl Contender for Way {
+    fn name(&self) -> String {
+        self.way.name().into()
+    }
+
+    fn role(&self) -> Role {
+        match self.way {
+            Job::Unchanged | Job::FirstUnhashed | Job::First => Role::Ours,
+            Job::Cp | Job::Rsync => Role::Peer,
+            Job::Clones | Job::Statx => Role::Floor,
+        }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        match self.way {
+            Job::Unchanged | Job::FirstUnhashed | Job::First => Some(pleach()),
+            Job::Cp => find("cp"),
+            Job::Rsync => find("rsync"),
+            Job::Clones | Job::Statx => own(),
+        }
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        let (tree, fresh) = (stage.tree(), stage.fresh());
+        let mut command = plain(self.program());
+        match self.way {
+            Job::Unchanged => {
+                self.number.set(self.number.get() + 1);
+                let name = format!("again-{}", self.number.get());
+                command.args(["snapshot", "--json", "--name", &name]).arg(tree).arg(repo(stage));
+            }
+            Job::FirstUnhashed => {
+                command.args(["snapshot", "--json", "--hash", "none"]).arg(tree).arg(fresh);
+            }
+            Job::First => {
+                command.args(["snapshot", "--json"]).arg(tree).arg(fresh);
+            }
+            Job::Cp => {
+                command.args(["-a", "--reflink=always"]).arg(tree).arg(fresh);
+            }
+            Job::Rsync => {
+                command.arg("-aHAX").arg("--link-dest").arg(copy(stage)).arg(tree.join("")).arg(fresh);
+            }
+            Job::Clones => {
+                // On Btrfs all new inodes go into one place of a tree.
+                let threads = if self.kind == Kind::Btrfs { "2" } else { "8" };
+                command = floor::command(["tree", "--clone", "--writers", "2", "--threads", threads]);
+                command.arg(tree).arg(fresh);
+            }
+            Job::Statx => {
+                command = floor::command(["statx"]);
+                command.arg(tree);
             }
         }
+        command
     }
-    // Space and system calls are the same each time, and finding them out takes long.
-    let log = root.join("strace.log");
-    for row in &mut rows {
-        println!("{} space and system calls: {}", kind.name(), row.who.name());
-        let (before, metadata) = (space::used(root)?, space::metadata(root)?);
-        output(&mut row.who.command(&places))?;
-        row.disk = space::used(root)? as i64 - before as i64;
-        row.metadata = metadata.zip(space::metadata(root)?).map(|(before, after)| after as i64 - before as i64);
-        cleaner.clean(&places)?;
-        // strace takes minutes for a run, so only one of the others stands beside ours.
-        if row.who.is_ours() || row.who == Contender::CpReflink {
-            row.calls = Calls::count(&row.who.command(&places), &log)?;
-            let _ = std::fs::remove_file(&log);
-            cleaner.clean(&places)?;
+
+    fn is_heard(&self) -> bool {
+        self.role() == Role::Ours
+    }
+
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        if !self.is_heard() {
+            ensure!(self.way == Job::Statx || stage.fresh().is_dir(), "it has made nothing");
+            return Ok(Figures::new());
         }
+        let field = |name| summary(said, name);
+        ensure!(field("errors")? + field("copied_bytes")? == 0.0, "errors, or copied data: {said}");
+        ensure!(self.way != Job::Unchanged || field("unchanged_files")? == field("files")?, "files changed: {said}");
+        Ok(Figures::from([
+            ("added_data_bytes", field("added_data_bytes")?),
+            ("added_metadata_bytes", field("added_metadata_bytes")?),
+        ]))
     }
-    let threads = threads(&places)?;
-    cleaner.clean(&places)?;
-    Ok(section(kind, Census::of(&places.tree)?, options.runs, threads, &rows))
-}
 
-/// The most threads that pleach has at once, as its process status tells it.
-fn threads(places: &Places) -> Result<usize> {
-    let mut child = Contender::Unchanged.command(places).spawn()?;
-    let status = format!("/proc/{}/status", child.id());
-    let mut most = 1;
-    while child.try_wait()?.is_none() {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("Threads:"));
-        most = most.max(line.and_then(|number| number.trim().parse().ok()).unwrap_or(1));
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    Ok(most)
-}
-
-fn describe(census: Census) -> String {
-    format!(
-        "{} files, {} directories, {:.2} GiB",
-        report::thousands(census.files),
-        report::thousands(census.dirs),
-        census.bytes as f64 / f64::from(1 << 30)
-    )
-}
-
-fn section(kind: Kind, census: Census, runs: u32, threads: usize, rows: &[Row]) -> String {
-    let mut text = format!("## Snapshots on {}\n\n", kind.title());
-    text.push_str(&format!("The tree: sources of published crates, {}. {}. ", describe(census), report::machine()));
-    text.push_str(&format!("Medians of {runs} runs in turns.\n\n"));
-    text.push_str(
-        "\"Alone\" is the command itself. \"Synced\" is the command and then a sync of its filesystem (`sync -f`): pleach\n\
-         syncs before it publishes, so its result is on disk when it ends; the others leave theirs in memory. Cold: after\n\
-         dropping all caches. Warm: content, names and inodes read before.\n\n\
-         GNU `cp -a` clones by itself where it can, since coreutils 9.0. `rsync --link-dest` makes hard links and no files,\n\
-         so its copies share metadata too. \"The bare calls\" are the system\n\
-         calls that cloning a tree cannot leave out, on as many threads as pleach has, with no manifest, no check and no\n\
-         sync: what the kernel itself takes. `find` copies nothing: it is the floor of everyone who looks at each entry;\n\
-         so is `statx`, on two threads and without a program around it. Btrfs keeps two copies of its metadata here, and both\n\
-         are counted.\n\n",
-    );
-    for (cache, samples) in
-        [(Cache::Cold, (|row| &row.cold) as fn(&Row) -> &Vec<Sample>), (Cache::Warm, |row| &row.warm)]
-    {
-        if rows.iter().all(|row| samples(row).is_empty()) {
-            continue;
-        }
-        text.push_str(&format!("### Time, {} cache\n\n", cache.name()));
-        text.push_str(&times(census, threads, rows, samples));
-        text.push_str(&format!(
-            "\n### Ratios, {} cache\n\npleach's time over the other's; below 1 pleach is faster. ",
-            cache.name()
-        ));
-        text.push_str("Alone, and with both synced.\n\n");
-        text.push_str(&ratios(rows, samples));
-        text.push('\n');
-    }
-    text.push_str(
-        "### System calls\n\nOf one run each, counted by `strace -c -f`, for each file and directory of the tree.\n\n",
-    );
-    text.push_str(&calls(census, rows));
-    text.push_str("\n### Versions\n\n");
-    for row in rows.iter().filter(|row| {
-        row.who == Contender::First || (!row.who.is_ours() && !matches!(row.who, Contender::Floor | Contender::Statx))
-    }) {
-        text.push_str(&format!("- {}: {}\n", row.who.name(), row.who.version()));
-    }
-    text
-}
-
-fn seconds(samples: &[Sample], what: fn(&Sample) -> std::time::Duration) -> f64 {
-    median(samples.iter().map(|sample| what(sample).as_secs_f64()).collect())
-}
-
-fn times(census: Census, threads: usize, rows: &[Row], samples: fn(&Row) -> &Vec<Sample>) -> String {
-    let cell = |row: &Row| {
-        let all = samples(row);
-        let alone = seconds(all, |sample| sample.wall);
-        let (least, most) = all.iter().fold((f64::MAX, 0.0_f64), |(least, most), sample| {
-            (least.min(sample.wall.as_secs_f64()), most.max(sample.wall.as_secs_f64()))
-        });
-        vec![
-            row.who.name().to_string(),
-            row.who.threads(threads),
-            format!("{alone:.2}"),
-            format!("{least:.2}–{most:.2}"),
-            format!("{:.2}", seconds(all, |sample| sample.synced)),
-            format!("{:.2}", seconds(all, |sample| sample.user)),
-            format!("{:.2}", seconds(all, |sample| sample.system)),
-            format!("{:.0}", alone * 1e6 / census.entries() as f64),
-            report::mebibytes(median(all.iter().map(|sample| sample.memory as f64).collect())),
-            report::mebibytes(row.disk as f64),
-            row.metadata.map_or("–".into(), |bytes| format!("{:.2}", bytes as f64 / f64::from(1 << 20))),
-        ]
-    };
-    let heading = [
-        "",
-        "threads",
-        "alone s",
-        "least–most",
-        "synced s",
-        "user s",
-        "system s",
-        "µs an entry",
-        "memory MiB",
-        "disk MiB",
-        "of it metadata",
-    ];
-    report::table(&heading, &rows.iter().map(cell).collect::<Vec<_>>())
-}
-
-fn ratios(rows: &[Row], samples: fn(&Row) -> &Vec<Sample>) -> String {
-    let others: Vec<_> = rows.iter().filter(|row| !row.who.is_ours()).collect();
-    let mut heading = vec![""];
-    heading.extend(others.iter().map(|row| row.who.name()));
-    let cell = |ours: &Row, other: &Row| {
-        let ratio =
-            |what: fn(&Sample) -> std::time::Duration| seconds(samples(ours), what) / seconds(samples(other), what);
-        let (alone, synced) = (ratio(|sample| sample.wall), ratio(|sample| sample.synced));
-        format!("{alone:.2} / {synced:.2}")
-    };
-    let row = |ours: &Row| {
-        let cells = others.iter().map(|other| cell(ours, other));
-        std::iter::once(ours.who.name().to_string()).chain(cells).collect()
-    };
-    report::table(&heading, &rows.iter().filter(|row| row.who.is_ours()).map(row).collect::<Vec<_>>())
-}
-
-fn calls(census: Census, rows: &[Row]) -> String {
-    let each = |calls: u64| format!("{:.2}", calls as f64 / census.entries() as f64);
-    let row = |row: &Row| {
-        let calls = row.calls.as_ref()?;
-        let most = calls.kinds.iter().take(10).filter(|(_, calls)| *calls * 50 > census.entries());
-        let most = most.map(|(name, calls)| format!("{name} {}", each(*calls))).collect::<Vec<_>>().join(", ");
-        Some(vec![row.who.name().to_string(), each(calls.total()), most])
-    };
-    let rows: Vec<_> = rows.iter().filter_map(row).collect();
-    if rows.is_empty() {
-        "strace is not installed.\n".into()
-    } else {
-        report::table(&["", "an entry", "most of them"], &rows)
+    fn cleanup(&self, stage: &mut Stage) -> Result<()> {
+        if stage.fresh().exists() { stage.clear() } else { Ok(()) }
     }
 }

@@ -1,4 +1,5 @@
-//! A running command as `/proc` tells it: the most memory and threads it had at once, and the bytes it had the devices read.
+//! A running command as `/proc` tells it: the most memory and threads it had at once, and the bytes it had the
+//! devices read.
 //!
 //! Not from `getrusage`: its maximum resident set of a child begins with that of the parent it was forked from.
 

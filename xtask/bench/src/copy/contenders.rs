@@ -1,20 +1,23 @@
 //! Who takes part: pleach with each of its engines, the tools that one would use instead, and the floors.
 
-use super::pairs::Pair;
+use super::pairs::{Pair, stream};
 use super::trees::Tree;
-use crate::measure::Cache;
-use crate::pleach;
-use std::path::{Path, PathBuf};
+use crate::contender::{Contender, Figures, Role};
+use crate::floor;
+use crate::stage::{Cache, Stage};
+use crate::tools::{installed, own, plain, pleach};
+use anyhow::{Context, Result, ensure};
+use std::cell::Cell;
+use std::path::PathBuf;
 use std::process::Command;
-use xtask::command::{find, program};
-use xtask::packages;
+use xtask::command::{find, output, program};
 
 /// The releases that are installed.
 pub(super) const CRATES: [(&str, &str); 2] = [("xcp", "0.24.9"), ("cpz", "3.2.1")];
 
 /// Something that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Contender {
+pub(super) enum Tool {
     /// pleach copy, which chooses the engine of each file.
     Auto,
     Clone,
@@ -30,97 +33,43 @@ pub(super) enum Contender {
     Cpz,
     Rsync,
     Tar,
-    /// The system calls that no copy can leave out.
-    BareCalls,
-    /// The same and those that a finished file takes, of which nobody ever sees half.
+    /// The system calls that a finished file takes, of which nobody ever sees half.
     FinishedCalls,
     /// As many bytes read and written past the page cache.
     Device,
 }
 
 /// All of them.
-pub(super) const ALL: [Contender; 17] = [
-    Contender::Auto,
-    Contender::Clone,
-    Contender::CopyFileRange,
-    Contender::Uring,
-    Contender::Sendfile,
-    Contender::Splice,
-    Contender::Mmap,
-    Contender::Buffered,
-    Contender::CpA,
-    Contender::CpR,
-    Contender::Xcp,
-    Contender::Cpz,
-    Contender::Rsync,
-    Contender::Tar,
-    Contender::BareCalls,
-    Contender::FinishedCalls,
-    Contender::Device,
+pub(super) const ALL: [Tool; 16] = [
+    Tool::Auto,
+    Tool::Clone,
+    Tool::CopyFileRange,
+    Tool::Uring,
+    Tool::Sendfile,
+    Tool::Splice,
+    Tool::Mmap,
+    Tool::Buffered,
+    Tool::CpA,
+    Tool::CpR,
+    Tool::Xcp,
+    Tool::Cpz,
+    Tool::Rsync,
+    Tool::Tar,
+    Tool::FinishedCalls,
+    Tool::Device,
 ];
 
-/// What a contender is to pleach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// What a user gets.
-    Auto,
-    /// One engine for all files.
-    Engine,
-    /// Another tool.
-    Peer,
-    /// What nobody can be faster than.
-    Floor,
-}
-
-/// Under which conditions a command is to run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Conditions {
-    pub(super) pair: Pair,
-    pub(super) tree: Tree,
-    pub(super) cache: Cache,
-}
-
-impl Contender {
-    /// Its name in tables.
-    pub(super) fn name(self, of: &Conditions) -> String {
-        let sparse = if of.tree == Tree::Sparse { "S" } else { "" };
-        match self {
-            Contender::Auto => "`pleach copy`".into(),
-            Contender::CpA => "`cp -a`".into(),
-            Contender::CpR => "`cp -r`".into(),
-            Contender::Xcp => "`xcp -r`".into(),
-            Contender::Cpz => "`cpz`".into(),
-            Contender::Rsync => format!("`rsync -a{sparse}`"),
-            Contender::Tar if sparse.is_empty() => "`tar \\| tar`".into(),
-            Contender::Tar => "`tar -S \\| tar`".into(),
-            Contender::BareCalls => "the bare calls".into(),
-            Contender::FinishedCalls => "the finished calls".into(),
-            Contender::Device => "the device alone".into(),
-            _ => format!("`… --engine {}`", self.engine().unwrap_or_default()),
-        }
-    }
-
-    pub(super) fn role(self) -> Role {
-        match self {
-            Contender::Auto => Role::Auto,
-            Contender::CpA | Contender::CpR | Contender::Xcp | Contender::Cpz | Contender::Rsync | Contender::Tar => {
-                Role::Peer
-            }
-            Contender::BareCalls | Contender::FinishedCalls | Contender::Device => Role::Floor,
-            _ => Role::Engine,
-        }
-    }
-
+impl Tool {
     /// The name of the engine that it names.
     fn engine(self) -> Option<&'static str> {
         Some(match self {
-            Contender::Clone => "clone",
-            Contender::CopyFileRange => "copy_file_range",
-            Contender::Uring => "uring",
-            Contender::Sendfile => "sendfile",
-            Contender::Splice => "splice",
-            Contender::Mmap => "mmap",
-            Contender::Buffered => "buffered",
+            Tool::Clone => "clone",
+            Tool::CopyFileRange => "copy_file_range",
+            Tool::Uring => "uring",
+            Tool::Sendfile => "sendfile",
+            Tool::Splice => "splice",
+            Tool::Mmap => "mmap",
+            Tool::Buffered => "buffered",
             _ => return None,
         })
     }
@@ -128,87 +77,115 @@ impl Contender {
     /// Whether it has anything to do there.
     pub(super) fn fits(self, pair: Pair) -> bool {
         match self {
-            Contender::Clone => pair.clones(),
-            Contender::Device => !pair.clones(),
+            Tool::Clone => pair.clones(),
+            Tool::Device => !pair.clones(),
             _ => true,
         }
     }
+}
 
-    fn program(self) -> Option<PathBuf> {
-        let installed = |name: &str| {
-            Some(packages::tools_dir().join("bin").join(name)).filter(|path| path.is_file()).or_else(|| find(name))
-        };
-        match self {
-            Contender::CpA | Contender::CpR => find("cp"),
-            Contender::Xcp => installed("xcp"),
-            Contender::Cpz => installed("cpz"),
-            Contender::Rsync => find("rsync"),
-            Contender::Tar => find("tar"),
-            Contender::BareCalls | Contender::FinishedCalls | Contender::Device => std::env::current_exe().ok(),
+/// A tool under the conditions of a case.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) tool: Tool,
+    pub(super) pair: Pair,
+    pub(super) tree: Tree,
+    pub(super) cache: Cache,
+    /// Whether a copy of its was compared: that takes long.
+    pub(super) is_compared: Cell<bool>,
+}
+
+impl Contender for Way {
+    fn name(&self) -> String {
+        let sparse = if self.tree == Tree::Sparse { "S" } else { "" };
+        match self.tool {
+            Tool::Auto => "pleach copy".into(),
+            Tool::CpA => "`cp -a`".into(),
+            Tool::CpR => "`cp -r`".into(),
+            Tool::Xcp => "`xcp -r`".into(),
+            Tool::Cpz => "`cpz`".into(),
+            Tool::Rsync => format!("`rsync -a{sparse}`"),
+            Tool::Tar if sparse.is_empty() => "`tar \\| tar`".into(),
+            Tool::Tar => "`tar -S \\| tar`".into(),
+            Tool::FinishedCalls => "the finished calls".into(),
+            Tool::Device => "the device alone".into(),
+            _ => format!("`… --engine {}`", self.tool.engine().unwrap_or_default()),
+        }
+    }
+
+    fn role(&self) -> Role {
+        match self.tool {
+            Tool::Auto => Role::Ours,
+            Tool::CpA | Tool::CpR | Tool::Xcp | Tool::Cpz | Tool::Rsync | Tool::Tar => Role::Peer,
+            Tool::FinishedCalls | Tool::Device => Role::Floor,
+            _ => Role::Variant,
+        }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        match self.tool {
+            Tool::CpA | Tool::CpR => find("cp"),
+            Tool::Xcp => installed("xcp"),
+            Tool::Cpz => installed("cpz"),
+            Tool::Rsync => find("rsync"),
+            Tool::Tar => find("tar"),
+            Tool::FinishedCalls | Tool::Device => own(),
             _ => Some(pleach()),
         }
     }
 
-    /// Whether it is installed.
-    pub(super) fn is_present(self) -> bool {
-        self.program().is_some_and(|path| path.is_file())
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        stage.clear()
     }
 
-    /// Its version in its own words.
-    pub(super) fn version(self) -> String {
-        let said = Command::new(self.program().unwrap_or_default()).arg("--version").output();
-        let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
-        said.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
-    /// The command that makes `to`, which is not there, a copy of `from`; `stream` is for the device alone.
-    pub(super) fn command(self, from: &Path, to: &Path, stream: &Path, of: &Conditions) -> Command {
-        let mut command = program(self.program().unwrap_or_default());
-        command.env("LC_ALL", "C");
-        let is_sparse = of.tree == Tree::Sparse;
-        match self {
-            Contender::CpA => command.arg("-a").arg(from).arg(to),
-            Contender::CpR => command.arg("-r").arg(from).arg(to),
-            Contender::Xcp => command.args(["--recursive", "--no-progress"]).arg(from).arg(to),
-            Contender::Cpz => command.arg(from).arg(to),
-            Contender::Rsync => {
-                let mut from = from.as_os_str().to_owned();
-                from.push("/");
-                command.arg(if is_sparse { "-aS" } else { "-a" }).arg(from).arg(to)
-            }
-            Contender::Tar => {
-                // As arguments, since strace is given those and not the environment.
-                let script = r#"mkdir "$2" && "$0" -C "$1" $3 -cf - . | "$0" -C "$2" -xf -"#;
-                let tar = self.program().unwrap_or_default();
+    fn command(&self, stage: &Stage) -> Command {
+        let (from, to) = (stage.tree(), stage.fresh());
+        let mut command = plain(self.program());
+        let is_sparse = self.tree == Tree::Sparse;
+        match self.tool {
+            Tool::CpA => command.arg("-a").arg(from),
+            Tool::CpR => command.arg("-r").arg(from),
+            Tool::Xcp => command.args(["--recursive", "--no-progress"]).arg(from),
+            Tool::Cpz => command.arg(from),
+            Tool::Rsync => command.arg(if is_sparse { "-aS" } else { "-a" }).arg(from.join("")),
+            Tool::Tar => {
+                let script = r#"mkdir "$3" && "$0" -C "$2" $1 -cf - . | "$0" -C "$3" -xf -"#;
                 command = program("sh");
-                command.args(["-c", script]).arg(tar).arg(from).arg(to).arg(if is_sparse { "-S" } else { "" })
+                command.args(["-c", script]).arg(self.program().unwrap_or_default());
+                command.arg(if is_sparse { "-S" } else { "" }).arg(from)
             }
-            Contender::BareCalls | Contender::FinishedCalls => {
-                command.args(["bare-copy", "--threads", if of.cache == Cache::Cold { "8" } else { "2" }]);
-                if of.pair.clones() {
-                    command.arg("--clone");
-                }
-                if self == Contender::FinishedCalls {
-                    command.arg("--finished");
-                }
-                command.arg(from).arg(to)
+            Tool::FinishedCalls => {
+                let threads = if self.cache == Cache::Cold { "8" } else { "2" };
+                command = floor::command(["tree", "--aside", "--threads", threads, "--writers", threads]);
+                command.args(self.pair.clones().then_some("--clone")).arg(from)
             }
-            Contender::Device => {
-                command.args(["bare-stream"]);
-                if of.cache == Cache::Warm {
-                    command.arg("--write-only");
-                }
-                command.arg(stream).arg(to)
+            Tool::Device => {
+                command = floor::command(["stream"]);
+                command.args((self.cache == Cache::Warm).then_some("--write-only")).arg(stream(stage))
             }
             _ => {
                 command.args(["copy", "--quiet"]);
-                if let Some(engine) = self.engine() {
+                if let Some(engine) = self.tool.engine() {
                     command.args(["--engine", engine]);
                 }
-                command.arg(from).arg(to)
+                command.arg(from)
             }
         };
+        command.arg(to);
         command
+    }
+
+    /// Compares the first copy with the tree.
+    fn check(&self, stage: &mut Stage, _said: &str) -> Result<Figures> {
+        ensure!(stage.fresh().is_dir(), "it has made nothing");
+        // The device copies another thing, and the finished calls make no links.
+        let is_done = self.is_compared.replace(true) || self.tool == Tool::Device;
+        if !is_done && (self.tool != Tool::FinishedCalls || self.tree != Tree::Real) {
+            let compared =
+                output(program("diff").args(["-rq", "--no-dereference"]).arg(stage.tree()).arg(stage.fresh()));
+            compared.context("it has made something else")?;
+        }
+        Ok(Figures::new())
     }
 }
 
@@ -219,12 +196,6 @@ mod tests {
 
     #[test]
     fn everyone_is_in_the_list_once() {
-        assert_eq!(Contender::value_variants(), ALL);
-    }
-
-    #[test]
-    fn engines_are_named_as_pleach_names_them() {
-        let ours: Vec<_> = ALL.into_iter().filter_map(Contender::engine).collect();
-        assert_eq!(ours, pleach::copy::Engine::ALL.map(pleach::copy::Engine::name));
+        assert_eq!(Tool::value_variants(), ALL);
     }
 }

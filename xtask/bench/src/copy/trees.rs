@@ -1,4 +1,5 @@
-//! The trees that are copied: many small files, fewer larger ones, some very large ones, a sparse one, and a real tree.
+//! The trees that are copied: many small files, fewer larger ones, some very large ones, a sparse one, and a real
+//! tree.
 
 use crate::report::thousands;
 use anyhow::{Context, Result};
@@ -17,7 +18,7 @@ const PIECE: u64 = 64 << 10;
 
 /// A tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Tree {
+pub(crate) enum Tree {
     /// 100,000 files of 4 KiB.
     Small,
     /// 20,000 files of 100 KiB.
@@ -70,7 +71,7 @@ impl Tree {
     }
 
     /// Makes it at `path`, and says what it is.
-    pub(super) fn fill(self, path: &Path, percent: u64) -> Result<String> {
+    pub(crate) fn fill(self, path: &Path, percent: u64) -> Result<String> {
         match self {
             Tree::Real => {
                 let source = if percent == 100 { vendor::large_crates()? } else { vendor::own_dependencies()? };
@@ -87,17 +88,6 @@ impl Tree {
                     _ => format!("{} files of {}", thousands(shape.files), size(shape.size)),
                 })
             }
-        }
-    }
-
-    /// Makes a part of it that has system calls counted in no time, with files of the same size.
-    pub(super) fn fill_sample(self, path: &Path, percent: u64) -> Result<()> {
-        const MOST: u64 = 2000;
-        let shape = self.shape(percent);
-        match self {
-            Tree::Real => vendor::copy_plainly(&vendor::own_dependencies()?, path),
-            Tree::Large => self.make(path, Shape { files: 1, ..shape }),
-            _ => self.make(path, Shape { files: shape.files.min(MOST), ..shape }),
         }
     }
 
@@ -119,6 +109,11 @@ impl Tree {
     }
 }
 
+/// Makes so many files of one size, full of data that nothing else contains.
+pub(crate) fn regular(path: &Path, files: u64, size: u64) -> Result<()> {
+    Tree::Small.make(path, Shape { files, size })
+}
+
 fn full(mut file: &File, size: u64, noise: &mut Noise) -> Result<()> {
     let mut left = size;
     while left > 0 {
@@ -137,8 +132,8 @@ fn sparse(file: &File, size: u64, noise: &mut Noise) -> Result<()> {
     Ok(())
 }
 
-/// Makes a directory with one file that has as many bytes as the tree has data, for the device's own time; where the tree
-/// is nothing but large files it serves itself.
+/// Makes a directory with one file that has as many bytes as the tree has data, for the device's own time; where the
+/// tree is nothing but large files it serves itself.
 pub(super) fn stream(tree: &Path, beside: &Path) -> Result<()> {
     let bytes = data(tree)?.next_multiple_of(1 << 12);
     fs::create_dir(beside)?;

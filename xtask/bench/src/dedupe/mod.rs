@@ -1,29 +1,25 @@
 //! `cargo xtask bench dedupe`: equal content shared by pleach and by its peers, on real and on made trees.
 //!
-//! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the disk.
-//! What was given back is read off the filesystem's own free space, before and after, each time freshly mounted.
+//! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the
+//! disk. What was freed is read off the filesystem's own free space, before and after, each time freshly mounted.
 
-pub(super) mod bare;
-mod census;
 mod contenders;
-mod million;
-mod section;
 mod trees;
 
-use super::measure::{Cache, Sample, sample_into, temporary_file};
-use super::{Common, report};
-use anyhow::{Context, Result};
-use census::Census;
+use crate::contender::{Contender, Figures, Role, present};
+use crate::measure::{measure, summary};
+use crate::results::{About, finish};
+use crate::runner::{self, Plan};
+use crate::stage::{Cache, Stage};
+use crate::{Common, ensure_usual, floor, million};
+use anyhow::Result;
 use clap::Args;
-use contenders::{ALL, Contender, Told};
-use section::{Conditions, section};
+use contenders::{ALL, FCLONES, Tool};
+use std::cell::Cell;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use trees::Tree;
-use xtask::command::{output, program};
-use xtask::image::{Kind, Mounted};
 use xtask::packages;
 use xtask::space;
 
@@ -40,7 +36,7 @@ pub(crate) struct Options {
     trees: Vec<Tree>,
     /// Only these take part; all of them, if none is named
     #[arg(long, value_delimiter = ',')]
-    only: Vec<Contender>,
+    only: Vec<Tool>,
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
     install: bool,
@@ -49,135 +45,117 @@ pub(crate) struct Options {
     million: bool,
 }
 
-/// Runs the chore.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Runs the bench.
+pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     if options.million {
-        return super::on_own_filesystems(|| Ok(()), |dir| million::run(dir, options));
+        return crate::on_own_filesystems(|| Ok(()), |dir| million::dedupes(dir, &options.common.kinds, save));
     }
+    ensure_usual(save, options.only.is_empty())?;
     let gather = || {
         if options.install {
             packages::install(packages::DEDUPERS)?;
-            packages::install_crate("fclones", contenders::FCLONES)?;
+            packages::install_crate("fclones", FCLONES)?;
         }
         options.trees.iter().try_for_each(|tree| tree.gather())
     };
-    super::on_own_filesystems(gather, |dir| on_all(dir, options))
+    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
 }
 
-fn on_all(dir: &Path, options: &Options) -> Result<()> {
+fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
     let wanted = if options.only.is_empty() { ALL.to_vec() } else { options.only.clone() };
-    let present: Vec<_> = wanted.iter().copied().filter(|who| who.is_present()).collect();
-    for who in wanted.iter().filter(|who| !present.contains(who)) {
-        println!("skipped: {}: not installed", who.name());
-    }
     for &kind in &options.common.kinds {
         for &tree in &options.trees {
-            let pristine = dir.join("pristine.img");
-            let (about, census) = make(kind, tree, dir, &pristine)?;
+            println!("{}: making the tree \"{}\"", kind.name(), tree.name());
+            let mut stage = Stage::new(dir, (kind, 8 << 10), None)?;
+            let about = tree.fill(&stage.tree())?;
+            stage.keep()?;
+            stage.warm = vec![stage.tree()];
             for &cache in &options.common.caches {
-                let rows = measure(kind, tree, cache, dir, &pristine, &present, options.runs)?;
-                let section = section(&Conditions { kind, tree, cache, runs: options.runs }, &about, &census, &rows);
-                println!("\n{section}");
-                report::write(&format!("dedupe {} {} {}", tree.name(), kind.name(), cache.name()), &section)?;
+                let all = wanted.iter().map(|&tool| Way { tool, cache, in_use: Cell::new(0) });
+                let all = present(all.collect());
+                measure_all(&mut stage, &all, tree, &about, options.runs, save)?;
             }
-            fs::remove_file(pristine)?;
+            stage.strike()?;
         }
     }
     Ok(())
 }
 
-/// Makes the image that every run gets a copy of, describes its tree, and tells what there is to find in it.
-fn make(kind: Kind, tree: Tree, dir: &Path, pristine: &Path) -> Result<(String, Census)> {
-    println!("{}: making the tree \"{}\"", kind.name(), tree.name());
-    let made = Mounted::create(kind, dir, "pristine", 8 << 10)?;
-    let about = tree.fill(&made.path().join("tree"))?;
-    let census = Census::of(&made.path().join("tree"))?;
-    space::sync(made.path())?;
-    made.check().with_context(|| format!("{} is not clean", pristine.display()))?;
-    Ok((about, census))
+fn measure_all(stage: &mut Stage, all: &[Way], tree: Tree, sizes: &str, rounds: u32, save: bool) -> Result<()> {
+    let Some(cache) = all.first().map(|way| way.cache) else { return Ok(()) };
+    let title = format!("{}, {}, {} cache", tree.title(), stage.kind().title(), cache.name());
+    let plan = Plan { label: title.clone(), rounds, cache };
+    let rows = runner::run(stage, all, &plan)?;
+    let checked = "the filesystem is clean";
+    finish(About { question: "dedupe", title, sizes, checked }, &plan, &rows, save)
 }
 
-/// What was measured of one contender.
-struct Row {
-    who: Contender,
-    first: Vec<Run>,
-    second: Vec<Run>,
-}
-
-/// One run.
-struct Run {
-    sample: Sample,
-    /// Bytes that the device gave out.
-    device: u64,
-    /// Bytes that df shows more free than before.
-    freed: i64,
-    /// What it said itself, where it says so.
-    told: Option<Told>,
-}
-
-fn measure(
-    kind: Kind,
-    tree: Tree,
+/// A tool, as a contender.
+struct Way {
+    tool: Tool,
     cache: Cache,
-    dir: &Path,
-    pristine: &Path,
-    present: &[Contender],
-    runs: u32,
-) -> Result<Vec<Row>> {
-    let mut rows: Vec<_> = present.iter().map(|&who| Row { who, first: Vec::new(), second: Vec::new() }).collect();
-    for round in 0..runs {
-        for index in super::measure::turns(round, rows.len()) {
-            let who = rows[index].who;
-            let (image, own) = (dir.join("run.img"), dir.join("own"));
-            output(program("cp").args(["--sparse=always", "--reflink=auto"]).arg(pristine).arg(&image))?;
-            fs::create_dir_all(&own)?;
-            let mut mounted = Mounted::open(kind, &image, &dir.join("run"))?;
-            let first = once(who, &mut mounted, &own, cache)?;
-            let second = once(who, &mut mounted, &own, cache)?;
-            for (which, run) in [("first", &first), ("second", &second)] {
-                println!(
-                    "{} {} {} {}: {which} {:.2} s, freed {} MiB",
-                    kind.name(),
-                    tree.name(),
-                    cache.name(),
-                    who.name(),
-                    run.sample.wall.as_secs_f64(),
-                    report::mebibytes(run.freed as f64)
-                );
-            }
-            rows[index].first.push(first);
-            rows[index].second.push(second);
-            mounted.check()?;
-            fs::remove_file(&image)?;
+    /// Bytes in use before the run.
+    in_use: Cell<u64>,
+}
+
+impl Contender for Way {
+    fn name(&self) -> String {
+        self.tool.name()
+    }
+
+    fn role(&self) -> Role {
+        self.tool.role()
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        self.tool.program()
+    }
+
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        stage.restore()?;
+        let own = own_dir(stage);
+        if own.exists() {
             fs::remove_dir_all(&own)?;
         }
+        fs::create_dir_all(&own)?;
+        if self.tool == Tool::BareCalls {
+            floor::dedupe::plan(&stage.tree(), &own.join("plan"))?;
+        }
+        stage.remount()?;
+        self.in_use.set(space::used_now(stage.source())?);
+        Ok(())
     }
-    Ok(rows)
+
+    fn command(&self, stage: &Stage) -> Command {
+        self.tool.command(&stage.tree(), &own_dir(stage))
+    }
+
+    fn is_heard(&self) -> bool {
+        true
+    }
+
+    /// The space that was freed, what was reported of it, and a second run.
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        stage.remount()?;
+        let freed = self.in_use.get() as f64 - space::used_now(stage.source())? as f64;
+        let mut figures = Figures::from([("freed_bytes", freed)]);
+        if self.tool.is_ours() {
+            figures.insert("reported_bytes", summary(said, "freed_bytes")?);
+            figures.insert("data_bytes", summary(said, "read_bytes")?);
+        }
+        if self.tool != Tool::BareCalls {
+            stage.set_cache(self.cache)?;
+            let (second, said) = measure(&mut self.command(stage), stage.source(), true)?;
+            figures.insert("second_seconds", second["seconds"]);
+            if self.tool.is_ours() {
+                figures.insert("second_data_bytes", summary(&said, "read_bytes")?);
+            }
+        }
+        Ok(figures)
+    }
 }
 
-fn once(who: Contender, fs: &mut Mounted, own: &Path, cache: Cache) -> Result<Run> {
-    let tree = fs.path().join("tree");
-    who.prepare(&tree, own)?;
-    fs.remount()?;
-    let before = space::used_now(fs.path())?;
-    cache.prepare(fs.path(), &tree, &[])?;
-    let mut said = temporary_file()?;
-    let read = device_bytes(fs)?;
-    let sample = sample_into(&mut who.command(&tree, own), fs.path(), said.try_clone()?.into())?;
-    let device = device_bytes(fs)? - read;
-    fs.remount()?;
-    let freed = before as i64 - space::used_now(fs.path())? as i64;
-    let mut text = String::new();
-    said.seek(SeekFrom::Start(0))?;
-    said.read_to_string(&mut text)?;
-    Ok(Run { sample, device, freed, told: who.told(&text) })
-}
-
-/// Bytes that a device has given out since it was made: the third field of its `stat`, in sectors.
-fn device_bytes(fs: &Mounted) -> Result<u64> {
-    let device = fs.device()?;
-    let path = format!("/sys/class/block/{}/stat", device.trim_start_matches("/dev/"));
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let sectors = text.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
-    Ok(sectors.with_context(|| format!("{path} is not as expected"))? * 512)
+/// Where a tool keeps what it needs for its next run.
+fn own_dir(stage: &Stage) -> PathBuf {
+    stage.dir().join("own")
 }

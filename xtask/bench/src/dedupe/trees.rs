@@ -82,7 +82,7 @@ impl Tree {
             Tree::Small => "20,000 different contents of 4 to 16 KiB, five files each",
         };
         let mebibytes = census.bytes as f64 / f64::from(1 << 20);
-        Ok(format!("{what}: {} files, {mebibytes:.0} MiB.", super::report::thousands(census.files)))
+        Ok(format!("{what}: {} files, {mebibytes:.0} MiB.", crate::report::thousands(census.files)))
     }
 }
 

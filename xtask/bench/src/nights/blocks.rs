@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// What is compared, in bytes.
-pub(super) const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 
-/// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same offset. All
-/// blocks of a file that is not there are among them.
-pub(super) fn differing(old: &Path, new: &Path) -> Result<u64> {
+/// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same
+/// offset. All blocks of a file that is not there are among them.
+pub(crate) fn differing(old: &Path, new: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(new).with_context(|| format!("cannot read {}", new.display()))? {
         let entry = entry?;
@@ -26,7 +26,7 @@ pub(super) fn differing(old: &Path, new: &Path) -> Result<u64> {
 }
 
 /// The size of all files below a directory.
-pub(super) fn size(dir: &Path) -> Result<u64> {
+pub(crate) fn size(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -37,7 +37,7 @@ pub(super) fn size(dir: &Path) -> Result<u64> {
 }
 
 /// The files below a directory.
-pub(super) fn files(dir: &Path) -> Result<u64> {
+pub(crate) fn files(dir: &Path) -> Result<u64> {
     let mut number = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -47,7 +47,7 @@ pub(super) fn files(dir: &Path) -> Result<u64> {
 }
 
 /// The numbers of the blocks of `new` that are not in `old`, in their order.
-pub(super) fn of(old: Option<&File>, new: &File) -> Result<Vec<u64>> {
+pub(crate) fn of(old: Option<&File>, new: &File) -> Result<Vec<u64>> {
     let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     let (mut offset, mut blocks) = (0, Vec::new());
     loop {

@@ -1,45 +1,47 @@
-//! `cargo xtask bench nights`: what a night costs when little of a large file changed, in space and in time: the image of a
-//! virtual machine, changed in place and written whole, and the data directory of a database.
+//! `cargo xtask bench nights`: what a snapshot costs when little of a large file changed, in space and in time: the
+//! image of a virtual machine, changed in place and written whole, and the data directory of a database.
 //!
-//! Space is what `df` shows before and after, when it stands still. Time is measured with cold caches, in turns with `cat`,
-//! which reads the source once. What changed is told by comparing the last snapshot with the source, block by block; after
-//! the last night that must find nothing.
-//!
-//! Beside each night stands its floor: the bare writes on the same filesystem, from the same last snapshot.
+//! Each round changes the source; then the snapshot, the bare writes (the floor of its space) and `cat`, which reads
+//! the source once (the floor of its time), take turns. Space is what `df` shows, when it does not change any more.
+//! What changed is found by comparing the last snapshot with the source, block by block; after the snapshot that must
+//! find nothing.
 
-mod blocks;
-mod floor;
+pub(crate) mod blocks;
 mod subject;
-mod tables;
 
-use super::du::json_number;
-use super::measure::{Cache, Sample, sample, sample_into, temporary_file, turns};
-use super::{Rounds, pleach};
-use anyhow::{Context, Result, ensure};
+use crate::contender::{Contender, Figures, Role};
+use crate::measure::summary;
+use crate::results::{About, finish};
+use crate::runner::{self, Plan};
+use crate::stage::{Cache, Stage};
+use crate::tools::{own, plain, pleach};
+use crate::{Rounds, ensure_usual, floor};
+use anyhow::{Result, ensure};
 use clap::Args;
+use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use subject::Subject;
-use xtask::command::{output, program};
-use xtask::image::{Kind, Mounted};
+use xtask::command::{find, output};
+use xtask::image::Kind;
 use xtask::packages;
 use xtask::space;
 
-/// The image whose figures are written down, in GiB.
+/// The sizes whose figures are recorded: GiB of the image, and pgbench's scale.
 const GIB: u64 = 8;
+const SCALE: u32 = 100;
 
 /// The options of this bench.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// How large the image is, in GiB; with another size than the usual docs/benchmarks.md is left alone
+    /// How large the image is, in GiB; only the usual size can be recorded
     #[arg(long, default_value_t = GIB, value_parser = clap::value_parser!(u64).range(1..=1024))]
     gib: u64,
     /// How large the database is, in pgbench's scale (15 MiB each)
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = SCALE, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     scale: u32,
 }
 
@@ -52,201 +54,214 @@ enum From {
     Here,
 }
 
-/// Space in use at one moment, or what was added to it, in bytes.
-#[derive(Clone, Copy, Debug)]
-struct Added {
-    /// As `df` shows it.
-    all: i64,
-    /// What of it is data, where the filesystem tells: on Btrfs. The rest are its trees.
-    data: Option<i64>,
-}
-
-impl Added {
-    /// What is in use now.
-    fn now(kind: Kind, root: &Path) -> Result<Added> {
-        Ok(Added { all: space::used(root)? as i64, data: data_used(kind, root) })
-    }
-
-    fn since(self, before: Added) -> Added {
-        let data = self.data.zip(before.data).map(|(after, before)| after - before);
-        Added { all: self.all - before.all, data }
-    }
-}
-
-/// What one night took.
-#[derive(Clone, Copy, Debug)]
-struct Night {
-    /// Bytes of blocks that differ from the last snapshot.
-    changed: u64,
-    /// What the snapshot took.
-    added: Added,
-    /// What the bare writes of the same night take.
-    floor: Added,
-    /// Bytes that the snapshot read, by its own account.
-    read: u64,
-    snapshot: Sample,
-    cat: Sample,
-}
-
-/// The nights of one subject in one place.
-struct Nights {
-    subject: Subject,
-    from: From,
-    size: u64,
-    files: u64,
-    nights: Vec<Night>,
-}
-
-/// A file that is written whole: bytes in use in the repository and its live file, and after that was deleted.
-struct Rewritten {
-    size: u64,
-    changed: u64,
-    all: u64,
-    snapshots: u64,
-    seconds: f64,
-}
-
-/// Runs the chore.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Runs the bench.
+pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
+    ensure_usual(save, options.gib == GIB && options.scale == SCALE)?;
     let gather = || packages::install(packages::DATABASE).map(drop);
-    super::on_own_filesystems(gather, |dir| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options)))
+    let on = |dir: &Path| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options, save));
+    crate::on_own_filesystems(gather, on)
 }
 
-fn on(kind: Kind, dir: &Path, options: &Options) -> Result<()> {
+fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let image = Subject::Image { bytes: options.gib << 30 };
-    let mut subjects = vec![image];
-    match subject::database(options.scale) {
-        Some(database) => subjects.push(database),
-        None => println!("skipped: no PostgreSQL with pgbench here"),
+    let database = subject::database(options.scale);
+    if database.is_none() {
+        println!("skipped: no PostgreSQL with pgbench here");
     }
-    let mut all = Vec::new();
-    for subject in subjects {
+    for subject in [Some(image), database].into_iter().flatten() {
         for from in [From::Elsewhere, From::Here] {
-            all.push(nights(kind, dir, subject, from, options.rounds.runs)?);
+            changed_in_place(kind, dir, subject, from, options.rounds.runs, save)?;
         }
     }
-    let rewritten = rewritten(kind, dir, options.gib << 30)?;
-    let section = tables::section(kind, &all, &rewritten, options.rounds.runs);
-    println!("\n{section}");
-    if options.gib == GIB {
-        super::report::write(&format!("nights {}", kind.name()), &section)?;
-    }
-    Ok(())
+    written_whole(kind, dir, options.gib << 30, save)
 }
 
-fn mebibytes(bytes: u64) -> u64 {
-    (bytes >> 20) + 1
+fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds: u32, save: bool) -> Result<()> {
+    let mebibytes = (subject.size() + subject.size() / 4 + (3 << 30)) >> 20;
+    let mut stage = match from {
+        From::Here => Stage::new(dir, (kind, mebibytes), None)?,
+        From::Elsewhere => Stage::new(dir, (Kind::Xfs, mebibytes), Some((kind, mebibytes)))?,
+    };
+    let title = match from {
+        From::Here => format!("{} on the same {}", subject.name(), kind.title()),
+        From::Elsewhere => format!("{} elsewhere, {}", subject.name(), kind.title()),
+    };
+    make(&stage, subject, &title)?;
+    let (changed, last) = (Cell::new(0.0), RefCell::new(PathBuf::new()));
+    let way = |job| Way { job, from, kind, changed: &changed, last: &last, number: Cell::new(0) };
+    let all = [Job::Snapshot, Job::Writes, Job::Cat].map(way);
+    let plan = Plan { label: title.clone(), rounds, cache: Cache::Cold };
+    let rows = runner::run_rounds(&mut stage, &all, &plan, &mut |stage, round| {
+        subject.change(&stage.tree(), round)?;
+        space::sync(stage.source())?;
+        changed.set(blocks::differing(&latest(stage), &stage.tree())? as f64);
+        last.replace(repo(stage).join(fs::read_link(repo(stage).join("latest"))?));
+        Ok(())
+    })?;
+    let (size, files) = (blocks::size(&stage.tree())?, blocks::files(&stage.tree())?);
+    let sizes = format!("{} MiB in {files} files, {:.1} MiB changed", size >> 20, changed.get() / f64::from(1 << 20));
+    let about = About { question: "nights", title, sizes: &sizes, checked: "the snapshot equals its source" };
+    finish(about, &plan, &rows, save)?;
+    stage.strike()
 }
 
-/// Makes a filesystem, has `work` done on it, checks it, and gives its space back.
-fn with<T>(kind: Kind, dir: &Path, name: &str, size: u64, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let mounted = Mounted::create(kind, dir, name, mebibytes(size))?;
-    let result = work(mounted.path());
-    if result.is_ok() {
-        mounted.check()?;
-    } else {
-        drop(mounted);
-    }
-    fs::remove_file(dir.join(format!("{name}.img")))?;
-    result
+/// The image written anew on the repository's own filesystem, as programs do that save: once, for the second round
+/// would not find what the first one found.
+fn written_whole(kind: Kind, dir: &Path, bytes: u64, save: bool) -> Result<()> {
+    let mut stage = Stage::new(dir, (kind, ((2 * bytes + bytes / 4) >> 20) + (2 << 10)), None)?;
+    let (subject, title) = (Subject::Image { bytes }, format!("image written whole on the same {}", kind.title()));
+    stage.mark()?;
+    make(&stage, subject, &title)?;
+    subject.rewrite(&stage.tree())?;
+    let plan = Plan { label: title.clone(), rounds: 1, cache: Cache::Cold };
+    let rows = runner::run(&mut stage, &[Whole { bytes: bytes as f64 }], &plan)?;
+    let sizes = format!("{} MiB; added: two snapshots without the live file, by its size", bytes >> 20);
+    let about = About { question: "nights", title, sizes: &sizes, checked: "the snapshot equals its source" };
+    finish(about, &plan, &rows, save)?;
+    stage.strike()
 }
 
-fn nights(kind: Kind, dir: &Path, subject: Subject, from: From, runs: u32) -> Result<Nights> {
-    let (size, room) = (subject.size(), subject.size() / 4 + (3 << 30));
-    match from {
-        From::Here => with(kind, dir, kind.name(), size + room, |root| measure(kind, root, root, subject, from, runs)),
-        From::Elsewhere => with(Kind::Xfs, dir, "source", size + room, |source| {
-            with(kind, dir, kind.name(), size + room, |root| measure(kind, source, root, subject, from, runs))
-        }),
-    }
+/// Makes the source and its first snapshot.
+fn make(stage: &Stage, subject: Subject, title: &str) -> Result<()> {
+    println!("{title}: making it");
+    fs::create_dir(stage.tree())?;
+    subject.make(&stage.tree())?;
+    output(&mut snapshot(stage)).map(drop)
 }
 
-fn measure(kind: Kind, source: &Path, root: &Path, subject: Subject, from: From, runs: u32) -> Result<Nights> {
-    let (source, repo) = (source.join("source"), root.join("repo"));
-    fs::create_dir(&source)?;
-    println!("{} {:?} {}: making it", kind.name(), from, subject.name());
-    subject.make(&source)?;
-    output(&mut snapshot(&source, &repo))?;
-    let mut nights = Vec::new();
-    for round in 0..runs {
-        subject.change(&source, round)?;
-        space::sync(&source)?;
-        let changed = blocks::differing(&latest(&repo, &source), &source)?;
-        let last = repo.join(fs::read_link(repo.join("latest"))?);
-        let before = Added::now(kind, root)?;
-        let (mut taken, mut said) = ([Sample::default(); 2], String::new());
-        for index in turns(round, 2) {
-            Cache::Cold.prepare(root, &source, &[])?;
-            taken[index] = if index == 0 {
-                let mut told = temporary_file()?;
-                let sample = sample_into(&mut snapshot(&source, &repo), root, told.try_clone()?.into())?;
-                told.seek(SeekFrom::Start(0))?;
-                told.read_to_string(&mut said)?;
-                sample
-            } else {
-                sample(program("find").arg(&source).args(["-type", "f", "-exec", "cat", "{}", "+"]), root)?
-            };
-        }
-        let [snapshot, cat] = taken;
-        let after = Added::now(kind, root)?;
-        // It stays, so that the next night finds nothing half freed.
-        floor::make(kind, from, &last, &source, &root.join(format!("floor-{round}")))?;
-        let (added, floor) = (after.since(before), Added::now(kind, root)?.since(after));
-        let read = json_number(&said, "read_bytes").context("the summary tells what was read")?;
-        let night = Night { changed, added, floor, read, snapshot, cat };
-        println!(
-            "{} {from:?} {}: changed {changed}, added {added:?}, floor {floor:?}, {:.2} s, cat {:.2} s",
-            kind.name(),
-            subject.name(),
-            snapshot.wall.as_secs_f64(),
-            cat.wall.as_secs_f64()
-        );
-        nights.push(night);
-    }
-    ensure!(blocks::differing(&latest(&repo, &source), &source)? == 0, "the last snapshot is not what its source is");
-    Ok(Nights { subject, from, size: blocks::size(&source)?, files: blocks::files(&source)?, nights })
-}
-
-fn rewritten(kind: Kind, dir: &Path, size: u64) -> Result<Rewritten> {
-    with(kind, dir, kind.name(), 2 * size + size / 4 + (2 << 30), |root| {
-        let (source, repo) = (root.join("source"), root.join("repo"));
-        let subject = Subject::Image { bytes: size };
-        fs::create_dir(&source)?;
-        let empty = space::used(root)?;
-        println!("{} written whole: making it", kind.name());
-        subject.make(&source)?;
-        output(&mut snapshot(&source, &repo))?;
-        subject.rewrite(&source)?;
-        space::sync(root)?;
-        let changed = blocks::differing(&latest(&repo, &source), &source)?;
-        Cache::Cold.prepare(root, &source, &[])?;
-        let taken = sample(&mut snapshot(&source, &repo), root)?;
-        ensure!(blocks::differing(&latest(&repo, &source), &source)? == 0, "the snapshot is not what its source is");
-        let all = space::used(root)? - empty;
-        fs::remove_dir_all(&source)?;
-        let snapshots = space::used(root)? - empty;
-        println!("{} written whole: {all} bytes with the live file, {snapshots} without", kind.name());
-        Ok(Rewritten { size, changed, all, snapshots, seconds: taken.wall.as_secs_f64() })
-    })
-}
-
-fn snapshot(source: &Path, repo: &Path) -> Command {
-    let mut command = program(pleach());
-    command.args(["snapshot", "--json"]).arg(source).arg(repo);
+fn snapshot(stage: &Stage) -> Command {
+    let mut command = plain(Some(pleach()));
+    command.args(["snapshot", "--json"]).arg(stage.tree()).arg(repo(stage));
     command
 }
 
-/// Where the newest snapshot keeps a source.
-fn latest(repo: &Path, source: &Path) -> PathBuf {
-    repo.join("latest").join(source.strip_prefix("/").unwrap_or(source))
+fn repo(stage: &Stage) -> PathBuf {
+    stage.written().join("repo")
 }
 
-/// The bytes of data on a Btrfs, without its trees.
-fn data_used(kind: Kind, root: &Path) -> Option<i64> {
-    if kind != Kind::Btrfs {
-        return None;
+/// Where the newest snapshot keeps the source.
+fn latest(stage: &Stage) -> PathBuf {
+    repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
+}
+
+fn ensure_equal(stage: &Stage) -> Result<()> {
+    ensure!(blocks::differing(&latest(stage), &stage.tree())? == 0, "the last snapshot does not equal its source");
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Snapshot,
+    /// The floor of the space.
+    Writes,
+    /// The floor of the time, from elsewhere.
+    Cat,
+}
+
+struct Way<'a> {
+    job: Job,
+    from: From,
+    kind: Kind,
+    /// Bytes of changed blocks in this round.
+    changed: &'a Cell<f64>,
+    /// The last snapshot before this round.
+    last: &'a RefCell<PathBuf>,
+    /// Trees made by the bare writes.
+    number: Cell<u32>,
+}
+
+impl Contender for Way<'_> {
+    fn name(&self) -> String {
+        match self.job {
+            Job::Snapshot => "pleach snapshot",
+            Job::Writes => "the bare writes",
+            Job::Cat => "`cat` of the source",
+        }
+        .into()
     }
-    let said = output(program("btrfs").args(["filesystem", "df", "--raw"]).arg(root)).ok()?;
-    let line = said.lines().find(|line| line.starts_with("Data"))?;
-    line.split_once("used=")?.1.trim().parse().ok()
+
+    fn role(&self) -> Role {
+        if self.job == Job::Snapshot { Role::Ours } else { Role::Floor }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        match self.job {
+            Job::Snapshot => Some(pleach()),
+            Job::Writes => own(),
+            Job::Cat => find("find"),
+        }
+    }
+
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        if self.job == Job::Cat { Ok(()) } else { stage.mark() }
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        match self.job {
+            Job::Snapshot => snapshot(stage),
+            Job::Writes => {
+                // What is made stays, so that the next round finds nothing half freed.
+                self.number.set(self.number.get() + 1);
+                let to = stage.written().join(format!("floor-{}", self.number.get()));
+                let mut command = floor::command(["writes"]);
+                command.args((self.kind == Kind::Btrfs).then_some("--subvolume"));
+                command.args((self.from == From::Here).then_some("--here"));
+                command.arg(&*self.last.borrow()).arg(stage.tree()).arg(to);
+                command
+            }
+            Job::Cat => {
+                let mut command = plain(self.program());
+                command.arg(stage.tree()).args(["-type", "f", "-exec", "cat", "{}", "+"]);
+                command
+            }
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.job == Job::Snapshot
+    }
+
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        if self.job == Job::Cat {
+            return Ok(Figures::new());
+        }
+        let added = stage.added()?;
+        let mut figures = Figures::from([("added_bytes", added), ("added_ratio", added / self.changed.get())]);
+        if self.job == Job::Snapshot {
+            ensure_equal(stage)?;
+            figures.insert("data_bytes", summary(said, "read_bytes")?);
+        }
+        Ok(figures)
+    }
+}
+
+/// The second snapshot of an image that was written anew.
+struct Whole {
+    bytes: f64,
+}
+
+impl Contender for Whole {
+    fn name(&self) -> String {
+        "pleach snapshot".into()
+    }
+
+    fn role(&self) -> Role {
+        Role::Ours
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        Some(pleach())
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        snapshot(stage)
+    }
+
+    fn check(&self, stage: &mut Stage, _said: &str) -> Result<Figures> {
+        ensure_equal(stage)?;
+        let with_live = stage.added()? / self.bytes;
+        fs::remove_dir_all(stage.tree())?;
+        let added = stage.added()?;
+        Ok(Figures::from([("with_live_ratio", with_live), ("added_ratio", added / self.bytes), ("added_bytes", added)]))
+    }
 }

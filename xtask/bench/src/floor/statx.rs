@@ -1,5 +1,5 @@
-//! The floor of everyone who looks at each entry: directories listed, the status of each entry asked, on two threads. For
-//! an unchanged tree that is all that has to be done to know it.
+//! The floor of everyone who looks at each entry: directories listed, the status of each entry asked, on two threads.
+//! For an unchanged tree that is all that has to be done to know it.
 
 use anyhow::Result;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// As many as there are cores in the machine of the figures.
-pub(super) const THREADS: usize = 2;
+const THREADS: usize = 2;
 
 /// Asks the status of everything in the tree `top`.
 pub(super) fn run(top: &Path) -> Result<()> {

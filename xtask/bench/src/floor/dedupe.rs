@@ -1,10 +1,11 @@
 //! The floor of a dedupe of whole files: the calls that no such tool can leave out, and nothing else.
 //!
-//! Which files are equal is known beforehand, from pleach's dry run. For each group: open, have the data read ahead (the kernel
-//! itself reads page by page while it compares), FIDEDUPERANGE, close. No walk, no look at the extents before or after, no
-//! account, no cache, no ranges. What pleach takes beyond this is its own; what this takes is the kernel's.
+//! Which files are equal is known beforehand, from pleach's dry run. For each group: open, have the data read ahead
+//! (the kernel itself reads page by page while it compares), FIDEDUPERANGE, close. No walk, no look at the extents
+//! before or after, no account, no cache, no ranges. What pleach takes beyond this is its own; what this takes is the
+//! kernel's.
 
-use crate::pleach;
+use crate::tools::pleach;
 use anyhow::{Context, Result};
 use pleach::dedupe::submit::submit;
 use pleach::sys::reflink::MAX_DEDUPE_DESTINATIONS;
@@ -17,11 +18,11 @@ use std::path::Path;
 use xtask::command::{output, program};
 
 /// Threads that share at once, each a group of its own.
-pub(super) const THREADS: usize = 4;
+const THREADS: usize = 4;
 
-/// Writes down which files of the tree are equal and do not share yet, as [`run`] wants it: the paths of a group, each ended by a zero
-/// byte, the one to share with first; an empty path ends the group.
-pub(super) fn plan(tree: &Path, plan: &Path) -> Result<()> {
+/// Writes down which files of the tree are equal and do not share yet, as [`run`] wants it: the paths of a group,
+/// each ended by a zero byte, the one to share with first; an empty path ends the group.
+pub(crate) fn plan(tree: &Path, plan: &Path) -> Result<()> {
     let mut command = program(pleach());
     command.args(["dedupe", "--dry-run", "--json", "--no-cache", "--ranges", "never"]).arg(tree);
     fs::write(plan, grouped(&output(&mut command)?)?).with_context(|| format!("cannot write {}", plan.display()))
@@ -50,7 +51,7 @@ fn grouped(said: &str) -> Result<String> {
 }
 
 /// Shares what the plan says.
-pub(crate) fn run(plan: &Path) -> Result<()> {
+pub(super) fn run(plan: &Path) -> Result<()> {
     let text = fs::read_to_string(plan).with_context(|| format!("cannot read {}", plan.display()))?;
     let groups: Vec<_> = text.split_terminator("\0\0").collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build()?;
