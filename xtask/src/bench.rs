@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the package `pleach-bench` in release and replaces this process by it.
+//! `cargo xtask bench`: builds the package `pleach-bench` and replaces this process by it.
 //!
 //! Nothing is measured here, and no option is known here but those that the bench has itself.
 
@@ -19,8 +19,14 @@ pub(crate) struct Options {
 
 /// Runs the chore. It only returns when the bench cannot be started.
 pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
-    // Together with what it measures, so that both get the same features of what they share, and none is built twice.
-    run(cargo().args(["build", "--quiet", "--release", "--package", "pleach", "--package", "pleach-bench"]))?;
-    let mut bench = Command::new(target_dir().join("release/pleach-bench"));
+    // A report measures nothing, and needs no release build.
+    let is_report = options.args.first().is_some_and(|arg| arg == "report");
+    let (packages, profile): (&[_], _) = match is_report {
+        true => (&["--package", "pleach-bench"], "debug"),
+        // Together with what it measures, so that both get the same features of what they share, and none is built twice.
+        false => (&["--release", "--package", "pleach", "--package", "pleach-bench"], "release"),
+    };
+    run(cargo().args(["build", "--quiet"]).args(packages))?;
+    let mut bench = Command::new(target_dir().join(profile).join("pleach-bench"));
     Err(bench.args(&options.args).exec()).context("cannot run the bench")
 }

@@ -40,12 +40,11 @@ pub const TESTING: Tools = &[
     ("fish", "fish"),
 ];
 
-/// What pleach is measured against, and with.
-pub const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
+/// What pleach is measured against.
+pub const PEERS: Tools = &[("rsync", "rsync"), ("cp", "coreutils")];
 
-/// What copies trees, beside pleach, and tells of it.
-pub const COPIERS: Tools =
-    &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("strace", "strace"), ("diff", "diffutils")];
+/// What copies trees, beside pleach, and compares them.
+pub const COPIERS: Tools = &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("diff", "diffutils")];
 
 /// What lists the extents of a file, beside pleach.
 pub const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];

@@ -59,7 +59,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
         report::thousands(options.files.into())
     );
     for &cache in &options.common.caches {
-        let title = format!("{}, {} cache", kind.title(), cache.name());
+        let title = format!("{}, {}", kind.title(), cache.name());
         let plan = Plan { label: title.clone(), rounds: options.runs, cache };
         let rows = runner::run(&mut stage, &all, &plan)?;
         agree(&rows)?;

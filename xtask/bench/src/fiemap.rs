@@ -51,7 +51,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
         scatter(&stage.tree(), options.extents).with_context(|| format!("cannot make {}", stage.tree().display()))?;
         let all = present(LISTERS.to_vec());
         for &cache in &options.common.caches {
-            let title = format!("{}, {} cache", kind.title(), cache.name());
+            let title = format!("{}, {}", kind.title(), cache.name());
             let plan = Plan { label: title.clone(), rounds: options.runs, cache };
             // The map is in memory from here on, unless it is dropped each time. The content never needs to be.
             output(&mut LISTERS[0].command(&stage))?;

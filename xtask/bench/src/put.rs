@@ -55,7 +55,7 @@ pub(crate) enum Case {
 impl Case {
     fn title(self) -> &'static str {
         match self {
-            Case::Changed => "three lines changed by sed",
+            Case::Changed => "three lines changed",
             Case::Inserted => "a block put in before it",
             Case::New => "a new file",
         }
@@ -101,7 +101,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
             let hows = [How::Put, How::Cat, How::Direct];
             let hows = &hows[..if case == Case::Changed { 3 } else { 2 }];
             let all: Vec<_> = hows.iter().map(|&how| Way { how, case, lines: options.lines }).collect();
-            let title = format!("{}, {}, {} cache", case.title(), kind.title(), cache.name());
+            let title = format!("{}, {}, {}", case.title(), kind.title(), cache.name());
             let plan = Plan { label: title.clone(), rounds: options.runs, cache };
             let rows = runner::run(&mut stage, &all, &plan)?;
             let about = About { question: "put", title, sizes: &sizes, checked: "the file equals the stream" };

@@ -28,11 +28,14 @@ pub(crate) struct Question {
     pub(crate) title: &'static str,
     /// What is asked, and what counts as an answer.
     pub(crate) asked: &'static str,
-    /// The work that no tool can avoid.
+    /// The work that no tool can avoid; empty if none was found.
     pub(crate) floor: &'static str,
+    /// The commands, in backquotes.
     pub(crate) run: &'static str,
     /// What contenders are compared by.
     pub(crate) measure: Column,
+    /// Whether nobody is compared: the page shows the worst of pleach's runs.
+    pub(crate) is_limit: bool,
     /// A peer counts only if it reaches 0.95 of pleach in this.
     pub(crate) at_least: Option<&'static str>,
     /// What the page shows of pleach beside that.
@@ -53,8 +56,9 @@ pub(crate) const QUESTIONS: &[Question] = &[
         asked: "At most 0.5 of the time of `cp -a --reflink=always`, cold cache.",
         floor: "XFS: a clone of each file by the bare system calls. Btrfs, where a subvolume snapshot replaces \
                 the clones: the status of each entry.",
-        run: "cargo xtask bench snapshot",
+        run: "`cargo xtask bench snapshot`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[MEMORY],
         note: "Cloning from the source, whose inode has just been read, is faster than cloning from the last \
@@ -69,8 +73,9 @@ pub(crate) const QUESTIONS: &[Question] = &[
         title: "A first snapshot on the source's filesystem",
         asked: "With `--hash none` at most 0.6 of the time of `cp -a --reflink=always`, cold cache.",
         floor: "A clone of each file by the bare system calls.",
-        run: "cargo xtask bench snapshot",
+        run: "`cargo xtask bench snapshot`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[MEMORY],
         note: "Without `--hash none` every file is read once and hashed, which nobody else does. A manifest \
@@ -84,13 +89,14 @@ pub(crate) const QUESTIONS: &[Question] = &[
                 as freed equals `df` within 1 %; a second run reads no data. Peers that free less do not count.",
         floor: "The files that are equal are known; they are only opened, read ahead and given to \
                 FIDEDUPERANGE. Whole files only.",
-        run: "cargo xtask bench dedupe",
+        run: "`cargo xtask bench dedupe`",
         measure: SECONDS,
+        is_limit: false,
         at_least: Some("freed_bytes"),
         more: &[
             Column { heading: "freed MiB", figure: "freed_bytes", unit: Unit::Mebibytes },
-            Column { heading: "reported MiB", figure: "reported_bytes", unit: Unit::Mebibytes },
-            Column { heading: "second run s", figure: "second_seconds", unit: Unit::Seconds },
+            Column { heading: "reported", figure: "reported_bytes", unit: Unit::Mebibytes },
+            Column { heading: "again s", figure: "second_seconds", unit: Unit::Seconds },
         ],
         note: "duperemove 0.11.2 is faster than pleach because it skips files below 128 KiB, and frees a \
                third; half of its time is below what the kernel takes to compare the files that pleach shares. \
@@ -101,10 +107,11 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "memory",
         title: "The memory for a million files",
-        asked: "A snapshot in at most 400 MiB, a dedupe in at most 300 MiB; the benches fail above that.",
-        floor: "None.",
-        run: "cargo xtask bench snapshot --million; cargo xtask bench dedupe --million",
+        asked: "A snapshot in at most 400 MiB, a dedupe in at most 300 MiB, in each of two runs; the benches fail above that.",
+        floor: "",
+        run: "`cargo xtask bench snapshot --million` and `cargo xtask bench dedupe --million`",
         measure: MEMORY,
+        is_limit: true,
         at_least: None,
         more: &[],
         note: "Files of one size are one class, which is in memory at once. A snapshot took 19 MiB for a \
@@ -113,10 +120,11 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "copy-cold",
         title: "A tree copied to another filesystem, cold cache",
-        asked: "No tool faster, no named engine faster than `auto` by more than 5 %; a sync of the destination included.",
+        asked: "No tool faster, no named engine faster than `auto` by more than 5 %; with a sync of the destination.",
         floor: "As many bytes read and written in large pieces past the page cache.",
-        run: "cargo xtask bench copy --cache cold",
+        run: "`cargo xtask bench copy --cache cold`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[],
         note: "The device alone takes 10.3 s for 8 × 1 GiB from ext4 to XFS and 9.0 s from XFS to Btrfs; \
@@ -128,9 +136,10 @@ pub(crate) const QUESTIONS: &[Question] = &[
         id: "copy-warm",
         title: "A tree copied to another filesystem, warm cache",
         asked: "At most 1.06 of the floor.",
-        floor: "Each file made without a name, filled, given mode and times, linked into place, by two threads; one sync.",
-        run: "cargo xtask bench copy --cache warm",
+        floor: "Each file made without a name, filled, given mode and times, linked, by two threads; one sync.",
+        run: "`cargo xtask bench copy --cache warm`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[],
         note: "The peers write each file under its final name at once, so a killed copy leaves half files. On \
@@ -141,9 +150,10 @@ pub(crate) const QUESTIONS: &[Question] = &[
         id: "put",
         title: "A stream that replaces a file",
         asked: "At most the time of `cat > new`, fsync and rename; all but the changed blocks shared.",
-        floor: "None; the stream has to be read.",
-        run: "cargo xtask bench put",
+        floor: "",
+        run: "`cargo xtask bench put`",
         measure: Column { heading: "s", figure: "alone_seconds", unit: Unit::Seconds },
+        is_limit: false,
         at_least: None,
         more: &[ADDED, Column { heading: "shared MiB", figure: "shared_bytes", unit: Unit::Mebibytes }],
         note: "",
@@ -153,11 +163,12 @@ pub(crate) const QUESTIONS: &[Question] = &[
         title: "The space of a snapshot after few blocks changed",
         asked: "At most 1.05 × the changed blocks.",
         floor: "A clone of each changed file's last version into which just the changed blocks are written.",
-        run: "cargo xtask bench nights",
+        run: "`cargo xtask bench nights`",
         measure: Column { heading: "added / changed", figure: "added_ratio", unit: Unit::Ratio },
+        is_limit: false,
         at_least: None,
         more: &[ADDED],
-        note: "On Btrfs a block that stands alone takes 238 bytes of items (two more of its file, one of the \
+        note: "On Btrfs a single block takes 238 bytes of items (two more of its file, one of the \
                extent tree, its checksum), and mkfs keeps them twice: 1.116 is the least, whoever writes; `-m \
                single` has half of that. A second snapshot on top of the first takes 1.23 to 1.24 there. On \
                XFS a database's snapshot has a constant part of 0.7 MiB, the inodes of 1,045 clones; \
@@ -170,8 +181,9 @@ pub(crate) const QUESTIONS: &[Question] = &[
         title: "A snapshot after a directory of 64 GiB was moved on another filesystem",
         asked: "0 bytes copied; nothing read unless files themselves were renamed, which changes their ctime.",
         floor: "0 bytes.",
-        run: "cargo xtask bench moved",
+        run: "`cargo xtask bench moved`",
         measure: Column { heading: "copied MiB", figure: "copied_bytes", unit: Unit::Mebibytes },
+        is_limit: false,
         at_least: None,
         more: &[Column { heading: "data read MiB", figure: "data_bytes", unit: Unit::Mebibytes }],
         note: "",
@@ -181,8 +193,9 @@ pub(crate) const QUESTIONS: &[Question] = &[
         title: "What a repository takes and shares",
         asked: "The figures of `btrfs filesystem du -s` to the byte, in less time.",
         floor: "`du -s`, which only adds up the status of each file.",
-        run: "cargo xtask bench du",
+        run: "`cargo xtask bench du`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[MEMORY],
         note: "",
@@ -191,12 +204,13 @@ pub(crate) const QUESTIONS: &[Question] = &[
         id: "fiemap",
         title: "The list of a million extents",
         asked: "At most the time of `filefrag -v`.",
-        floor: "None: most of the time is the kernel's, whoever asks and in batches of any size.",
-        run: "cargo xtask bench fiemap",
+        floor: "",
+        run: "`cargo xtask bench fiemap`",
         measure: SECONDS,
+        is_limit: false,
         at_least: None,
         more: &[MEMORY],
-        note: "Printing takes pleach 0.1 to 0.2 s, filefrag 0.5 to 0.6, xfs_io 0.5 to 1.3. xfs_io has the file \
+        note: "Most of the time is the kernel's, whoever asks and in batches of any size. Printing takes pleach 0.1 to 0.2 s, filefrag 0.5 to 0.6, xfs_io 0.5 to 1.3. xfs_io has the file \
                synced with each batch of 32 extents, pleach once, filefrag never.",
     },
 ];

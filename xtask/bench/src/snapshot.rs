@@ -94,7 +94,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
 
 /// Divides the rows among the questions.
 fn answer(kind: Kind, sizes: &str, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
-    let title = format!("{}, {} cache", kind.title(), plan.cache.name());
+    let title = format!("{}, {}", kind.title(), plan.cache.name());
     let is = |row: &Measured, ways: &[Job]| ways.iter().any(|way| way.name() == row.name);
     let pick = |ways: &[Job]| rows.iter().filter(|row| is(row, ways)).cloned().collect::<Vec<_>>();
     let floor = if kind == Kind::Btrfs { Job::Statx } else { Job::Clones };

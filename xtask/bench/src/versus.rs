@@ -48,7 +48,7 @@ pub(crate) struct Options {
     scale: u64,
 }
 
-/// What is to be done.
+/// The job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Job {
     /// A snapshot of 20,000 files of 4 KiB that did not change.

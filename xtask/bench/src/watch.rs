@@ -1,4 +1,4 @@
-//! A running command as `/proc` tells it: the most memory and threads it had at once, and the bytes it had the
+//! A running command as `/proc` shows it: the most memory and threads it had at once, and the bytes it had the
 //! devices read.
 //!
 //! Not from `getrusage`: its maximum resident set of a child begins with that of the parent it was forked from.

@@ -140,7 +140,7 @@ pub(super) fn stream(tree: &Path, beside: &Path) -> Result<()> {
     full(&File::create(beside.join("stream"))?, bytes, &mut Noise::from(3))
 }
 
-/// Bytes of data in a tree, without holes, as far as blocks tell.
+/// Bytes of data in a tree, without holes, as far as blocks show.
 pub(super) fn data(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let mut bytes = 0;

@@ -123,7 +123,8 @@ impl Tool {
                 &[],
             ),
             Tool::Rmlint => script(
-                "rm -f rmlint.sh && \"$tool\" --types=duplicates --output=sh:rmlint.sh --config=sh:handler=clone \"$tree\" \
+                "rm -f rmlint.sh \
+                 && \"$tool\" --types=duplicates --output=sh:rmlint.sh --config=sh:handler=clone \"$tree\" \
                  && if [ -f rmlint.sh ]; then sh ./rmlint.sh -d -x -q; fi",
                 &tool,
                 tree,

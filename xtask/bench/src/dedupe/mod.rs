@@ -83,7 +83,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
 
 fn measure_all(stage: &mut Stage, all: &[Way], tree: Tree, sizes: &str, rounds: u32, save: bool) -> Result<()> {
     let Some(cache) = all.first().map(|way| way.cache) else { return Ok(()) };
-    let title = format!("{}, {}, {} cache", tree.title(), stage.kind().title(), cache.name());
+    let title = format!("{}, {}, {}", tree.title(), stage.kind().title(), cache.name());
     let plan = Plan { label: title.clone(), rounds, cache };
     let rows = runner::run(stage, all, &plan)?;
     let checked = "the filesystem is clean";

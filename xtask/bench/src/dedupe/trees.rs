@@ -37,7 +37,7 @@ impl Tree {
     /// Its name in headings.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Tree::Releases => "three releases of large packages",
+            Tree::Releases => "three releases",
             Tree::Images => "two disk images",
             Tree::Snapshots => "four snapshots that share already",
             Tree::Small => "100,000 small files",
@@ -76,8 +76,8 @@ impl Tree {
                              same and at other offsets"
             }
             Tree::Snapshots => {
-                "Real files, each of another size, and three copies of their tree made by `cp -a --reflink=always`: what is \
-                 equal shares already, and no data needs to be read to see it"
+                "Real files, each of another size, and three copies of their tree made by `cp -a --reflink=always`: \
+                 equal files share already, and no data needs to be read to see it"
             }
             Tree::Small => "20,000 different contents of 4 to 16 KiB, five files each",
         };

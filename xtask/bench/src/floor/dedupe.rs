@@ -1,4 +1,4 @@
-//! The floor of a dedupe of whole files: the calls that no such tool can leave out, and nothing else.
+//! The floor of a dedupe of whole files: the calls that no such tool can avoid, and nothing else.
 //!
 //! Which files are equal is known beforehand, from pleach's dry run. For each group: open, have the data read ahead
 //! (the kernel itself reads page by page while it compares), FIDEDUPERANGE, close. No walk, no look at the extents

@@ -1,4 +1,4 @@
-//! What changes from night to night: an image, written block by block or whole, and a database under pgbench.
+//! What changes between two snapshots: an image, written block by block or whole, and a database under pgbench.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use xtask::noise::Noise;
 const BLOCK: u64 = 4096;
 /// One block of so many changes.
 const CHANGING: u64 = 100;
-/// Transactions a night, for each unit of the database's scale: about one block in a hundred is another then.
+/// Transactions a round, for each unit of the database's scale: about one block in a hundred is another then.
 const TRANSACTIONS: u32 = 14;
 
 /// Something that changes.
@@ -105,7 +105,7 @@ impl Subject {
     }
 }
 
-/// Writes the image: the same each time, but for the blocks that are to be others.
+/// Writes the image: the same each time, but for the blocks that must differ.
 fn write_image(path: &Path, bytes: u64, mut is_other: impl FnMut(u64) -> bool) -> Result<()> {
     let mut file = File::create(path)?;
     let (mut noise, mut others) = (Noise::from(1), Noise::from(77));
