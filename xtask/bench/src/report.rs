@@ -180,7 +180,11 @@ pub(crate) fn full_table(case: &Case) -> String {
         let median = spread.map(|s| format!("{:.3}", s.median)).unwrap_or_default();
         let mut cells = vec![row.name.clone(), median, range, against(first), against(floor)];
         cells.extend(names.iter().map(|name| {
-            let unit = if name.ends_with("_bytes") { Unit::Mebibytes } else { Unit::Seconds };
+            let unit = match name.rsplit('_').next() {
+                Some("bytes") => Unit::Mebibytes,
+                Some("ratio") => Unit::Ratio,
+                _ => Unit::Seconds,
+            };
             row.figures.get(*name).map(|spread| written(spread.median, unit)).unwrap_or_default()
         }));
         cells

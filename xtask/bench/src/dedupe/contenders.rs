@@ -60,8 +60,8 @@ impl Tool {
             Tool::Duperemove => "duperemove -d",
             Tool::DuperemoveSmall => "duperemove -d -b 4096",
             Tool::DuperemoveOther => {
-                let version = self.program().map(|program| first_line(&program, "--version")).unwrap_or_default();
-                return format!("{version} -d");
+                let version = self.program().map(|program| first_line(&program, "--version"));
+                return format!("{} -d", version.unwrap_or_else(|| format!("duperemove of {DUPEREMOVE}")));
             }
         };
         name.into()
