@@ -22,7 +22,7 @@ use xtask::space;
 const SNAPSHOTS: u32 = 20;
 /// One of so many files changes between two snapshots.
 const CHANGING: u32 = 100;
-/// The files whose figures are recorded.
+/// The files for recorded figures.
 const FILES: u32 = 50_000;
 
 /// The options of this bench.

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use xtask::command::{find, output};
 use xtask::packages;
 
-/// The extents of the file whose figures are recorded.
+/// The extents of the file for recorded figures.
 const EXTENTS: u64 = 1_000_000;
 
 /// The options of this bench.

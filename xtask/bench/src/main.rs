@@ -90,7 +90,7 @@ struct Common {
     caches: Vec<Cache>,
 }
 
-/// The same of benches that say themselves what is in memory.
+/// The same for benches that choose the state of the caches themselves.
 #[derive(Args)]
 struct Rounds {
     /// How often each way is taken; medians are given

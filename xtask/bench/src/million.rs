@@ -2,8 +2,8 @@
 //! --million`.
 //!
 //! A snapshot of a thousand directories of a thousand files, and of all files in one directory, which is the hardest
-//! case for a walker whose memory is for the directories in flight. A dedupe of files of many sizes, and of files of
-//! one size, which is the hardest case for a program whose memory is for the sizes in hand; each file is there twice.
+//! case for a walker that keeps directories in flight in memory. A dedupe of files of many sizes, and of files of
+//! one size, which is the hardest case for a program that keeps one size in memory; each file is there twice.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;

@@ -2,8 +2,8 @@
 //! replaces its last version; the same with a block inserted at its beginning; and it is made anew. By `pleach put`,
 //! and by the shell's `>` with fsync and rename, from sed itself and from `cat` behind it.
 //!
-//! A clone of the last version stays, as a snapshot's would: so what is added on the disk is what the new version
-//! costs.
+//! A clone of the last version stays, as a snapshot's would: so the space added on the disk is the cost of the new
+//! version.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::results::{About, finish};
@@ -21,7 +21,7 @@ use xtask::command::{find, output, program};
 use xtask::image::Kind;
 use xtask::noise::Noise;
 
-/// The lines of the text whose figures are recorded.
+/// The lines of the text for recorded figures.
 const LINES: u64 = 5_000_000;
 
 /// The options of this bench.
@@ -84,7 +84,7 @@ enum How {
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
-    // Three times the text, and as much again for what is being freed.
+    // Three times the text, and as much again for space that is being freed.
     let mut stage = Stage::new(dir, (kind, ((options.lines * 84 * 6) >> 20) + (1 << 10)), None)?;
     let root = stage.source().to_path_buf();
     println!("{}: writing the text", kind.name());

@@ -1,5 +1,5 @@
-//! The questions of `docs/benchmarks.md`: what is asked, what the floor is, how to run it, and what a maintainer
-//! needs to know.
+//! The questions of `docs/benchmarks.md`: the goal, the floor, the command, and facts that a maintainer
+//! needs.
 //!
 //! The answers are recorded elsewhere (`results`), the page is made of both by `report`.
 
@@ -26,7 +26,7 @@ pub(crate) struct Question {
     /// The name of its file of results.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// What is asked, and what counts as an answer.
+    /// The goal.
     pub(crate) asked: &'static str,
     /// The work that no tool can avoid; empty if none was found.
     pub(crate) floor: &'static str,
@@ -61,7 +61,7 @@ pub(crate) const QUESTIONS: &[Question] = &[
         is_limit: false,
         at_least: None,
         more: &[MEMORY],
-        note: "Cloning from the source, whose inode has just been read, is faster than cloning from the last \
+        note: "Cloning from the source, with an inode that has just been read, is faster than cloning from the last \
                snapshot: with the bare calls 3.9 against 4.5 s on XFS, 5.0 against 5.8 s on Btrfs. On Btrfs \
                all new inodes go into the right edge of one tree, so a second writer mostly waits for the \
                first; four and eight writers are slower than two. On XFS two writers of four threads do as \
@@ -85,8 +85,8 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "dedupe",
         title: "Space given back by a dedupe",
-        asked: "At least what the best peer frees, in at most 0.8 of the time of `jdupes -B`; what is reported \
-                as freed equals `df` within 1 %; a second run reads no data. Peers that free less do not count.",
+        asked: "At least what the best peer frees, in at most 0.8 of the time of `jdupes -B`; the \
+                reported bytes equal `df` within 1 %; a second run reads no data. Peers that free less do not count.",
         floor: "The files that are equal are known; they are only opened, read ahead and given to \
                 FIDEDUPERANGE. Whole files only.",
         run: "`cargo xtask bench dedupe`",
@@ -107,7 +107,8 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "memory",
         title: "The memory for a million files",
-        asked: "A snapshot in at most 400 MiB, a dedupe in at most 300 MiB, in each of two runs; the benches fail above that.",
+        asked: "A snapshot in at most 400 MiB, a dedupe in at most 300 MiB, in each of two runs; the benches fail \
+                above that.",
         floor: "",
         run: "`cargo xtask bench snapshot --million` and `cargo xtask bench dedupe --million`",
         measure: MEMORY,
@@ -173,7 +174,7 @@ pub(crate) const QUESTIONS: &[Question] = &[
                single` has half of that. A second snapshot on top of the first takes 1.23 to 1.24 there. On \
                XFS a database's snapshot has a constant part of 0.7 MiB, the inodes of 1,045 clones; \
                `--unchanged hardlink` spares them. The time of `cat` swings from 4.9 to 17 s for 8 GiB; direct \
-               reads alone take 5.5 to 5.9 s. FICLONE of an image whose extents were split by a change of \
+               reads alone take 5.5 to 5.9 s. FICLONE of an image with extents split by a change of \
                100,000 blocks takes 2.4 to 3.2 s.",
     },
     Question {
@@ -210,7 +211,8 @@ pub(crate) const QUESTIONS: &[Question] = &[
         is_limit: false,
         at_least: None,
         more: &[MEMORY],
-        note: "Most of the time is the kernel's, whoever asks and in batches of any size. Printing takes pleach 0.1 to 0.2 s, filefrag 0.5 to 0.6, xfs_io 0.5 to 1.3. xfs_io has the file \
+        note: "Most of the time is the kernel's, whoever asks and in batches of any size. Printing takes \
+               pleach 0.1 to 0.2 s, filefrag 0.5 to 0.6, xfs_io 0.5 to 1.3. xfs_io has the file \
                synced with each batch of 32 extents, pleach once, filefrag never.",
     },
 ];

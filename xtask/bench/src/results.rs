@@ -27,7 +27,7 @@ pub(crate) struct Case {
     /// What it was measured on.
     pub(crate) sizes: String,
     pub(crate) rounds: u32,
-    /// What was checked in each round.
+    /// The checks of each round.
     pub(crate) checked: String,
     /// The first is the one that the others are compared with.
     pub(crate) contenders: Vec<Row>,

@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) cache: Cache,
 }
 
-/// What was measured of one contender.
+/// The figures of one contender.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) name: String,
@@ -97,7 +97,7 @@ pub(crate) fn run_rounds<C: Contender>(
 fn once(stage: &mut Stage, who: &dyn Contender, cache: Cache) -> Result<Figures> {
     who.prepare(stage)?;
     stage.set_cache(cache)?;
-    // With a cold cache the program itself is not what is measured.
+    // A cold cache is cold for the files, not for the program itself.
     who.version();
     let before = stage.device_bytes()?;
     let (mut figures, said) = measure(&mut who.command(stage), stage.written(), who.is_heard())?;

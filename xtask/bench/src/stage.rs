@@ -41,9 +41,9 @@ pub(crate) struct Stage {
     destination: Option<Side>,
     /// Files and trees that are in memory even in a cold run, since nobody is to wait for them.
     pub(crate) always: Vec<PathBuf>,
-    /// Files and trees whose content is in memory in a warm run.
+    /// Files and trees with their content in memory in a warm run.
     pub(crate) warm: Vec<PathBuf>,
-    /// Trees whose names and inodes are in memory in a warm run.
+    /// Trees with their names and inodes in memory in a warm run.
     pub(crate) known: Vec<PathBuf>,
     /// Bytes in use when [`Stage::mark`] was called.
     marked: u64,
@@ -132,7 +132,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes what is at [`Stage::fresh`], Btrfs subvolumes too, and gives its space back: by a new filesystem,
+    /// Removes [`Stage::fresh`], Btrfs subvolumes too, and gives its space back: by a new filesystem,
     /// unless the source is on it.
     pub(crate) fn clear(&mut self) -> Result<()> {
         match &mut self.destination {
@@ -144,7 +144,7 @@ impl Stage {
         }
     }
 
-    /// Mounts the source again: it has nothing in memory, and what was delayed is done.
+    /// Mounts the source again: nothing of it is in memory, and delayed work is done.
     pub(crate) fn remount(&mut self) -> Result<()> {
         self.source.mounted_mut().remount()
     }

@@ -1,4 +1,4 @@
-//! Medians, spreads and ratios of what was measured. Pure arithmetic: nothing here knows where a number comes from.
+//! Medians, spreads and ratios of measured values. Pure arithmetic: nothing here knows where a number comes from.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench versus --old BINARY`: another build of pleach against this one, in turns, for the jobs whose
-//! speed must not suffer from a change. Both work on the same prepared tree; nothing is recorded.
+//! `cargo xtask bench versus --old BINARY`: another build of pleach against this one, in turns, for the jobs that
+//! a change must not slow down. Both work on the same prepared tree; nothing is recorded.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::copy::regular;

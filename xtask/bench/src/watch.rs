@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What was seen of a command and of those it started.
+/// The counters of a command and of those it started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// The most memory that one of its processes had, in bytes: `VmHWM` of proc_pid_status(5).

@@ -33,7 +33,7 @@ pub(super) enum Tool {
     Cpz,
     Rsync,
     Tar,
-    /// The system calls that a finished file takes, of which nobody ever sees half.
+    /// The system calls of a file that nobody ever sees half finished.
     FinishedCalls,
     /// As many bytes read and written past the page cache.
     Device,

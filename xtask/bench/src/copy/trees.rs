@@ -31,7 +31,7 @@ pub(crate) enum Tree {
     Real,
 }
 
-/// How many files of which size a made tree has.
+/// Number and size of the files of a made tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     files: u64,

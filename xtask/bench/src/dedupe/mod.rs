@@ -1,7 +1,7 @@
 //! `cargo xtask bench dedupe`: equal content shared by pleach and by its peers, on real and on made trees.
 //!
 //! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the
-//! disk. What was freed is read off the filesystem's own free space, before and after, each time freshly mounted.
+//! disk. Freed space is the difference of `df` before and after, each time freshly mounted.
 
 mod contenders;
 mod trees;
@@ -134,7 +134,7 @@ impl Contender for Way {
         true
     }
 
-    /// The space that was freed, what was reported of it, and a second run.
+    /// The freed space, the reported one, and a second run.
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
         stage.remount()?;
         let freed = self.in_use.get() as f64 - space::used_now(stage.source())? as f64;

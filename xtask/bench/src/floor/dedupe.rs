@@ -71,7 +71,7 @@ fn share(group: &str) -> Result<()> {
     for some in paths.chunks(MAX_DEDUPE_DESTINATIONS) {
         let files = some.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
         let places: Vec<_> = files.iter().map(|(file, _)| (file.as_fd(), 0)).collect();
-        // What is refused is not freed, which shows.
+        // A refused file frees nothing, which shows.
         submit((source.as_fd(), 0), size, &places);
     }
     Ok(())

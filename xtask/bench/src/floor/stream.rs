@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What is moved at once.
+/// Bytes moved at once.
 const BUFFER: usize = 1 << 20;
 /// Pieces under way at once.
 const DEPTH: usize = 8;

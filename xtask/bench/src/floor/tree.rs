@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// What is read at once.
+/// Bytes read at once.
 const BUFFER: usize = 1 << 20;
 /// Files that a thread takes at once.
 const GROUP: usize = 32;

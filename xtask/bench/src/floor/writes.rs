@@ -1,4 +1,4 @@
-//! The floor of a snapshot of a tree of which few blocks changed: the bare writes.
+//! The floor of a snapshot of a tree with few changed blocks: the bare writes.
 //!
 //! Of each changed file the last version is cloned, and the blocks of 4 KiB that differ are written into the clone in
 //! the order of the file, one call each, on XFS with the hint that reserves no more than a block for each. No tool
@@ -46,7 +46,7 @@ pub(super) fn make(options: &Options) -> Result<()> {
     directory(options, &options.last.join(within), &options.source, &options.to.join(within))
 }
 
-/// Makes the files of a directory. What is in `to` already is as in `last`.
+/// Makes the files of a directory. Existing entries of `to` equal those of `last`.
 fn directory(options: &Options, last: &Path, source: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(source).with_context(|| format!("cannot read {}", source.display()))? {
         let entry = entry?;

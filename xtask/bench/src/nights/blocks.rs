@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What is compared, in bytes.
+/// The unit of comparison, in bytes.
 pub(crate) const BLOCK: usize = 4096;
 
 /// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same

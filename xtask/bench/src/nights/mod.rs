@@ -28,7 +28,7 @@ use xtask::image::Kind;
 use xtask::packages;
 use xtask::space;
 
-/// The sizes whose figures are recorded: GiB of the image, and pgbench's scale.
+/// The sizes for recorded figures: GiB of the image, and pgbench's scale.
 const GIB: u64 = 8;
 const SCALE: u32 = 100;
 
@@ -200,7 +200,7 @@ impl Contender for Way<'_> {
         match self.job {
             Job::Snapshot => snapshot(stage),
             Job::Writes => {
-                // What is made stays, so that the next round finds nothing half freed.
+                // The new tree stays, so that the next round finds nothing half freed.
                 self.number.set(self.number.get() + 1);
                 let to = stage.written().join(format!("floor-{}", self.number.get()));
                 let mut command = floor::command(["writes"]);
