@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program to be called, found in the system's own directories too, which many users' `PATH` leaves out.
-pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+pub fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(find(name.as_ref()).unwrap_or_else(|| name.as_ref().into()));
     command.env("PATH", search_path());
     command
 }
 
 /// Where a program is, if it is installed.
-pub(crate) fn find(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+pub fn find(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     env::split_paths(&search_path()).map(|dir| dir.join(name.as_ref())).find(|path| path.is_file())
 }
 
@@ -31,7 +31,7 @@ fn search_path() -> OsString {
 }
 
 /// Runs a command to its end and gives what it wrote to stdout; everything it said becomes the error when it fails.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", line(command)))?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
@@ -42,7 +42,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Runs a command that speaks to the terminal itself.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", line(command)))?;
     if !status.success() {
         bail!("{} failed ({status})", line(command));
@@ -51,25 +51,25 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// The command as one would type it.
-pub(crate) fn line(command: &Command) -> String {
+pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// The workspace's root.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 /// Cargo, in the workspace's root.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut cargo = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo
 }
 
 /// Where everything is built.
-pub(crate) fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
         None => root().join("target"),

@@ -8,15 +8,18 @@ use std::path::{Path, PathBuf};
 
 /// The filesystems that pleach is tested on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// XFS.
     Xfs,
+    /// Btrfs.
     Btrfs,
+    /// ext4.
     Ext4,
 }
 
 impl Kind {
     /// The kernel's name of it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Kind::Xfs => "xfs",
             Kind::Btrfs => "btrfs",
@@ -25,7 +28,7 @@ impl Kind {
     }
 
     /// Its name in prose.
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Kind::Xfs => "XFS",
             Kind::Btrfs => "Btrfs",
@@ -62,7 +65,7 @@ impl Kind {
 }
 
 /// A mounted image. Dropping it unmounts it.
-pub(crate) struct Mounted {
+pub struct Mounted {
     kind: Kind,
     image: PathBuf,
     path: PathBuf,
@@ -71,12 +74,12 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     /// Makes `dir/name.img`, a sparse file with a fresh filesystem of `kind`, and mounts it at `dir/name`.
-    pub(crate) fn create(kind: Kind, dir: &Path, name: &str, mebibytes: u64) -> Result<Mounted> {
+    pub fn create(kind: Kind, dir: &Path, name: &str, mebibytes: u64) -> Result<Mounted> {
         Mounted::create_at(kind, dir, name, mebibytes, &dir.join(name))
     }
 
     /// The same, mounted at `path`.
-    pub(crate) fn create_at(kind: Kind, dir: &Path, name: &str, mebibytes: u64, path: &Path) -> Result<Mounted> {
+    pub fn create_at(kind: Kind, dir: &Path, name: &str, mebibytes: u64, path: &Path) -> Result<Mounted> {
         let image = dir.join(format!("{name}.img"));
         let file = File::create(&image).with_context(|| format!("cannot make {}", image.display()))?;
         file.set_len(mebibytes << 20)?;
@@ -88,7 +91,7 @@ impl Mounted {
     }
 
     /// Mounts an image that is there already at `path`.
-    pub(crate) fn open(kind: Kind, image: &Path, path: &Path) -> Result<Mounted> {
+    pub fn open(kind: Kind, image: &Path, path: &Path) -> Result<Mounted> {
         fs::create_dir_all(path)?;
         let mut mounted = Mounted { kind, image: image.into(), path: path.into(), mounted: false };
         mounted.mount()?;
@@ -96,19 +99,19 @@ impl Mounted {
     }
 
     /// The block device that it is mounted from, as `/dev/loop0`.
-    pub(crate) fn device(&self) -> Result<String> {
+    pub fn device(&self) -> Result<String> {
         Ok(output(program("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.path))?.trim().to_string())
     }
 
     /// Unmounts it and mounts it again: its caches are empty, and what was delayed is done.
-    pub(crate) fn remount(&mut self) -> Result<()> {
+    pub fn remount(&mut self) -> Result<()> {
         self.unmount()?;
         self.mount()
     }
 
     /// Makes an empty filesystem in its place. The image keeps the blocks that it has, so that whoever fills it again does not wait
     /// for the filesystem below to give it others.
-    pub(crate) fn remake(&mut self) -> Result<()> {
+    pub fn remake(&mut self) -> Result<()> {
         self.unmount()?;
         self.kind.make(&self.image, self.kind.without_discard())?;
         self.mount()
@@ -131,12 +134,12 @@ impl Mounted {
     }
 
     /// Where it is mounted.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Unmounts it and runs the filesystem's own checker, which changes nothing.
-    pub(crate) fn check(mut self) -> Result<()> {
+    pub fn check(mut self) -> Result<()> {
         self.unmount()?;
         let [checker, flags @ ..] = self.kind.checker() else { unreachable!("every kind has a checker") };
         output(program(checker).args(flags).arg(&self.image)).map(drop)

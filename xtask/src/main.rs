@@ -1,26 +1,20 @@
 //! The project's own chores: `cargo xtask test | tidy | demo | bench`.
 //!
-//! Here is the command line; each chore is a file of its own. Whatever mounts a filesystem does so in namespaces that end
-//! with the run (`namespace`), on images under `target/xtask` (`image`).
+//! Here is the command line; each chore is a file of its own, and `bench` a package of its own (`xtask/bench`).
+//! Whatever mounts a filesystem does so in namespaces that end with the run (`namespace`), on images under
+//! `target/xtask` (`image`).
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
-mod command;
 mod demo;
-mod image;
-mod namespace;
-mod noise;
-mod packages;
-mod rundir;
-mod space;
 mod test;
 mod tidy;
-mod vendor;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use xtask::{command, image, namespace, packages, rundir, space, vendor};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]
@@ -38,7 +32,8 @@ enum Chore {
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
-    /// Measure pleach against other tools, and write docs/benchmarks.md
+    /// Measure pleach against other tools
+    #[command(disable_help_flag = true)]
     Bench(bench::Options),
 }
 
@@ -57,6 +52,6 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Test(options) => test::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
-        Chore::Bench(options) => bench::run(&options),
+        Chore::Bench(options) => bench::bench(&options),
     }
 }

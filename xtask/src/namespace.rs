@@ -16,7 +16,7 @@ const INSIDE: &str = "XTASK_RUN_DIR";
 
 /// Whose rights the inner process gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub enum Rights {
     /// Ours, which are root's.
     Root,
     /// Root's, by sudo.
@@ -25,23 +25,23 @@ pub(crate) enum Rights {
 
 impl Rights {
     /// Root's rights by the shortest way.
-    pub(crate) fn best() -> Rights {
+    pub fn best() -> Rights {
         if is_root() || command::find("sudo").is_none() { Rights::Root } else { Rights::Sudo }
     }
 }
 
 /// The run's directory, if this is the inner process.
-pub(crate) fn inside() -> Option<PathBuf> {
+pub fn inside() -> Option<PathBuf> {
     env::var_os(INSIDE).map(PathBuf::from)
 }
 
 /// Whether this process has root's rights.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// Why filesystems cannot be mounted here, if they cannot.
-pub(crate) fn obstacle(rights: Rights) -> Option<String> {
+pub fn obstacle(rights: Rights) -> Option<String> {
     if rights == Rights::Root && !is_root() {
         return Some("not root".into());
     }
@@ -68,7 +68,7 @@ fn as_root(rights: Rights, name: &str) -> std::process::Command {
 }
 
 /// Runs this same command line inside, with `run_dir` for its images, and gives its exit status.
-pub(crate) fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
+pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     let mut outer = as_root(rights, "setpriv");
     outer.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     // sudo passes no variables on, so they are part of the command line.
@@ -104,7 +104,7 @@ pub(crate) fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
 }
 
 /// In the inner process: ends it, and with it everything, at the first signal. Process 1 has no default for signals.
-pub(crate) fn end_on_signal() -> Result<()> {
+pub fn end_on_signal() -> Result<()> {
     ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")
 }
 

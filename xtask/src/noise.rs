@@ -2,16 +2,16 @@
 //! measures the same content.
 
 /// A sequence of numbers by shifts and exclusive ors (Marsaglia, "Xorshift RNGs", 2003; shifts 13, 7, 17).
-pub(crate) struct Noise(u64);
+pub struct Noise(u64);
 
 impl Noise {
     /// The sequence of a seed, which must not be 0: all that follows 0 is 0.
-    pub(crate) fn from(seed: u64) -> Noise {
+    pub fn from(seed: u64) -> Noise {
         Noise(seed)
     }
 
     /// The next number.
-    pub(crate) fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -19,7 +19,7 @@ impl Noise {
     }
 
     /// The bytes of the next numbers, lowest first; what is left of the last one is dropped.
-    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length.next_multiple_of(8));
         while bytes.len() < length {
             bytes.extend_from_slice(&self.number().to_le_bytes());

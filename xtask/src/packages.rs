@@ -5,10 +5,10 @@ use crate::namespace::is_root;
 use anyhow::Result;
 
 /// Tools and their packages.
-pub(crate) type Tools = &'static [(&'static str, &'static str)];
+pub type Tools = &'static [(&'static str, &'static str)];
 
 /// What it takes to make and mount filesystems.
-pub(crate) const MOUNTING: Tools = &[
+pub const MOUNTING: Tools = &[
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -19,7 +19,7 @@ pub(crate) const MOUNTING: Tools = &[
 ];
 
 /// What tests call beside that.
-pub(crate) const TESTING: Tools = &[
+pub const TESTING: Tools = &[
     ("xfs_io", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
     ("xfs_info", "xfsprogs"),
@@ -40,29 +40,28 @@ pub(crate) const TESTING: Tools = &[
     ("fish", "fish"),
 ];
 
-/// What pleach is measured against, and with.
-pub(crate) const PEERS: Tools = &[("rsync", "rsync"), ("strace", "strace"), ("cp", "coreutils"), ("find", "findutils")];
+/// What pleach is measured against.
+pub const PEERS: Tools = &[("rsync", "rsync"), ("cp", "coreutils")];
 
-/// What copies trees, beside pleach, and tells of it.
-pub(crate) const COPIERS: Tools =
-    &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("strace", "strace"), ("diff", "diffutils")];
+/// What copies trees, beside pleach, and compares them.
+pub const COPIERS: Tools = &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("diff", "diffutils")];
 
 /// What lists the extents of a file, beside pleach.
-pub(crate) const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
+pub const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
 
 /// A database with a load for it.
-pub(crate) const DATABASE: Tools = &[("pgbench", "postgresql")];
+pub const DATABASE: Tools = &[("pgbench", "postgresql")];
 
 /// What finds and shares duplicates, beside pleach.
-pub(crate) const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
+pub const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
 
 /// Where tools that come from crates.io are installed.
-pub(crate) fn tools_dir() -> std::path::PathBuf {
+pub fn tools_dir() -> std::path::PathBuf {
     command::target_dir().join("xtask/tools")
 }
 
 /// Installs a program from crates.io, below the target directory, unless it is there.
-pub(crate) fn install_crate(name: &str, version: &str) -> Result<()> {
+pub fn install_crate(name: &str, version: &str) -> Result<()> {
     if tools_dir().join("bin").join(name).is_file() {
         return Ok(());
     }
@@ -72,7 +71,7 @@ pub(crate) fn install_crate(name: &str, version: &str) -> Result<()> {
 }
 
 /// Installs those of `tools` that are missing, where it may; gives the names of those that stay missing.
-pub(crate) fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static str)>) -> Result<Vec<String>> {
+pub fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static str)>) -> Result<Vec<String>> {
     let tools: Vec<_> = tools.into_iter().collect();
     let missing = || tools.iter().filter(|(tool, _)| find(tool).is_none());
     let mut packages: Vec<_> = missing().map(|(_, package)| *package).collect();

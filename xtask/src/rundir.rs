@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 /// A directory that this process holds, removed on drop.
-pub(crate) struct RunDir {
+pub struct RunDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl RunDir {
     /// Makes the directory of a new run of `chore`, and removes those of runs that were killed.
-    pub(crate) fn create(chore: &str) -> Result<RunDir> {
+    pub fn create(chore: &str) -> Result<RunDir> {
         let runs = command::target_dir().join("xtask/runs");
         fs::create_dir_all(&runs).with_context(|| format!("cannot make {}", runs.display()))?;
         remove_abandoned(&runs)?;
@@ -29,7 +29,7 @@ impl RunDir {
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Bytes in use on the filesystem at `path`, when all is written and all that was deleted is given back.
-pub(crate) fn used(path: &Path) -> Result<u64> {
+pub fn used(path: &Path) -> Result<u64> {
     sync(path)?;
     // Those of which pages are in memory stay, unless these go first.
     fs::write("/proc/sys/vm/drop_caches", "3").context("cannot have inodes leave memory")?;
@@ -27,14 +27,14 @@ pub(crate) fn used(path: &Path) -> Result<u64> {
 }
 
 /// Bytes in use now, after a sync.
-pub(crate) fn used_now(path: &Path) -> Result<u64> {
+pub fn used_now(path: &Path) -> Result<u64> {
     sync(path)?;
     let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot tell the space of {}", path.display()))?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
 }
 
 /// Bytes of metadata that a Btrfs has in use now, after a sync, each copy counted; `None` on other filesystems.
-pub(crate) fn metadata(path: &Path) -> Result<Option<u64>> {
+pub fn metadata(path: &Path) -> Result<Option<u64>> {
     sync(path)?;
     let Ok(text) = output(program("btrfs").args(["filesystem", "usage", "-b"]).arg(path)) else { return Ok(None) };
     // `Metadata,DUP: Size:268435456, Used:163840 (0.06%)`.
@@ -46,7 +46,7 @@ pub(crate) fn metadata(path: &Path) -> Result<Option<u64>> {
 }
 
 /// Writes everything out on the filesystem at `path`, as `sync -f` does.
-pub(crate) fn sync(path: &Path) -> Result<()> {
+pub fn sync(path: &Path) -> Result<()> {
     let dir = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::syncfs(&dir).with_context(|| format!("cannot sync {}", path.display()))
 }

@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 
 /// What a tree holds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Census {
-    pub(crate) files: u64,
-    pub(crate) dirs: u64,
-    pub(crate) bytes: u64,
+pub struct Census {
+    /// Files, and whatever else is no directory.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// The sizes of all files together.
+    pub bytes: u64,
 }
 
 impl Census {
     /// Counts what is below `dir`, and `dir` itself.
-    pub(crate) fn of(dir: &Path) -> Result<Census> {
+    pub fn of(dir: &Path) -> Result<Census> {
         let mut census = Census { dirs: 1, ..Census::default() };
         let mut waiting = vec![dir.to_path_buf()];
         while let Some(dir) = waiting.pop() {
@@ -35,18 +38,18 @@ impl Census {
     }
 
     /// Files and directories.
-    pub(crate) fn entries(&self) -> u64 {
+    pub fn entries(&self) -> u64 {
         self.files + self.dirs
     }
 }
 
 /// The sources of this project's own dependencies: some thousands of files.
-pub(crate) fn own_dependencies() -> Result<PathBuf> {
+pub fn own_dependencies() -> Result<PathBuf> {
     kept("dependencies", |dir| run(cargo().args(["vendor", "--quiet", "--locked", "--versioned-dirs"]).arg(dir)))
 }
 
 /// The sources of some of the largest crates and all that they depend on: about 100,000 files.
-pub(crate) fn large_crates() -> Result<PathBuf> {
+pub fn large_crates() -> Result<PathBuf> {
     const CRATES: &[(&str, &[&str])] = &[
         ("aws-sdk-ec2", &[]),
         ("aws-sdk-s3", &[]),
@@ -92,7 +95,7 @@ fn vendor(dir: &Path, dependencies: impl Iterator<Item = String>) -> Result<()> 
 }
 
 /// Three releases of some large packages, each with all that it depends on: what someone has who keeps several versions.
-pub(crate) fn releases() -> Result<PathBuf> {
+pub fn releases() -> Result<PathBuf> {
     const RELEASES: &[(&str, &[(&str, &str)])] = &[
         (
             "a",
@@ -163,7 +166,7 @@ fn kept(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
 }
 
 /// Copies a tree by plain reads and writes, so that the copy has extents of its own. Files, directories, modes, links.
-pub(crate) fn copy_plainly(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_plainly(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

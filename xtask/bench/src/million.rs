@@ -1,0 +1,162 @@
+//! The memory for 1,000,000 small files: `cargo xtask bench snapshot --million` and `cargo xtask bench dedupe
+//! --million`.
+//!
+//! A snapshot of a thousand directories of a thousand files, and of all files in one directory, which is the hardest
+//! case for a walker that keeps directories in flight in memory. A dedupe of files of many sizes, and of files of
+//! one size, which is the hardest case for a program that keeps one size in memory; each file is there twice.
+
+use crate::contender::{Contender, Figures, Role};
+use crate::measure::summary;
+use crate::results::{About, finish};
+use crate::runner::{self, Measured, Plan};
+use crate::stage::{Cache, Stage};
+use crate::tools::{plain, pleach};
+use anyhow::{Result, ensure};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::image::Kind;
+use xtask::space;
+
+const FILES: u32 = 1_000_000;
+/// The most that a run may take.
+const SNAPSHOT_LIMIT: f64 = (400 << 20) as f64;
+const DEDUPE_LIMIT: f64 = (300 << 20) as f64;
+
+/// Measures snapshots.
+pub(crate) fn snapshots(dir: &Path, kinds: &[Kind], save: bool) -> Result<()> {
+    for &kind in kinds {
+        for (shape, dirs) in [("1,000 directories", 1000), ("one directory", 1)] {
+            let mut stage = Stage::new(dir, (kind, 20 << 10), None)?;
+            println!("{}: writing 1,000,000 files in {shape}", kind.name());
+            fill_dirs(&stage.tree(), dirs)?;
+            let all = [Run { job: Job::Snapshot, is_first: true }, Run { job: Job::Snapshot, is_first: false }];
+            let sizes = "1,000,000 files of 64 to 563 bytes";
+            measure(&mut stage, &all, &format!("snapshot, {shape}"), sizes, SNAPSHOT_LIMIT, save)?;
+            stage.strike()?;
+        }
+    }
+    Ok(())
+}
+
+/// Measures dedupes.
+pub(crate) fn dedupes(dir: &Path, kinds: &[Kind], save: bool) -> Result<()> {
+    for &kind in kinds {
+        for (shape, size) in [("many sizes", None), ("one size", Some(6000))] {
+            let mut stage = Stage::new(dir, (kind, 24 << 10), None)?;
+            println!("{}: writing 1,000,000 files of {shape}", kind.name());
+            fill_pairs(&stage.tree(), size)?;
+            stage.keep()?;
+            let sizes =
+                if size.is_some() { "files of 6,000 bytes, each twice" } else { "files of 4 to 8 KiB, each twice" };
+            for is_cached in [true, false] {
+                stage.restore()?;
+                let job = Job::Dedupe { is_cached };
+                let all = [Run { job, is_first: true }, Run { job, is_first: false }];
+                let cache = if is_cached { "" } else { " `--no-cache`" };
+                measure(&mut stage, &all, &format!("dedupe{cache}, {shape}"), sizes, DEDUPE_LIMIT, save)?;
+            }
+            stage.strike()?;
+        }
+    }
+    Ok(())
+}
+
+/// One round: the first run, then the second one.
+fn measure(stage: &mut Stage, all: &[Run], what: &str, sizes: &str, limit: f64, save: bool) -> Result<()> {
+    let title = format!("{what}, {}", stage.kind().title());
+    let plan = Plan { label: title.clone(), rounds: 1, cache: Cache::Cold };
+    let rows = runner::run(stage, all, &plan)?;
+    let about = About { question: "memory", title, sizes, checked: "every file found, every pair shared once" };
+    finish(about, &plan, &rows, save)?;
+    let most = rows.iter().map(|row: &Measured| row.median("memory_bytes")).fold(0.0, f64::max);
+    ensure!(most <= limit, "a run took {most} bytes of memory; the limit is {limit}");
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Snapshot,
+    Dedupe { is_cached: bool },
+}
+
+struct Run {
+    job: Job,
+    is_first: bool,
+}
+
+impl Contender for Run {
+    fn name(&self) -> String {
+        if self.is_first { "first run".into() } else { "second run".into() }
+    }
+
+    fn role(&self) -> Role {
+        Role::Ours
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        Some(pleach())
+    }
+
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        stage.remount()
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        let mut command = plain(self.program());
+        match self.job {
+            Job::Snapshot => command.args(["snapshot", "--json"]).arg(stage.tree()).arg(stage.fresh()),
+            Job::Dedupe { is_cached: true } => {
+                command.args(["dedupe", "--json", "--cache"]).arg(stage.dir().join("cache")).arg(stage.tree())
+            }
+            Job::Dedupe { is_cached: false } => command.args(["dedupe", "--json", "--no-cache"]).arg(stage.tree()),
+        };
+        command
+    }
+
+    fn is_heard(&self) -> bool {
+        true
+    }
+
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        ensure!(summary(said, "files")? == f64::from(FILES), "not all files were found: {said}");
+        if matches!(self.job, Job::Dedupe { .. }) {
+            let pairs = if self.is_first { f64::from(FILES / 2) } else { 0.0 };
+            ensure!(summary(said, "duplicate_files")? == pairs, "not all pairs were shared, or some twice: {said}");
+        }
+        let cache = stage.dir().join("cache");
+        if !self.is_first && cache.exists() {
+            fs::remove_file(cache)?;
+        }
+        Ok(Figures::new())
+    }
+}
+
+fn fill_dirs(tree: &Path, dirs: u32) -> Result<()> {
+    let content = [b'x'; 1000];
+    for number in 0..dirs {
+        let dir = tree.join(format!("{number:04}"));
+        fs::create_dir_all(&dir)?;
+        for file in 0..FILES / dirs {
+            fs::write(dir.join(format!("file-{file:07}")), &content[..64 + file as usize % 500])?;
+        }
+    }
+    space::sync(tree)
+}
+
+/// Half a million contents, each of them twice.
+fn fill_pairs(tree: &Path, size: Option<usize>) -> Result<()> {
+    let mut content: Vec<u8> = (0..8192_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for number in 0..FILES {
+        let dir = tree.join(format!("{:04}", number / 1000));
+        if number % 1000 == 0 {
+            fs::create_dir_all(&dir)?;
+        }
+        let of = number % (FILES / 2);
+        content[..4].copy_from_slice(&of.to_le_bytes());
+        let size = size.unwrap_or(4096 + of as usize * 7919 % 4097);
+        File::create(dir.join(format!("file-{number:07}")))?.write_all(&content[..size])?;
+    }
+    space::sync(tree)
+}

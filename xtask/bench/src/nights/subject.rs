@@ -1,0 +1,174 @@
+//! What changes between two snapshots: an image, written block by block or whole, and a database under pgbench.
+
+use anyhow::{Context, Result};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::command::{find, output, program};
+use xtask::noise::Noise;
+
+const BLOCK: u64 = 4096;
+/// One block of so many changes.
+const CHANGING: u64 = 100;
+/// Transactions a round, for each unit of the database's scale: about one block in a hundred is another then.
+const TRANSACTIONS: u32 = 14;
+
+/// Something that changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject {
+    /// The image of a virtual machine.
+    Image {
+        /// Its size.
+        bytes: u64,
+    },
+    /// The data directory of PostgreSQL.
+    Database {
+        /// pgbench's scale.
+        scale: u32,
+    },
+}
+
+/// A database of this scale, if there is PostgreSQL.
+pub(super) fn database(scale: u32) -> Option<Subject> {
+    (postgres("initdb").is_some() && postgres("pgbench").is_some()).then_some(Subject::Database { scale })
+}
+
+impl Subject {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Subject::Image { .. } => "image",
+            Subject::Database { .. } => "PostgreSQL",
+        }
+    }
+
+    /// About how large it is.
+    pub(super) fn size(self) -> u64 {
+        match self {
+            Subject::Image { bytes } => bytes,
+            Subject::Database { scale } => ((u64::from(scale) * 16) << 20) + (2 << 30),
+        }
+    }
+
+    /// Makes it in an empty directory.
+    pub(super) fn make(self, dir: &Path) -> Result<()> {
+        match self {
+            Subject::Image { bytes } => write_image(&dir.join("image"), bytes, |_| false),
+            Subject::Database { scale } => {
+                let server = Server::new(dir)?;
+                server.run("initdb", ["--no-sync", "--auth=trust", "-D"], Some(&server.data))?;
+                server.while_up(|| server.run("pgbench", ["-i", "-q", "-s", &scale.to_string(), "postgres"], None))
+            }
+        }
+    }
+
+    /// Changes some of its blocks in place.
+    pub(super) fn change(self, dir: &Path, round: u32) -> Result<()> {
+        match self {
+            Subject::Image { bytes } => {
+                let file = File::options().write(true).open(dir.join("image"))?;
+                let mut noise = Noise::from(u64::from(round) + 1000);
+                let mut blocks: Vec<_> =
+                    (0..bytes / BLOCK / CHANGING).map(|n| n * CHANGING + noise.number() % CHANGING).collect();
+                // In no order, as a machine would.
+                for n in (1..blocks.len()).rev() {
+                    blocks.swap(n, (noise.number() % (n as u64 + 1)) as usize);
+                }
+                for block in blocks {
+                    file.write_all_at(&noise.bytes(BLOCK as usize), block * BLOCK)?;
+                }
+                Ok(file.sync_all()?)
+            }
+            Subject::Database { scale } => {
+                let server = Server::new(dir)?;
+                let transactions = (scale * TRANSACTIONS / 4).to_string();
+                let seed = format!("--random-seed={}", round + 1);
+                server
+                    .while_up(|| server.run("pgbench", ["-n", "-c", "4", "-t", &transactions, &seed, "postgres"], None))
+            }
+        }
+    }
+
+    /// Writes an image anew, with some of its blocks changed.
+    pub(super) fn rewrite(self, dir: &Path) -> Result<()> {
+        let Subject::Image { bytes } = self else { return Ok(()) };
+        fs::remove_file(dir.join("image"))?;
+        let mut noise = Noise::from(2000);
+        let mut chosen = 0;
+        write_image(&dir.join("image"), bytes, move |block| {
+            if block % CHANGING == 0 {
+                chosen = noise.number() % CHANGING;
+            }
+            block % CHANGING == chosen
+        })
+    }
+}
+
+/// Writes the image: the same each time, but for the blocks that must differ.
+fn write_image(path: &Path, bytes: u64, mut is_other: impl FnMut(u64) -> bool) -> Result<()> {
+    let mut file = File::create(path)?;
+    let (mut noise, mut others) = (Noise::from(1), Noise::from(77));
+    let mut buffer = Vec::with_capacity(1 << 20);
+    for block in 0..bytes / BLOCK {
+        let content = noise.bytes(BLOCK as usize);
+        buffer.extend(if is_other(block) { others.bytes(BLOCK as usize) } else { content });
+        if buffer.len() == buffer.capacity() {
+            file.write_all(&buffer)?;
+            buffer.clear();
+        }
+    }
+    file.write_all(&buffer)?;
+    Ok(file.sync_all()?)
+}
+
+/// A program of PostgreSQL: Debian keeps most of them out of everybody's path.
+fn postgres(name: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<_> =
+        versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.is_file()).collect();
+    found.sort();
+    found.pop().or_else(|| find(name))
+}
+
+/// Where the server listens: the path of a socket has to be short.
+const SOCKETS: &str = "/tmp";
+const PORT: &str = "54329";
+
+/// A database server of our own, in a directory, for as long as something is done with it. It does not run as root.
+struct Server {
+    data: PathBuf,
+}
+
+impl Server {
+    fn new(dir: &Path) -> Result<Server> {
+        let data = dir.join("data");
+        if !data.exists() {
+            fs::create_dir(&data)?;
+            output(program("chown").arg("postgres:").arg(&data))?;
+        }
+        Ok(Server { data })
+    }
+
+    fn command(&self, name: &str) -> Result<Command> {
+        let mut command = program("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+        command.arg(postgres(name).with_context(|| format!("there is no {name}"))?).current_dir("/");
+        command.env("PGHOST", SOCKETS).env("PGPORT", PORT).env("LC_ALL", "C");
+        Ok(command)
+    }
+
+    fn run<'a>(&self, name: &str, args: impl IntoIterator<Item = &'a str>, path: Option<&Path>) -> Result<()> {
+        output(self.command(name)?.args(args).args(path)).map(drop)
+    }
+
+    fn while_up(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let control = |what: &[&str]| output(self.command("pg_ctl")?.arg("-D").arg(&self.data).args(what)).map(drop);
+        let options = format!("-k {SOCKETS} -p {PORT} -c listen_addresses= -c fsync=off");
+        // To a file: a server that had our pipe would keep it open.
+        control(&["-w", "-s", "-l", "/dev/null", "-o", &options, "start"])?;
+        let done = work();
+        control(&["-w", "-s", "-m", "fast", "stop"])?;
+        done
+    }
+}

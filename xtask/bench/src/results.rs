@@ -1,0 +1,129 @@
+//! Recorded results: one JSON file a question in `xtask/bench/results`.
+
+use crate::contender::Role;
+use crate::machine::{self, Machine};
+use crate::report;
+use crate::runner::{Measured, Plan};
+use crate::statistics::Spread;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// All that is known about a question.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) cases: Vec<Case>,
+}
+
+/// One table of figures that can be compared: the contenders took turns in one run, on one filesystem.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Case {
+    /// What distinguishes it from the other cases of its question, such as `XFS, cold cache`.
+    pub(crate) title: String,
+    pub(crate) date: String,
+    pub(crate) machine: Machine,
+    /// What it was measured on.
+    pub(crate) sizes: String,
+    pub(crate) rounds: u32,
+    /// The checks of each round.
+    pub(crate) checked: String,
+    /// The first is the one that the others are compared with.
+    pub(crate) contenders: Vec<Row>,
+}
+
+/// The figures of one contender.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) version: String,
+    pub(crate) figures: BTreeMap<String, Spread>,
+}
+
+/// What a bench says of a case, beside its figures.
+pub(crate) struct About<'a> {
+    /// The question's identifier.
+    pub(crate) question: &'static str,
+    pub(crate) title: String,
+    pub(crate) sizes: &'a str,
+    pub(crate) checked: &'a str,
+}
+
+/// Prints a case, and records it if asked to.
+pub(crate) fn finish(about: About<'_>, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
+    let row = |row: &Measured| Row {
+        name: row.name.clone(),
+        role: row.role,
+        version: row.version.clone(),
+        figures: row.spreads(),
+    };
+    let case = Case {
+        title: about.title,
+        date: machine::today()?,
+        machine: Machine::here(),
+        sizes: about.sizes.into(),
+        rounds: plan.rounds,
+        checked: about.checked.into(),
+        contenders: rows.iter().map(row).collect(),
+    };
+    println!("\n{}: {}\n\n{}", about.question, case.title, report::full_table(&case));
+    if save {
+        let mut answer = load(about.question)?;
+        answer.put(case);
+        let path = path(about.question);
+        fs::create_dir_all(path.parent().expect("it has a parent"))?;
+        let text = serde_json::to_string_pretty(&answer)? + "\n";
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("recorded in {}; `cargo xtask bench report` writes the page", path.display());
+    }
+    Ok(())
+}
+
+impl Answer {
+    /// Adds a case, in the place of an earlier one with the same title.
+    fn put(&mut self, case: Case) {
+        match self.cases.iter_mut().find(|known| known.title == case.title) {
+            Some(known) => *known = case,
+            None => self.cases.push(case),
+        }
+    }
+}
+
+/// The recorded answer to a question; an empty one if there is none.
+pub(crate) fn load(question: &str) -> Result<Answer> {
+    let path = path(question);
+    if !path.exists() {
+        return Ok(Answer::default());
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not as expected", path.display()))
+}
+
+fn path(question: &str) -> PathBuf {
+    xtask::command::root().join("xtask/bench/results").join(format!("{question}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_replaces_the_one_of_the_same_title() {
+        let case = |title: &str, rounds| Case {
+            title: title.into(),
+            date: String::new(),
+            machine: Machine::default(),
+            sizes: String::new(),
+            rounds,
+            checked: String::new(),
+            contenders: Vec::new(),
+        };
+        let mut answer = Answer::default();
+        [case("a", 1), case("b", 2), case("a", 3)].into_iter().for_each(|case| answer.put(case));
+        let known: Vec<_> = answer.cases.iter().map(|case| (case.title.as_str(), case.rounds)).collect();
+        assert_eq!(known, [("a", 3), ("b", 2)]);
+    }
+}

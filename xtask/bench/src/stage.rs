@@ -1,0 +1,260 @@
+//! Where a bench takes place: one filesystem or two, each in an image, and the state of the caches.
+//!
+//! Every bench makes its filesystems, drops caches and asks for space here and nowhere else.
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use xtask::command::{output, program};
+use xtask::image::{Kind, Mounted};
+use xtask::space;
+
+/// What a run finds in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cache {
+    /// Nothing of the filesystems.
+    Cold,
+    /// What `Stage::warm` and `Stage::known` name.
+    Warm,
+}
+
+impl Cache {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cache::Cold => "cold",
+            Cache::Warm => "warm",
+        }
+    }
+}
+
+/// A filesystem of this kind and so many MiB.
+pub(crate) type Size = (Kind, u64);
+
+/// The filesystems of a bench.
+pub(crate) struct Stage {
+    dir: PathBuf,
+    source: Side,
+    /// Nothing if all is on one filesystem.
+    destination: Option<Side>,
+    /// Files and trees that are in memory even in a cold run, since nobody is to wait for them.
+    pub(crate) always: Vec<PathBuf>,
+    /// Files and trees with their content in memory in a warm run.
+    pub(crate) warm: Vec<PathBuf>,
+    /// Trees with their names and inodes in memory in a warm run.
+    pub(crate) known: Vec<PathBuf>,
+    /// Bytes in use when [`Stage::mark`] was called.
+    marked: u64,
+}
+
+struct Side {
+    kind: Kind,
+    name: &'static str,
+    mounted: Option<Mounted>,
+}
+
+impl Side {
+    fn new(dir: &Path, name: &'static str, (kind, mebibytes): Size) -> Result<Side> {
+        Ok(Side { kind, name, mounted: Some(Mounted::create(kind, dir, name, mebibytes)?) })
+    }
+
+    fn path(&self) -> &Path {
+        self.mounted().path()
+    }
+
+    fn mounted(&self) -> &Mounted {
+        self.mounted.as_ref().expect("it is only unmounted while it is replaced")
+    }
+
+    fn mounted_mut(&mut self) -> &mut Mounted {
+        self.mounted.as_mut().expect("it is only unmounted while it is replaced")
+    }
+
+    /// Unmounts it and has it checked.
+    fn check(&mut self) -> Result<()> {
+        self.mounted.take().map_or(Ok(()), Mounted::check).with_context(|| format!("{} is not clean", self.name))
+    }
+}
+
+impl Stage {
+    /// Makes the filesystems, with images in `dir`.
+    pub(crate) fn new(dir: &Path, source: Size, destination: Option<Size>) -> Result<Stage> {
+        let source = Side::new(dir, "source", source)?;
+        let destination = destination.map(|size| Side::new(dir, "destination", size)).transpose()?;
+        let (always, warm, known) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Stage { dir: dir.into(), source, destination, always, warm, known, marked: 0 })
+    }
+
+    /// The directory of the images, which is on none of them.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The filesystem that is read.
+    pub(crate) fn source(&self) -> &Path {
+        self.source.path()
+    }
+
+    /// The filesystem that is written to, which may be the same.
+    pub(crate) fn written(&self) -> &Path {
+        self.destination.as_ref().unwrap_or(&self.source).path()
+    }
+
+    /// The kind of the filesystem that is written to.
+    pub(crate) fn kind(&self) -> Kind {
+        self.destination.as_ref().unwrap_or(&self.source).kind
+    }
+
+    /// The tree that a bench is about.
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.source().join("tree")
+    }
+
+    /// Where a run writes; nothing is there before.
+    pub(crate) fn fresh(&self) -> PathBuf {
+        self.written().join("fresh")
+    }
+
+    /// Brings the caches into a state.
+    pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
+        space::sync(self.source())?;
+        space::sync(self.written())?;
+        if cache == Cache::Cold {
+            fs::write("/proc/sys/vm/drop_caches", "3").context("cannot drop the caches")?;
+        }
+        self.always.iter().try_for_each(|path| read(path))?;
+        if cache == Cache::Warm {
+            self.warm.iter().try_for_each(|path| read(path))?;
+            self.known.iter().try_for_each(|dir| visit(dir, &mut |_| Ok(())))?;
+        }
+        Ok(())
+    }
+
+    /// Removes [`Stage::fresh`], Btrfs subvolumes too, and gives its space back: by a new filesystem,
+    /// unless the source is on it.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        match &mut self.destination {
+            Some(destination) => destination.mounted_mut().remake(),
+            None => {
+                remove_all(self.source.path(), &[self.fresh()])?;
+                self.source.mounted_mut().remount()
+            }
+        }
+    }
+
+    /// Mounts the source again: nothing of it is in memory, and delayed work is done.
+    pub(crate) fn remount(&mut self) -> Result<()> {
+        self.source.mounted_mut().remount()
+    }
+
+    /// Keeps the source's image, to be brought back by [`Stage::restore`].
+    pub(crate) fn keep(&mut self) -> Result<()> {
+        self.source.check()?;
+        fs::rename(self.dir.join("source.img"), self.dir.join("kept.img"))?;
+        self.restore()
+    }
+
+    /// Checks the source, and replaces it by a copy of the image that was kept.
+    pub(crate) fn restore(&mut self) -> Result<()> {
+        self.source.check()?;
+        let image = self.dir.join("source.img");
+        let mut copy = program("cp");
+        output(copy.args(["--sparse=always", "--reflink=auto"]).arg(self.dir.join("kept.img")).arg(&image))?;
+        self.source.mounted = Some(Mounted::open(self.source.kind, &image, &self.dir.join("source"))?);
+        Ok(())
+    }
+
+    /// Remembers how much is in use where runs write.
+    pub(crate) fn mark(&mut self) -> Result<()> {
+        self.marked = space::used(self.written())?;
+        Ok(())
+    }
+
+    /// Bytes in use in addition since [`Stage::mark`].
+    pub(crate) fn added(&self) -> Result<f64> {
+        Ok(space::used(self.written())? as f64 - self.marked as f64)
+    }
+
+    /// Bytes that the devices have given out since they were made: the third field of `stat`, in sectors.
+    pub(crate) fn device_bytes(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for side in [Some(&self.source), self.destination.as_ref()].into_iter().flatten() {
+            let device = side.mounted().device()?;
+            let path = format!("/sys/class/block/{}/stat", device.trim_start_matches("/dev/"));
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+            let sectors = text.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
+            bytes += sectors.with_context(|| format!("{path} is not as expected"))? * 512;
+        }
+        Ok(bytes)
+    }
+
+    /// Checks the filesystems, and gives their space back.
+    pub(crate) fn strike(mut self) -> Result<()> {
+        self.source.check()?;
+        self.destination.as_mut().map_or(Ok(()), Side::check)?;
+        for name in ["source.img", "destination.img", "kept.img"] {
+            let image = self.dir.join(name);
+            if image.exists() {
+                fs::remove_file(image)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes trees on the filesystem at `root`, and syncs it. On Btrfs subvolumes go first, which `rm` may not remove;
+/// it is over when they are gone, so that nothing of it falls into the next run.
+pub(crate) fn remove_all(root: &Path, trees: &[PathBuf]) -> Result<()> {
+    const BTRFS_MAGIC: i64 = 0x9123_683E;
+    let is_btrfs = rustix::fs::statfs(root)?.f_type as i64 == BTRFS_MAGIC;
+    for tree in trees.iter().filter(|tree| is_btrfs && tree.exists()) {
+        let found = output(program("find").arg(tree).args(["-xdev", "-maxdepth", "3", "-type", "d", "-inum", "256"]))?;
+        let subvolumes: Vec<_> = found.lines().rev().collect();
+        if !subvolumes.is_empty() {
+            output(program("btrfs").args(["subvolume", "delete", "--commit-after"]).args(subvolumes))?;
+            output(program("btrfs").args(["subvolume", "sync"]).arg(root))?;
+        }
+    }
+    output(program("rm").arg("-rf").args(trees))?;
+    space::sync(root)
+}
+
+/// Reads a file, or all files below a directory.
+fn read(path: &Path) -> Result<()> {
+    if path.is_dir() { visit(path, &mut read_whole) } else { read_whole(path) }
+}
+
+fn visit(dir: &Path, file: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        if meta.is_dir() {
+            visit(&entry.path(), file)?;
+        } else if meta.is_file() {
+            file(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads all data of a file; its holes would only fill the memory with zeros.
+fn read_whole(path: &Path) -> Result<()> {
+    use rustix::fs::{SeekFrom, seek};
+    let mut buffer = [0; 65_536];
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut end = 0;
+    while let Ok(begin) = seek(&file, SeekFrom::Data(end)) {
+        end = seek(&file, SeekFrom::Hole(begin))?;
+        let mut at = begin;
+        while at < end {
+            let length = buffer.len().min((end - at) as usize);
+            match file.read_at(&mut buffer[..length], at)? {
+                0 => return Ok(()),
+                read => at += read as u64,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! What the project's chores have in common: calling programs, filesystems in image files, namespaces, made content.
+//!
+//! The chores themselves are elsewhere: `main.rs` has the tests and the demo, the package `pleach-bench` the
+//! benchmarks.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+
+pub mod command;
+pub mod image;
+pub mod namespace;
+pub mod noise;
+pub mod packages;
+pub mod rundir;
+pub mod space;
+pub mod vendor;
