@@ -1,9 +1,9 @@
-//! Owner, mode, extended attributes (ACLs and capabilities among them) and times: read from one inode, given to another.
+//! Reads owner, mode, extended attributes (including ACLs and capabilities) and times, and sets them on another inode.
 //! Flags and project ids are in `fileattr`.
 //!
-//! The order is the kernel's: a change of owner drops set-id bits and capabilities, so owner first, then mode, then
-//! flags (Btrfs sets an attribute of its own with them), then attributes, then times. What the destination cannot take is
-//! handed back, so that the manifest can keep it.
+//! The kernel requires an order. A change of owner drops set-id bits and capabilities, so the owner comes first, then
+//! the mode, the flags (Btrfs sets an attribute with them), the attributes, and the times. Values that the destination
+//! refuses are returned, so that the manifest can store them.
 
 mod fileattr;
 mod xattr;
@@ -22,7 +22,7 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Mutex;
 
-/// What can be given to an inode besides its content.
+/// The metadata that can be set on an inode.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     /// Owner.
@@ -31,24 +31,24 @@ pub struct Attributes<'a> {
     pub gid: u32,
     /// Type and permission bits; the type is ignored.
     pub mode: u32,
-    /// Last access.
+    /// Time of last access.
     pub atime: Time,
-    /// Last change of content.
+    /// Time of last modification.
     pub mtime: Time,
     /// All extended attributes.
     pub xattrs: &'a [Xattr],
-    /// Flags and project id; the flags in [`SEALS`] are not given.
+    /// Flags and project id, without the flags in [`SEALS`].
     pub fileattr: FileAttr,
 }
 
 impl<'a> Attributes<'a> {
-    /// Those of `status`, with `xattrs`, and without flags.
+    /// The attributes of `status`, with `xattrs`, without flags.
     pub fn of(status: &Status, xattrs: &'a [Xattr]) -> Self {
         let Status { uid, gid, mode, atime, mtime, .. } = *status;
         Attributes { uid, gid, mode, atime, mtime, xattrs, fileattr: FileAttr::default() }
     }
 
-    /// These with flags and a project id.
+    /// The same attributes, with flags and a project id.
     pub fn with(self, fileattr: FileAttr) -> Self {
         Attributes { fileattr, ..self }
     }
@@ -58,25 +58,26 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// What a destination could not take.
+/// Metadata that a destination refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// The owner or the mode (permission).
     pub ownership: bool,
-    /// Extended attributes: no permission, or a kind that the filesystem does not have.
+    /// Extended attributes: no permission, or not supported by the filesystem.
     pub xattrs: Vec<Xattr>,
     /// Flags and the project id.
     pub fileattr: RefusedAttr,
 }
 
-/// The mask of permissions that new files do not get (umask(2)).
+/// The permissions that new files do not get (umask(2)).
 fn umask() -> u32 {
     static SETTING: Mutex<()> = Mutex::new(());
     let status = std::fs::read("/proc/self/status").unwrap_or_default();
     let status = String::from_utf8_lossy(&status);
-    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or_else(|| {
-        // The call tells it by setting it, for all threads: two of them at once would leave what one set to learn it.
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or_else(|| {
+        // The call returns the mask only while it sets one, for all threads. Two calls at once could leave the
+        // temporary mask.
         let _alone = lock(&SETTING);
         let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
         rustix::process::umask(umask);
@@ -84,7 +85,7 @@ fn umask() -> u32 {
     })
 }
 
-/// How this process's new files come into being, so that calls that would change nothing are not made.
+/// How this process creates files, so that calls that would change nothing are skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Creator {
     uid: u32,
@@ -93,18 +94,18 @@ pub struct Creator {
 }
 
 impl Creator {
-    /// This process.
+    /// The settings of this process.
     pub fn current() -> Self {
         Creator { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), umask: umask() }
     }
 
-    /// Whether this process may do all.
+    /// Whether this process has all rights.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// These attributes as far as this process's rights go: an ordinary user's files are their own, and another's set-user-id
-    /// bit is not for them. Whether that makes a difference.
+    /// Limits these attributes to this process's rights: an ordinary user owns all files they create, and does not get
+    /// the set-user-id bit of another user. Returns whether that changed anything.
     pub fn within_rights<'a>(&self, attributes: Attributes<'a>) -> (Attributes<'a>, bool) {
         if self.is_root() || attributes.uid == self.uid {
             return (attributes, false);
@@ -112,17 +113,17 @@ impl Creator {
         (Attributes { uid: self.uid, mode: attributes.mode & !0o4000, ..attributes }, true)
     }
 
-    /// Whether a new directory is already what [`Creator::make_private`] makes of it, flags apart.
+    /// Whether a new directory needs no [`Creator::make_private`], except for flags.
     pub fn is_private(&self, status: &Status) -> bool {
         (status.uid, status.gid, status.permissions()) == (self.uid, self.gid, 0o700)
     }
 
-    /// Whether an inode is this process's own.
+    /// Whether this process owns an inode.
     pub fn is_owner(&self, status: &Status) -> bool {
         status.uid == self.uid
     }
 
-    /// Prepares a file that this process created a moment ago for its content: what decides how that is stored comes first.
+    /// Prepares a file that this process just created for its content: sets the flags that decide how data is stored.
     pub fn prepare(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
         if attributes.fileattr.decides_storage() {
             prepare(fd, attributes)?;
@@ -130,14 +131,15 @@ impl Creator {
         Ok(())
     }
 
-    /// [`Creator::prepare`] for a file that may have inherited something from its directory.
+    /// [`Creator::prepare`] for a file that may have inherited flags from its directory.
     pub fn prepare_inheriting(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
         remove_other_xattrs(&fd, attributes.xattrs)?.removed()?;
         prepare(fd, attributes)
     }
 
-    /// Gives an open file that this process created a moment ago, asking for the permissions `created`, its attributes.
-    /// Calls that would change nothing are not made: the directory must hand nothing down ([`Creator::make_private`]).
+    /// Sets the attributes of an open file that this process just created with the permissions `created`. Calls that
+    /// would change nothing are skipped, so the file must have inherited nothing from its directory
+    /// ([`Creator::make_private`]).
     pub fn finish(&self, fd: impl AsFd, created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::File(fd.as_fd()), attributes, self.made(created))
     }
@@ -147,12 +149,13 @@ impl Creator {
         give_but_times(&Target::File(fd.as_fd()), attributes, self.made(created))
     }
 
-    /// [`Creator::finish`] for a link, named pipe, device or socket, named in its directory. Links are not followed.
+    /// [`Creator::finish`] for a link, named pipe, device or socket, by its name in a directory. Links are not
+    /// followed.
     pub fn finish_at(&self, dir: impl AsFd, name: &[u8], created: u32, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::Name(dir.as_fd(), name), attributes, self.made(created))
     }
 
-    /// Gives an open file or directory of any history its attributes, the [`SEALS`] apart.
+    /// Sets the attributes of any open file or directory, except the [`SEALS`].
     pub fn apply(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::File(fd.as_fd()), attributes, None)
     }
@@ -162,20 +165,20 @@ impl Creator {
         give_but_times(&Target::File(fd.as_fd()), attributes, None)
     }
 
-    /// [`Creator::apply`] for an inode that is not to be opened, named in its directory. Links are not followed.
+    /// [`Creator::apply`] for an inode that must not be opened, by its name in a directory. Links are not followed.
     pub fn apply_at(&self, dir: impl AsFd, name: &[u8], attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::Name(dir.as_fd(), name), attributes, None)
     }
 
-    /// [`Creator::apply`] for an inode that is not to be opened, by a descriptor from [`open_path`]: no renaming can turn
-    /// that to another inode.
+    /// [`Creator::apply`] for an inode that must not be opened, by a descriptor from [`open_path`], which stays with
+    /// its inode after renames.
     pub fn apply_node(&self, node: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
         give(&Target::Node(node.as_fd()), attributes, None)
     }
 
-    /// Gives a new directory the given extended attributes and finds out whether it may have its owner. It gets that, its
-    /// mode, ACLs and times with [`Creator::end_directory`], when all its entries have been made: until then they must
-    /// inherit nothing, neither a group (set-group-id, `grpid` mounts) nor a default ACL.
+    /// Sets the given extended attributes of a new directory, and checks whether its owner can be set.
+    /// [`Creator::end_directory`] sets the owner, mode, ACLs and times after all entries were created: until then
+    /// entries must inherit nothing, neither a group (set-group-id, `grpid` mounts) nor a default ACL.
     pub fn begin_directory(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<Refused> {
         let target = Target::File(fd.as_fd());
         let mut refused = Refused::default();
@@ -187,7 +190,7 @@ impl Creator {
         Ok(refused)
     }
 
-    /// Gives a directory its owner, its mode, the given extended attributes (the ACLs) and its times.
+    /// Sets the owner, mode, given extended attributes (the ACLs) and times of a directory.
     pub fn end_directory(&self, fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
         let target = Target::File(fd.as_fd());
         if !self.owns(attributes) {
@@ -199,12 +202,12 @@ impl Creator {
         target.set_times(attributes.atime, attributes.mtime)
     }
 
-    /// Makes sure that what is made in a directory of this process's own is its own too, nobody else's to enter, and gets
-    /// neither flags nor ACL entries from it.
+    /// Makes a directory of this process private: nobody else may enter it, and new entries belong to this process and
+    /// inherit neither flags nor ACL entries.
     pub fn make_private(&self, dir: impl AsFd) -> Result<()> {
         let target = Target::File(dir.as_fd());
         is_refusal(target.chown(self.uid, self.gid))?;
-        fileattr::hand_nothing_down(&dir);
+        fileattr::clear_inherited_flags(&dir);
         xattr::remove_default_acl(&dir)?;
         target.chmod(0o700)
     }
@@ -213,20 +216,20 @@ impl Creator {
         (self.uid, self.gid) == (attributes.uid, attributes.gid)
     }
 
-    /// What a file is that was created with these permissions: owner, group, permissions.
+    /// The owner, group and permissions of a file created with these permissions.
     fn made(&self, created: u32) -> Option<(u32, u32, u32)> {
         Some((self.uid, self.gid, created & 0o777 & !self.umask))
     }
 }
 
-/// `present`: owner, group and permissions that the target is known to have.
+/// `present`: the known owner, group and permissions of the target.
 fn give(target: &Target<'_>, attributes: &Attributes<'_>, present: Option<(u32, u32, u32)>) -> Result<Refused> {
     let refused = give_but_times(target, attributes, present)?;
     target.set_times(attributes.atime, attributes.mtime)?;
     Ok(refused)
 }
 
-/// Gives an open file or directory its times (futimens(3)).
+/// Sets the times of an open file or directory (futimens(3)).
 pub fn set_times(fd: impl AsFd, atime: Time, mtime: Time) -> Result<()> {
     Target::File(fd.as_fd()).set_times(atime, mtime)
 }
@@ -243,9 +246,9 @@ fn give_but_times(
         refused.ownership |= is_refusal(target.chown(attributes.uid, attributes.gid))?;
     }
     if FileType::from_raw_mode(attributes.mode) == FileType::Symlink {
-        // A link has no mode of its own.
+        // A link has no mode.
     } else if refused.ownership && permissions & 0o6000 != 0 {
-        // Somebody else's set-id bits on our own file would be a gift of our rights.
+        // The set-id bits of another user's file would give away the rights of this process.
         target.chmod(permissions & 0o1777)?;
     } else if present.is_none_or(|(_, _, present)| present != permissions) {
         refused.ownership |= is_refusal(target.chmod(permissions))?;
@@ -282,7 +285,7 @@ fn is_refusal(result: Result<()>) -> Result<bool> {
     }
 }
 
-/// What attributes are given to.
+/// The inode whose attributes are set.
 enum Target<'a> {
     File(BorrowedFd<'a>),
     Name(BorrowedFd<'a>, &'a [u8]),
@@ -304,7 +307,7 @@ impl Target<'_> {
         match self {
             Target::File(fd) => rustix::fs::fchmod(fd, mode),
             Target::Name(dir, name) => {
-                // fchmodat(2) knows no "do not follow" before Linux 6.6, so the node is pinned first.
+                // fchmodat(2) always follows links before Linux 6.6, so the node is pinned first.
                 let node = open_path(*dir, name)?;
                 rustix::fs::chmod(magic_link(&node, b"").as_slice(), mode)
             }
@@ -318,7 +321,7 @@ impl Target<'_> {
             Target::Name(dir, node) => {
                 rustix::fs::lsetxattr(magic_link(dir, node).as_slice(), name, value, XattrFlags::empty())
             }
-            // The link is followed to the node itself and, where that is a symbolic link, no further.
+            // The link in procfs is followed to the node. If the node is a symbolic link, that is not followed.
             Target::Node(node) => {
                 rustix::fs::setxattr(magic_link(node, b"").as_slice(), name, value, XattrFlags::empty())
             }
@@ -337,13 +340,13 @@ impl Target<'_> {
     }
 }
 
-/// Opens a node without its content: a handle that no renaming can turn to another inode.
+/// Opens a node without its content. The handle stays with its inode after renames.
 pub fn open_path(dir: impl AsFd, name: &[u8]) -> Result<std::os::fd::OwnedFd> {
     use rustix::fs::OFlags;
     rustix::fs::openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// `/proc/self/fd/N/NAME`: a path for the calls that have no version with a directory descriptor.
+/// `/proc/self/fd/N/NAME`: a path for calls that take no directory descriptor.
 fn magic_link(dir: impl AsFd, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()).into_bytes();
     if !name.is_empty() {

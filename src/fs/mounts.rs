@@ -1,4 +1,4 @@
-//! What is mounted where, as `/proc/self/mountinfo` tells it: which mounts show a filesystem, and how they were made.
+//! The mounts of `/proc/self/mountinfo`: which mounts show a filesystem, and with which options.
 //!
 //! Source: proc_pid_mountinfo(5).
 
@@ -13,36 +13,36 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// One mount of this process's namespace.
+/// A mount in this process's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number, as statx(2) gives it for a file.
+    /// The number of the mount, as statx(2) returns it for a file.
     pub id: u64,
-    /// The number of the mount that its mount point lies in.
+    /// The number of the mount that contains the mount point.
     pub parent: u64,
-    /// The filesystem's device, `major:minor`: equal for all mounts of one filesystem.
+    /// The device of the filesystem, `major:minor`: equal for all its mounts.
     pub device: String,
-    /// The directory of the filesystem that is mounted, from the filesystem's own top.
+    /// The mounted directory of the filesystem, from the root of the filesystem.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     pub point: PathBuf,
-    /// The filesystem's type, as the kernel calls it.
+    /// The type of the filesystem.
     pub kind: String,
-    /// What is mounted: a device, `server:/path`, or a word.
+    /// The source: a device, `server:/path`, or a word.
     pub source: String,
-    /// Whether the filesystem itself is read-only, and not only this mount of it.
+    /// Whether the filesystem is read-only, not only this mount.
     pub is_read_only: bool,
-    /// The options of this mount and those of the filesystem, in the kernel's words.
+    /// The options of this mount and of the filesystem.
     pub options: Vec<String>,
 }
 
 impl Mount {
-    /// Whether an option is set, by its whole word or by what stands before `=`.
+    /// Whether an option is set, by its name without `=` and value.
     pub fn has(&self, option: &str) -> bool {
         self.value(option).is_some()
     }
 
-    /// What an option is set to; empty where it stands alone.
+    /// The value of an option; empty if it has none.
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|word| match word.strip_prefix(option)? {
             "" => Some(""),
@@ -50,22 +50,23 @@ impl Mount {
         })
     }
 
-    /// Where a path of this process that leads through this mount lies in the filesystem, from its own top.
+    /// The path in the filesystem, from its root, of a path of this process through this mount.
     pub fn from_top(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.point).ok()?;
         Some(if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) })
     }
 
-    /// Where this mount shows what lies at `path` from the filesystem's top; `None` if it does not.
+    /// The path of this process for `path`, which is from the root of the filesystem; `None` if this mount does not
+    /// show it.
     ///
-    /// Another mount on top of it may hide that: who uses the path must look whether it is the same file.
+    /// Another mount may hide it, so the caller must check that it is the same file.
     pub fn place(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(if below.as_os_str().is_empty() { self.point.clone() } else { self.point.join(below) })
     }
 }
 
-/// All mounts, in the order in which they were made.
+/// All mounts, in the order of their creation.
 ///
 /// # Errors
 /// If `/proc` is not mounted.
@@ -73,10 +74,10 @@ pub fn all() -> io::Result<Vec<Mount>> {
     Ok(fs::read("/proc/self/mountinfo")?.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
-/// The mounts that show the filesystem of an open file, the one it was opened through first.
+/// The mounts that show the filesystem of an open file, starting with the one it was opened through.
 ///
 /// # Errors
-/// If `/proc` is not mounted, or the kernel is too old to say (before Linux 5.8).
+/// If `/proc` is not mounted, or the kernel is older than Linux 5.8.
 pub fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
     let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     let unknown = || io::Error::other("the kernel does not tell which mount it is on");
@@ -113,7 +114,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     Some(Mount { id, parent, device, root, point, kind, source, is_read_only, options })
 }
 
-/// Blanks, tabs, line feeds and backslashes stand there as `\040` and the like.
+/// Decodes spaces, tabs, line feeds and backslashes, which are encoded as `\040` and the like.
 fn unescape(word: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -140,8 +141,11 @@ mod tests {
 
     #[test]
     fn a_line_of_mountinfo_is_read() {
-        let line = br"36 35 0:34 /@home /mnt/with\040blank rw,noatime shared:1 master:2 - btrfs /dev/sda rw,compress=zstd:3,subvolid=256";
-        let mount = parse(line).unwrap();
+        let line = concat!(
+            r"36 35 0:34 /@home /mnt/with\040blank rw,noatime shared:1 master:2 - ",
+            "btrfs /dev/sda rw,compress=zstd:3,subvolid=256",
+        );
+        let mount = parse(line.as_bytes()).unwrap();
         assert_eq!((mount.id, mount.parent, &*mount.device, &*mount.kind), (36, 35, "0:34", "btrfs"));
         assert_eq!(mount.point, Path::new("/mnt/with blank"));
         assert_eq!(mount.value("compress"), Some("zstd:3"));
