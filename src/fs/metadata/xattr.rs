@@ -5,7 +5,7 @@
 //!
 //! Sources: xattr(7), acl(5), `fs/xfs/xfs_xattr.c`, `fs/posix_acl.c`, btrfs(5).
 
-use super::{Attributes, Refused, Target, magic_link};
+use super::target::{Target, magic_link};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
 
@@ -38,8 +38,8 @@ pub fn is_inherited(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// Errors that do not concern a single attribute.
-pub(super) fn give(target: &Target<'_>, attributes: &Attributes<'_>, refused: &mut Refused) -> Result<()> {
-    for (name, value) in attributes.xattrs {
+pub(super) fn give(target: &Target<'_>, xattrs: &[Xattr], refused: &mut Vec<Xattr>) -> Result<()> {
+    for (name, value) in xattrs {
         // Manifests and trees of earlier versions contain them.
         if is_alias(name) {
             continue;
@@ -47,7 +47,7 @@ pub(super) fn give(target: &Target<'_>, attributes: &Attributes<'_>, refused: &m
         match target.set_xattr(name, value) {
             Ok(()) => {}
             Err(error @ (Errno::IO | Errno::NOMEM | Errno::ROFS)) => return Err(error),
-            Err(_) => refused.xattrs.push((name.clone(), value.clone())),
+            Err(_) => refused.push((name.clone(), value.clone())),
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! filesystem moves with that entry too, although this path does not show it. So mount points are compared by their
 //! place in their filesystem, from the table of mounts. No directory is read or opened.
 
-use super::Mount;
+use super::table::{self, Mount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, StatxFlags};
 use std::fs::File;
@@ -42,7 +42,7 @@ impl Table {
     pub(crate) fn read() -> io::Result<Table> {
         // Opened before the table is read, so later changes are noticed.
         let file = File::open("/proc/self/mountinfo")?;
-        Ok(Table { file, mounts: super::all()? })
+        Ok(Table { file, mounts: table::all()? })
     }
 
     /// Reads the table again if mounts have changed. Returns whether they have.
@@ -53,7 +53,7 @@ impl Table {
             Err(_) => true,
         };
         if has_changed {
-            self.mounts = super::all()?;
+            self.mounts = table::all()?;
         }
         Ok(has_changed)
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn table(lines: &[&str]) -> Vec<Mount> {
-        lines.iter().map(|line| super::super::parse(line.as_bytes()).unwrap()).collect()
+        lines.iter().map(|line| table::parse(line.as_bytes()).unwrap()).collect()
     }
 
     fn points(mounts: &[Mount], through: u64, path: &str) -> Vec<(String, String)> {
