@@ -23,7 +23,7 @@ pub(crate) struct Capabilities {
     pub(crate) refuses: bool,
     /// Its [`Halt::End`] is certain. The kernel's copying calls also return 0 for files in procfs that have content.
     pub(crate) knows_end: bool,
-    /// It copies groups of small files side by side (`small_files`).
+    /// It copies groups of small files side by side, through the ring of `small_files`.
     pub(crate) takes_groups: bool,
     /// The longest write of a single call of the kernel's own functions, in bytes. The kernel reserves nothing for the
     /// first such write.
