@@ -1,8 +1,8 @@
-//! The index of block hashes: where a block with this hash was seen. A flat table of open addressing, made once, of 16
-//! bytes a place; it never grows, and it keeps one place for a hash, so repeated data cannot flood it.
+//! An index of block hashes: the place where a block with a given hash was seen. It is a hash table with open
+//! addressing and 16 bytes per slot. It never grows, and it stores one place per hash, so repeated data cannot fill it.
 //!
-//! Which blocks are kept depends on their content alone (the hash is 0 modulo N), so that equal blocks of two files are
-//! both kept or both not. What a hit means is for `scan.rs`: a hash is a hint, bytes decide.
+//! The hash alone decides whether a block is stored (it must be 0 modulo N), so equal blocks of two files are either
+//! both stored or both skipped. A hit is only a hint: the callers compare bytes.
 
 /// A block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,32 +13,33 @@ pub(crate) struct Place {
     pub(crate) block: u32,
 }
 
-/// Bytes of one place.
+/// Bytes per slot.
 const SLOT: u64 = 16;
 
 /// The table.
 pub(crate) struct Index {
-    /// The hash, and the place: the file's number plus one, so that a slot of zeros is free; then the block's.
+    /// The hash, and the place: the number of the file plus one, so that a slot of zeros is free, and the number of the
+    /// block.
     slots: Vec<[u64; 2]>,
     used: usize,
     modulus: u64,
 }
 
 impl Index {
-    /// A table of at most `memory` bytes for data of so many blocks. It is full at three quarters.
+    /// A table of at most `memory` bytes for data of this many blocks. It is full at three quarters.
     pub(crate) fn new(memory: u64, blocks: u64) -> Index {
         let slots = (memory / SLOT).min(blocks.saturating_mul(4) / 3 + 64).max(64);
         let modulus = blocks.div_ceil(Self::limit_of(slots)).max(1);
-        // Zeroed memory from the allocator: pages that are never used are never there.
+        // The allocator provides zeroed memory, so unused pages take no memory.
         Index { slots: vec![[0; 2]; slots as usize], used: 0, modulus }
     }
 
-    /// N: one block in so many is kept, on average.
+    /// N: on average one of N blocks is stored.
     pub(crate) fn modulus(&self) -> u64 {
         self.modulus
     }
 
-    /// Whether a block with this hash is kept.
+    /// Whether a block with this hash is stored.
     pub(crate) fn keeps(&self, hash: u64) -> bool {
         hash.is_multiple_of(self.modulus)
     }
@@ -49,7 +50,7 @@ impl Index {
         (slot[1] != 0).then(|| Place { file: (slot[1] >> 32) as u32 - 1, block: slot[1] as u32 })
     }
 
-    /// Notes where a block with this hash was seen, in place of what was known of it. A full table takes no new hash.
+    /// Stores where a block with this hash was seen and replaces an earlier place. A full table accepts no new hash.
     pub(crate) fn put(&mut self, hash: u64, place: Place) {
         let at = self.slot_of(hash);
         if self.slots[at][1] == 0 {
@@ -65,7 +66,7 @@ impl Index {
         slots / 4 * 3
     }
 
-    /// The slot that holds this hash, or the free one where it belongs. There is always a free one.
+    /// The slot that holds this hash, or the free slot where it belongs. There is always a free slot.
     fn slot_of(&self, hash: u64) -> usize {
         let mut at = ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize;
         while self.slots[at][1] != 0 && self.slots[at][0] != hash {

@@ -1,5 +1,5 @@
-//! Whether two open files read the same. Holes count as zeros and cost nothing: the work follows the data of both files,
-//! never their size.
+//! Compares two open files. Holes count as zeros and cost nothing: the work depends on the data of both files, not on
+//! their size.
 
 use crate::fs::pread::read_full;
 use crate::fs::sparse::{self, Segment, Segments};
@@ -10,12 +10,12 @@ use std::os::fd::BorrowedFd;
 /// How much of each file is read at once.
 const BUFFER: usize = 256 << 10;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// Whether both files read the same.
+    /// Whether both files have the same content.
     pub(crate) is_equal: bool,
-    /// Bytes read from both.
+    /// Bytes read from both files.
     pub(crate) read: u64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn compare(a: BorrowedFd<'_>, b: BorrowedFd<'_>, size: u64, monitor: 
         let now = (end - at).min(length as u64) as usize;
         for (side, fd, buffer) in [(ends.0, a, &mut left), (ends.1, b, &mut right)] {
             let got = if side.is_data { read_full(fd, &mut buffer[..now], at)? } else { 0 };
-            // Behind the end of a file that has become shorter, and in holes.
+            // Holes, and the range behind the end of a file that has become shorter.
             buffer[got..now].fill(0);
             found.read += got as u64;
         }
@@ -55,7 +55,7 @@ pub(crate) fn compare(a: BorrowedFd<'_>, b: BorrowedFd<'_>, size: u64, monitor: 
     Ok(found)
 }
 
-/// The segment of a file that is looked at.
+/// The current segment of a file.
 #[derive(Clone, Copy)]
 struct Present {
     end: u64,
@@ -73,7 +73,7 @@ impl<'a> Side<'a> {
         Side { segments: sparse::of(fd, size), present: Present { end: 0, is_data: false } }
     }
 
-    /// The segment that an offset lies in; offsets only grow.
+    /// The segment that contains an offset. Offsets must not decrease.
     fn segment(&mut self, at: u64) -> Result<Present> {
         while self.present.end <= at {
             self.present = match self.segments.next().transpose()? {

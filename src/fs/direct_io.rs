@@ -1,5 +1,5 @@
-//! Reading past the page cache, for what is read once: it does not push other programs' data out of memory, and takes no
-//! new page from the kernel for each that it reads, which in many virtual machines costs more than the reading.
+//! Direct reads, for data that is read once. They do not evict the data of other programs from the page cache, and the
+//! kernel allocates no page for each page read, which costs more than the read in many virtual machines.
 
 mod aligned;
 
@@ -15,42 +15,42 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
 
-/// From this length on, in bytes, what is cold is read by direct I/O: what that takes beside is an open and a question.
+/// Cold ranges of at least this length, in bytes, are read by direct I/O. It costs an open and a query of the cache.
 const LARGE: u64 = 16 << 20;
-/// Shorter reads than this, in bytes, are left to the kernel's readahead.
+/// Reads shorter than this, in bytes, are left to the kernel's readahead.
 const LONG: usize = 256 << 10;
-/// If more than one part in so many is in memory, the file is read through there.
+/// A range with more than this fraction (1/8) in memory is read through the cache.
 const WARM: u64 = 8;
 
-/// A file that is read once, in any order and by any number of threads.
+/// A file that is read once, in any order, by any number of threads.
 #[derive(Debug)]
 pub struct Once<'a> {
     file: BorrowedFd<'a>,
-    /// The same file, open for direct I/O (`O_DIRECT` of open(2)): the disk fills the caller's buffers.
+    /// The same file, open for direct I/O (`O_DIRECT` of open(2)).
     direct: Option<OwnedFd>,
 }
 
 impl<'a> Once<'a> {
-    /// This range of `file` is to be read. That is done by direct I/O if it is large, the kernel says that little of it is in
-    /// memory, and the filesystem can; else as by [`read_once`].
+    /// Prepares to read this range of `file`: by direct I/O if the range is long, mostly not in memory, and the
+    /// filesystem supports it; otherwise like [`read_once`].
     pub fn begin(file: BorrowedFd<'a>, range: Range<u64>) -> Self {
         let length = range.end - range.start;
         let is_cold = || cachestat::cached(file, range).is_ok_and(|cached| cached <= length / WARM);
         Once { file, direct: if length >= LARGE && is_cold() { open_direct(file) } else { None } }
     }
 
-    /// A file of which too little is to be read to ask any of that: it is read as by [`read_once`].
+    /// Prepares to read a short range, like [`read_once`].
     pub fn short(file: BorrowedFd<'a>) -> Self {
         Once { file, direct: None }
     }
 
-    /// The file itself.
+    /// The file.
     pub fn file(&self) -> BorrowedFd<'a> {
         self.file
     }
 
-    /// Reads from the offset `at` on until the buffer is full or the file ends; gives how many bytes that were. Only what
-    /// begins at a multiple of [`ALIGN`], in the file and in memory, can go past the cache.
+    /// Reads from the offset `at` until the buffer is full or the file ends. Returns the number of bytes. Only reads
+    /// that start at a multiple of [`ALIGN`], in the file and in memory, can bypass the cache.
     pub fn read(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
         let mut done = self.read_direct(buffer, at);
         if done < buffer.len() {
@@ -59,7 +59,7 @@ impl<'a> Once<'a> {
         Ok(done)
     }
 
-    /// As much of it as goes that way: its end does not. Whatever fails is met again by the read that follows.
+    /// Reads as much as possible directly, which excludes the end of the file. The next read meets the same error.
     fn read_direct(&self, buffer: &mut [u8], at: u64) -> usize {
         let blocks = buffer.len() / ALIGN * ALIGN;
         let is_aligned = at.is_multiple_of(ALIGN as u64) && buffer.as_ptr().align_offset(ALIGN) == 0;
@@ -81,21 +81,21 @@ impl<'a> Once<'a> {
     }
 }
 
-/// The file once more, open for direct I/O, with a position and flags of its own.
+/// Opens the file again for direct I/O, with its own position and flags.
 pub(crate) fn open_direct(file: BorrowedFd<'_>) -> Option<OwnedFd> {
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     without_access(|access| rustix::fs::open(itself.as_str(), flags | access, Mode::empty())).ok()
 }
 
-/// Writes a file's dirty pages, and has the kernel forget all that it has of the file in memory: what is read next comes from
-/// the disk. Whether it did, as far as the kernel says.
+/// Writes the dirty pages of a file and drops all its pages from memory, so that the next read comes from the disk.
+/// Returns whether the kernel reports success.
 ///
 /// # Errors
-/// Those of writing.
+/// Errors of writing.
 pub fn forget(file: impl AsFd, size: u64) -> Result<bool> {
     sync_file_range::write_and_wait(&file)?;
-    // Pages that another thread is just adding are missed the first time.
+    // The first attempt misses pages that another thread is adding.
     for _ in 0..3 {
         fadvise(&file, 0, None, Advice::DontNeed)?;
         match cachestat::cached(&file, 0..size) {
@@ -107,8 +107,8 @@ pub fn forget(file: impl AsFd, size: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Reads as [`read_full`] does. What the read brings into the page cache leaves it at once, what was there stays
-/// (`RWF_DONTCACHE` of preadv2(2)). Kernels and filesystems without it read as ever.
+/// Like [`read_full`], but pages that this read adds to the page cache are dropped at once; other pages stay
+/// (`RWF_DONTCACHE` of preadv2(2)). Without kernel support this is a normal read.
 pub fn read_once(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     /// `RWF_DONTCACHE` of linux/fs.h.
     const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
@@ -125,8 +125,8 @@ pub fn read_once(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     })
 }
 
-/// Whether a kernel of this release looks, before it drops a page that was read so, whether it was written to meanwhile.
-/// The flag came with 6.14; 6.16 has that mended.
+/// Whether a kernel of this release checks that a page is still clean before it drops it. The flag came with Linux
+/// 6.14; the check came with 6.16.
 fn drops_only_clean(release: &[u8]) -> bool {
     let numbers = release.split(|byte| !byte.is_ascii_digit()).map(|digits| str::from_utf8(digits).ok()?.parse().ok());
     let version: Option<Vec<u32>> = numbers.take(2).collect();

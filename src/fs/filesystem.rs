@@ -1,4 +1,4 @@
-//! What a filesystem is and what it can do, found by asking and by trying.
+//! The kind, identity and abilities of a filesystem, from statfs(2) and by trying.
 
 use crate::error::{Error, Result};
 use crate::sys::{btrfs, reflink};
@@ -31,12 +31,12 @@ pub enum Kind {
     Nfs,
     /// FUSE: a program serves it, bindfs or sshfs, say.
     Fuse,
-    /// Another, by its magic number of statfs(2).
+    /// Another filesystem, by its magic number of statfs(2).
     Other(Magic),
 }
 
-/// The magic number of a filesystem that has no name in [`Kind`]. Only [`Kind`] makes one, so that a filesystem with a name is
-/// never looked for by its number.
+/// The magic number of a filesystem without a variant in [`Kind`]. Only [`Kind`] creates values, so a filesystem with a
+/// variant is never compared by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Magic(u64);
 
@@ -48,15 +48,15 @@ impl Magic {
 }
 
 impl Kind {
-    /// How many threads serve such a filesystem best when they create and clone files.
+    /// The best number of threads that create and clone files.
     ///
-    /// Creating files takes locks of the filesystem's trees: on Btrfs more than two threads only wait for each other, on
-    /// XFS one a core works (docs/benchmarks.md).
+    /// Creating files locks the trees of the filesystem. On Btrfs more than two threads wait for each other; on XFS one
+    /// thread per core is best (docs/benchmarks.md).
     pub(crate) fn writers(self) -> usize {
         if self == Kind::Btrfs { 2 } else { cores() }
     }
 
-    /// The kind of a filesystem that could not be asked.
+    /// The kind of a filesystem that could not be queried.
     pub const UNKNOWN: Kind = Kind::Other(Magic(0));
 
     /// The kind of the filesystem of an open file or directory.
@@ -64,7 +64,7 @@ impl Kind {
         Ok(Self::from_statfs(&rustix::fs::fstatfs(fd)?))
     }
 
-    /// The kind of the filesystem that statfs(2) tells of, where that is asked for more than the kind.
+    /// The kind from a result of statfs(2), for callers that need more of that result.
     pub fn from_statfs(statfs: &StatFs) -> Kind {
         Self::from_magic(statfs.f_type as u64)
     }
@@ -87,14 +87,14 @@ impl Kind {
 }
 
 impl Kind {
-    /// Whether syncfs(2) writes everything and reports failed writes. Overlayfs keeps the errors of the filesystem below to
-    /// itself, FUSE passes on nothing to its server, and before Linux 5.8 no error was reported at all. Elsewhere each file
-    /// must be synced by itself.
+    /// Whether syncfs(2) writes everything and reports failed writes. Overlayfs hides the errors of the filesystem
+    /// below, FUSE does not pass the call to its server, and before Linux 5.8 no errors were reported. In these cases
+    /// each file must be synced separately.
     pub(crate) fn has_reliable_syncfs(self) -> bool {
         matches!(self, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs) && syncfs_reports_errors()
     }
 
-    /// Whether a directory's flags (chattr(1)) show if it takes names for one that differ in case only.
+    /// Whether the flags of a directory (chattr(1)) show that it ignores case in names.
     pub(crate) fn shows_casefold(self) -> bool {
         const F2FS: Kind = Kind::Other(Magic(0xf2f5_2010));
         matches!(self, Kind::Ext4 | Kind::Tmpfs | Kind::Overlay | Kind::Bcachefs | F2FS)
@@ -118,32 +118,32 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Which filesystem: equal for two directories exactly where their files can share extents.
+/// The identity of a filesystem: equal for two directories if and only if their files can share extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Id {
-    /// Btrfs's own UUID: each of its subvolumes has another `st_dev`.
+    /// The UUID of a Btrfs, where each subvolume has its own `st_dev`.
     Btrfs([u8; 16]),
-    /// `st_dev` elsewhere.
+    /// `st_dev` on other filesystems.
     Device(u64),
 }
 
 /// A filesystem, as seen from one of its directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filesystem {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Which it is.
+    /// The identity.
     pub id: Id,
     /// The unit of allocation and sharing, in bytes.
     pub block_size: u64,
-    /// Whether files can share extents there: found by doing it.
+    /// Whether files can share extents, found by trying.
     pub reflink: bool,
 }
 
 impl Filesystem {
-    /// Looks at the filesystem of a directory that this process may write to. `path` is for messages.
+    /// Examines the filesystem of a directory that this process can write to. `path` is for messages.
     ///
-    /// Two unnamed files are made and cloned; nothing of them stays.
+    /// Creates and clones two unnamed files, which leave nothing behind.
     pub fn probe(dir: impl AsFd, path: &Path) -> Result<Filesystem> {
         let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
         let statfs = rustix::fs::fstatfs(&dir).map_err(failed)?;
@@ -154,9 +154,9 @@ impl Filesystem {
         Ok(Filesystem { kind, id, block_size, reflink })
     }
 
-    /// Which filesystem an open file or directory lies on.
+    /// The filesystem of an open file or directory.
     pub fn identify(fd: impl AsFd) -> rustix::io::Result<Id> {
-        // Other filesystems refuse the call, so nothing has to be asked first.
+        // Other filesystems refuse the call.
         if let Ok(uuid) = btrfs::filesystem_uuid(&fd) {
             return Ok(Id::Btrfs(uuid));
         }
@@ -164,7 +164,7 @@ impl Filesystem {
     }
 }
 
-/// Whether syncfs(2) reports failed writes, as it does from Linux 5.8 on.
+/// Whether syncfs(2) reports failed writes: since Linux 5.8.
 fn syncfs_reports_errors() -> bool {
     static REPORTS: LazyLock<bool> = LazyLock::new(|| {
         let system = rustix::system::uname();
@@ -178,12 +178,12 @@ fn syncfs_reports_errors() -> bool {
     *REPORTS
 }
 
-/// A new file in a directory that has no name, cannot be given one, and is gone when it is closed.
+/// A new file without a name, which cannot get one and is deleted when it is closed.
 pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
     without_name(dir, OFlags::EXCL)
 }
 
-/// A new file in a directory that has no name yet: linkat(2) can give it one. Without that it is gone when it is closed.
+/// A new file without a name. linkat(2) can give it one; otherwise it is deleted when it is closed.
 pub(crate) fn unnamed_yet(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
     without_name(dir, OFlags::empty())
 }
@@ -193,15 +193,15 @@ fn without_name(dir: impl AsFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Makes two unnamed files and lets one share the other's block.
+/// Creates two unnamed files and shares a block between them.
 fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
     let source = match unnamed(&dir) {
         Ok(file) => file,
-        // A filesystem without unnamed files has no reflinks either, as far as Linux has any.
+        // No filesystem of Linux has reflinks without unnamed files.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(false),
         Err(error) => return Err(error),
     };
-    // More than fits beside metadata: an inline file is "cloned" without sharing anything.
+    // Longer than an inline file, which is "cloned" without sharing anything.
     let block = vec![0x70; block_size.clamp(4096, 1 << 20) as usize];
     let mut written = 0;
     while written < block.len() {

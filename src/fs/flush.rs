@@ -1,11 +1,11 @@
 //! Makes the change time of a file reliable before the file is read.
 //!
-//! A store through a shared mapping changes the times of a file only when it makes a clean page dirty. Until that page is
-//! written to the disk, further stores change no time at all. So a file that is read while it has such pages may change
-//! afterwards without a trace. Writing the pages makes them clean and write-protected: the next store is noticed.
+//! A store through a shared mapping changes the times of a file only when it makes a clean page dirty. Until that page
+//! is written to the disk, further stores change no time. So a file that is read while it has such pages may change
+//! later without a trace. Writing the pages makes them clean and write-protected, and the next store changes the times.
 //!
-//! The order matters: take the status, flush, then read. A store after the flush gives the file another ctime than the one that
-//! was taken; an earlier one is in what is read. FICLONE flushes its source by itself.
+//! The order matters: take the status, flush, then read. A store after the flush changes the ctime, and an earlier
+//! store is in the data that is read. FICLONE flushes its source by itself.
 
 use crate::fs::filesystem::Kind;
 use crate::sys::{cachestat, sync_file_range};
@@ -15,13 +15,13 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
-/// After so many dirty files the whole filesystem is synced: a tree that was just written is then written in one go, and not
-/// file by file.
+/// After this many dirty files the whole filesystem is synced, so that a tree that was just written is not flushed file
+/// by file.
 const MANY: u64 = 16;
-/// And again after so many more.
+/// The filesystem is synced again after this many more.
 const MORE: u64 = 4096;
 
-/// Flushes files that are about to be read, and remembers how on each filesystem.
+/// Flushes files before they are read, and remembers the method for each filesystem.
 #[derive(Debug, Default)]
 pub struct Flusher {
     /// By device.
@@ -30,17 +30,17 @@ pub struct Flusher {
 
 #[derive(Debug)]
 struct Device {
-    /// Whether its files have their pages themselves.
+    /// Whether its files have their own pages.
     owns_pages: bool,
-    /// How many dirty files were met.
+    /// The number of dirty files so far.
     dirty: u64,
 }
 
 impl Flusher {
-    /// Writes the dirty pages of an open file, which lies on the device `dev`. A file without any costs one short call.
+    /// Writes the dirty pages of an open file on the device `dev`. A clean file costs one short call.
     ///
     /// # Errors
-    /// Then a later change of the file may not be visible in its times.
+    /// After an error, a later change of the file may not be visible in its times.
     pub fn flush(&self, file: impl AsFd, dev: u64) -> Result<()> {
         let file = file.as_fd();
         if !self.device(file, dev, |device| device.owns_pages) {
@@ -49,10 +49,10 @@ impl Flusher {
         match cachestat::is_dirty(file) {
             Ok(Some(false)) => return Ok(()),
             Ok(Some(true)) if self.device(file, dev, Device::met_dirty_file) => {
-                // If that fails, the file's own error is the one that counts.
+                // If that fails, the error of the file counts.
                 let _ = rustix::fs::syncfs(file);
             }
-            // Not known: the call that follows takes next to no time if there is nothing to write.
+            // Unknown: the next call is very fast if there is nothing to write.
             _ => {}
         }
         match sync_file_range::write_and_wait(file) {
@@ -69,7 +69,7 @@ impl Flusher {
 }
 
 impl Device {
-    /// Counts a dirty file. Whether to sync the filesystem now.
+    /// Counts a dirty file. Returns whether to sync the filesystem now.
     fn met_dirty_file(&mut self) -> bool {
         self.dirty += 1;
         self.dirty == MANY || self.dirty.is_multiple_of(MORE)
@@ -78,14 +78,14 @@ impl Device {
 
 fn sync(file: BorrowedFd<'_>) -> Result<()> {
     match rustix::fs::fdatasync(file) {
-        // It has nothing to write: a file of procfs, for example.
+        // Nothing to write, as for a file in procfs.
         Err(Errno::INVAL | Errno::ROFS) => Ok(()),
         result => result,
     }
 }
 
-/// Whether the pages of a mapped file belong to the file that is opened here. Files of an overlay or of a FUSE filesystem may
-/// be mapped through the filesystem below, whose pages only fsync(2) reaches.
+/// Whether the pages of a mapped file belong to the file opened here. Files of an overlay or a FUSE filesystem may be
+/// mapped through the filesystem below, and only fsync(2) reaches its pages.
 fn has_files_with_pages(kind: Kind) -> bool {
     matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Bcachefs)
 }

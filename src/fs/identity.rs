@@ -1,8 +1,8 @@
-//! Which filesystem lies at a place, recognised again after it was unmounted, moved to another device number, or after a
-//! reboot. `st_dev` identifies a filesystem only while it is mounted: the next image on the same loop device has the same.
+//! A lasting identity of filesystems: it survives unmounting, another device number and reboots. `st_dev` identifies a
+//! filesystem only while it is mounted: the next image on the same loop device gets the same number.
 //!
-//! Two read-only images that were built alike can agree in everything that a file shows: inode numbers, sizes, all times.
-//! There the image itself is identified, by its inode, size and times.
+//! Two read-only images that were built the same way can agree in everything that files show: inode numbers, sizes,
+//! times. For these the image itself is identified, by its inode, size and times.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts::{self, Mount};
@@ -16,14 +16,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Identifies a filesystem. Equal ones are the same filesystem, and if it is read-only, in the same state.
+/// Identifies a filesystem. Equal values mean the same filesystem; if it is read-only, also the same state.
 pub type Identity = [u8; 16];
 
-/// Kinds that are images and never written to: squashfs, ISO 9660, EROFS, cramfs, romfs (`linux/magic.h`).
+/// Kinds of read-only images: squashfs, ISO 9660, EROFS, cramfs, romfs (`linux/magic.h`).
 const IMAGES: [u64; 5] = [0x7371_7368, 0x9660, 0xe0f5_e1e2, 0x28cd_3d45, 0x7275];
 
-/// The identity of the filesystem that an open file or directory lies on. `None`: nothing tells this filesystem from another
-/// one with equal inode numbers and times.
+/// The identity of the filesystem of an open file or directory. `None`: nothing distinguishes this filesystem from
+/// another one with equal inode numbers and times.
 pub fn of(fd: impl AsFd) -> Option<Identity> {
     let fd = fd.as_fd();
     let statfs = rustix::fs::fstatfs(fd).ok()?;
@@ -36,7 +36,7 @@ pub fn of(fd: impl AsFd) -> Option<Identity> {
     let is_image = IMAGES.contains(&(statfs.f_type as u64));
     match (&backing, &mount) {
         (Some(Ok(image)), Some(mount)) => {
-            // A filesystem that is written to is recognised by the file that it lies in, whatever that holds by now.
+            // A writable filesystem is identified by the file that contains it, whatever its content is now.
             let (size, mtime, ctime) = match is_image || mount.is_read_only {
                 true => (image.size, image.mtime, image.ctime),
                 false => Default::default(),
@@ -50,7 +50,7 @@ pub fn of(fd: impl AsFd) -> Option<Identity> {
         }
         (Some(Err(_)), Some(mount)) if mount.is_read_only => return None,
         _ if is_image => return None,
-        // It may show an image, and does not say which.
+        // It may show an image, and does not report which.
         (_, Some(mount)) if kind == Kind::Fuse && mount.is_read_only && !names_a_place(&mount.source) => return None,
         _ => {}
     }
@@ -83,17 +83,17 @@ fn uuid_of(fd: BorrowedFd<'_>) -> Option<[u8; 16]> {
         .filter(is_set)
 }
 
-/// `f_fsid` of statfs(2): made from a UUID, or from the device's number.
+/// `f_fsid` of statfs(2): derived from a UUID, or from the device number.
 fn fsid(fd: BorrowedFd<'_>) -> [u8; 8] {
     rustix::fs::fstatvfs(fd).map_or(0, |statvfs| statvfs.f_fsid).to_le_bytes()
 }
 
-/// The status of the file that a mounted image lies in. `None`: it lies on a device.
+/// The status of the file that contains a mounted image. `None`: it is on a device.
 fn backing_file(mount: &Mount) -> Option<Result<Status>> {
     let source = Path::new(&mount.source);
     let found = Status::at(CWD, source.as_os_str().as_bytes()).ok().filter(|_| source.is_absolute());
     let device = match found.map(|status| (status.file_type(), status)) {
-        // EROFS mounts files without a device, and so do programs behind FUSE.
+        // EROFS and FUSE programs mount files without a device.
         Some((FileType::RegularFile, status)) => return Some(Ok(status)),
         Some((FileType::BlockDevice, status)) => format!("{}:{}", status.rdev.0, status.rdev.1),
         _ => mount.device.clone(),
@@ -107,7 +107,7 @@ fn names_a_place(source: &str) -> bool {
     source.starts_with('/') || source.contains(':')
 }
 
-/// Where the file of a loop device, or of one of its partitions, lies.
+/// The path of the file behind a loop device, or behind one of its partitions.
 fn loop_file(device: &str) -> Option<PathBuf> {
     let sysfs = Path::new("/sys/dev/block").join(device);
     let name = ["loop/backing_file", "../loop/backing_file"].iter().find_map(|name| fs::read(sysfs.join(name)).ok())?;

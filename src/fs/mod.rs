@@ -1,7 +1,7 @@
-//! Single files, directories and filesystems: what they are, and calls on them that are safe and whole.
+//! Single files, directories and filesystems: their properties, and safe, complete calls on them.
 //!
-//! Nothing here knows extents, trees or commands. Each file wraps one idea of the kernel (an inode's status, its metadata, reads
-//! at an offset, mounts) or hides one of its traps (clocks that tick coarsely, renames that replace, dirty pages).
+//! Nothing here knows extents, trees or commands. Each file wraps one concept of the kernel (status, metadata, reads at
+//! an offset, mounts) or hides one of its pitfalls (coarse clocks, renames that replace, dirty pages).
 
 pub(crate) mod cow_extent_hint;
 pub mod direct_io;

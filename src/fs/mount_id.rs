@@ -1,7 +1,7 @@
-//! Which session of a filesystem this is: from its mounting to its end, on a machine that has been up since.
+//! Identifies one mount of a filesystem: from mounting to unmounting, within one boot.
 //!
-//! What a process wrote is there for every later one of the same session, even if it was killed: the kernel has it. Of an
-//! earlier session only what was synced is sure.
+//! Data that a process wrote is visible to every later process within the same mount, even if the process was killed:
+//! it is in the page cache. From an earlier mount only synced data is certain.
 
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs;
@@ -13,24 +13,24 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A session. Equal ones are the same.
+/// A mount. Equal values mean the same mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MountId {
-    /// The kernel's identifier of this boot.
+    /// The identifier of this boot.
     pub(crate) boot: String,
-    /// The inode number of the filesystem's directory in sysfs, which is made when it is mounted; none is used twice.
+    /// The inode number of the filesystem's directory in sysfs, which is created by mounting. Numbers are not reused.
     pub(crate) mount: u64,
 }
 
 impl MountId {
-    /// The present session of the filesystem of an open file or directory; `None` where that cannot be told.
+    /// The current mount of the filesystem of an open file or directory; `None` if unknown.
     pub(crate) fn of(fd: impl AsFd) -> Option<MountId> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_string();
         let mount = fs::metadata(directory(fd)?).ok()?.ino();
         (!boot.is_empty()).then_some(MountId { boot, mount })
     }
 
-    /// A number that is the same for equal sessions.
+    /// A number that is equal for equal mounts.
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.mount.to_le_bytes()).update(self.boot.as_bytes());

@@ -1,4 +1,4 @@
-//! Opens what lies below a directory without following any link: directories, however deep they are, and files.
+//! Opens directories and files below a directory, at any depth, without following symbolic links.
 
 use crate::fs::status::Status;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
@@ -6,42 +6,42 @@ use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The longest path of one call: `PATH_MAX` of `linux/limits.h`, its NUL not counted.
+/// The longest path of one call: `PATH_MAX` of `linux/limits.h` without the NUL byte.
 const LONGEST: usize = 4095;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory on the way: it may be one that can be passed through but not read.
+/// Flags for a directory on the path, which may be searchable but not readable.
 const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// For a file: nothing that stands in its place blocks or is taken.
+/// Flags for a file. A pipe or terminal in its place does not block and is not acquired.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens the directory at `path`, relative to `root`, slashes between the names; `root` itself if the path is empty.
+/// Opens the directory at `path`, relative to `root`, with slashes between names. An empty path is `root` itself.
 ///
-/// openat2(2) with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: a link anywhere on the way is `LOOP`.
+/// openat2(2) with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: a symbolic link in the path fails with `LOOP`.
 pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     let path = if path.is_empty() { &b"."[..] } else { path };
     open(root, path, DIRECTORY)
 }
 
-/// [`open_dir`] of a directory on the way to another, which need not be readable.
+/// Like [`open_dir`], for a directory on the path to another. It need not be readable.
 pub(crate) fn open_way(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     open(root, path, WAY)
 }
 
-/// Opens a directory by its name in `dir`. A link in its place is not followed (`NOTDIR`).
+/// Opens a directory by its name in `dir`. A symbolic link is not followed (`NOTDIR`).
 pub fn open_subdir(dir: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
     rustix::fs::openat(dir, name, DIRECTORY, Mode::empty())
 }
 
-/// The same, and the access time stays if possible.
+/// The same, without changing the access time if possible.
 pub fn open_subdir_quietly(dir: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     without_access(|access| rustix::fs::openat(&dir, name, DIRECTORY | access, Mode::empty()))
 }
 
-/// Opens what lies at `path`, relative to `root`, with these flags: no link is followed, whatever the depth.
+/// Opens `path`, relative to `root`, with these flags. No symbolic link is followed at any depth.
 pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let mut rest = path;
     let mut opened: Option<OwnedFd> = None;
@@ -56,18 +56,18 @@ pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd>
     }
 }
 
-/// Opens for reading what is, or a moment ago was, a regular file: a pipe in its place does not block, a link is not
-/// followed (`LOOP`), and the access time stays where it may. Only the file's owner and root may ask for that.
+/// Opens a regular file for reading. If something else replaced it meanwhile, a pipe does not block and a symbolic link
+/// is not followed (`LOOP`). The access time does not change if this process is root or the owner.
 pub fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     without_access(|access| rustix::fs::openat(dir, name, FILE | access, Mode::empty()))
 }
 
-/// The same of a path of any depth, relative to `root`.
+/// The same for a path of any depth, relative to `root`.
 pub fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     without_access(|access| open(root, path, FILE | access))
 }
 
-/// Opens with a flag that leaves the access time alone, and without it where that is only for the owner and root.
+/// Opens with `O_NOATIME`, and without it if only the owner and root may use it.
 pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
     match open(OFlags::NOATIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
@@ -75,12 +75,12 @@ pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedF
     }
 }
 
-/// Whether a path is `above` or lies below it; both are absolute without their leading slash.
+/// Whether a path is `above` or below it. Both are absolute, without the leading slash.
 pub fn is_below(path: &[u8], above: &[u8]) -> bool {
     above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// A directory and those above it, by device and inode.
+/// A directory and its ancestors, by device and inode.
 pub fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     let mut here = rustix::io::fcntl_dupfd_cloexec(dir, 0)?;
@@ -99,14 +99,14 @@ fn open_step(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
         match openat2(from, path, flags, Mode::empty(), resolve) {
-            // A rename elsewhere on the system while `..` was resolved: the manual says to try again.
+            // A rename elsewhere while `..` was resolved. The manual says to retry.
             Err(Errno::AGAIN) => {}
             result => return result,
         }
     }
 }
 
-/// As much of a path as fits one call, and the rest behind the slash.
+/// The part of a path that fits one call, and the rest behind the slash.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if path.len() <= LONGEST {
         return Some((path, b""));

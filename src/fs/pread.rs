@@ -1,7 +1,6 @@
-//! Reads and writes at an offset that are whole: a call that does a part, or is interrupted, is gone on with. And the
-//! advice that such a read is to come.
+//! Complete reads and writes at an offset: partial and interrupted calls are continued. Also prefetching.
 //!
-//! The file's own position is neither used nor moved, so that threads can share a descriptor.
+//! The file position is neither used nor moved, so threads can share a descriptor.
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, Result, pread, pwrite};
@@ -9,37 +8,37 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-/// Reads from the offset `at` on until the buffer is full or the file ends; gives how many bytes that were (pread(2)).
+/// Reads from the offset `at` until the buffer is full or the file ends (pread(2)). Returns the number of bytes.
 pub fn read_full(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     repeat(buffer.len(), |done| pread(&fd, &mut buffer[done..], at + done as u64))
 }
 
-/// Fills the buffer from the offset `at` on.
+/// Fills the buffer from the offset `at`.
 ///
 /// # Errors
-/// `STALE` if the file ends before: it is shorter than it was.
+/// `STALE` if the file ends earlier: it has become shorter.
 pub fn read_exact(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<()> {
     if read_full(fd, buffer, at)? == buffer.len() { Ok(()) } else { Err(Errno::STALE) }
 }
 
-/// Writes all of these bytes, from the offset `at` on (pwrite(2)).
+/// Writes all of these bytes at the offset `at` (pwrite(2)).
 ///
 /// # Errors
-/// `NOSPC` if the kernel takes no more of them and does not say why.
+/// `NOSPC` if the kernel accepts no more bytes and reports no error.
 pub fn write_all(fd: impl AsFd, bytes: &[u8], at: u64) -> Result<()> {
     write_by(bytes.len(), |done| pwrite(&fd, &bytes[done..], at + done as u64))
 }
 
-/// Has the kernel read a range that is about to be used, and does not wait for it (posix_fadvise(2)). Worth it before
-/// FIDEDUPERANGE too, whose own comparison reads a page at a time.
+/// Makes the kernel read a range in the background (posix_fadvise(2)). This also helps before FIDEDUPERANGE, which
+/// reads one page at a time to compare.
 pub fn prefetch(fd: impl AsFd, range: Range<u64>) {
-    /// The device's readahead serves requests of this size whole, and cuts longer ones short.
+    /// Requests of this size are read completely. The kernel shortens longer ones.
     const STEP: u64 = 128 << 10;
     let mut at = range.start;
     while at < range.end {
         let step = STEP.min(range.end - at);
         if fadvise(&fd, at, NonZeroU64::new(step), Advice::WillNeed).is_err() {
-            // It is advice: without it the reading only takes longer.
+            // This is advice: without it reading only takes longer.
             return;
         }
         at += step;
@@ -50,7 +49,7 @@ fn write_by(length: usize, call: impl FnMut(usize) -> Result<usize>) -> Result<(
     if repeat(length, call)? == length { Ok(()) } else { Err(Errno::NOSPC) }
 }
 
-/// Calls, with what is done so far, until `length` bytes are done or a call does none; gives how many were.
+/// Calls with the number of bytes done so far, until `length` bytes are done or a call does none. Returns that number.
 pub(crate) fn repeat(length: usize, mut call: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
     while done < length {

@@ -1,16 +1,16 @@
-//! The proc filesystem: several kinds of metadata are reached only by the names that it gives to open files.
+//! The proc filesystem. Some metadata is only accessible by its names for open files.
 
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// Where this process's open files have names.
+/// The directory with the names of this process's open files.
 const OPEN_FILES: &str = "/proc/self/fd";
 
-/// Makes sure that the proc filesystem is mounted. Without it the metadata of links and special files, and extended attributes
-/// by name, are out of reach, and calls fail as if the files did not exist.
+/// Checks that the proc filesystem is mounted. Without it the metadata of links and special files, and extended
+/// attributes by name, are not accessible, and calls fail as if the files did not exist.
 ///
 /// # Errors
-/// If it is not.
+/// If it is not mounted.
 pub(crate) fn require() -> Result<()> {
     if Path::new(OPEN_FILES).exists() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! rename(2) that never replaces anything, on every filesystem.
+//! Renames that never replace anything, on every filesystem.
 //!
-//! `RENAME_NOREPLACE` is missing on NFS, on many FUSE filesystems (bindfs among them) and on some overlays. There a
-//! file gets its new name by a hard link, which fails if the name is taken, or replaces an empty file made for it; a
-//! directory is renamed if nothing has the name, since rename(2) replaces no directory but an empty one.
+//! `RENAME_NOREPLACE` is missing on NFS, on many FUSE filesystems (such as bindfs) and on some overlays. There a file
+//! gets its new name by a hard link, which fails if the name exists, or it replaces an empty file created for this. A
+//! directory is renamed if the name is free, because rename(2) replaces only an empty directory.
 
 use crate::fs::filesystem::Kind;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
@@ -11,7 +11,7 @@ use rustix::path::Arg;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Moves `name` in `from` to `new_name` in `to`. Fails with `EXIST` if that name is taken.
+/// Moves `name` in `from` to `new_name` in `to`. Fails with `EXIST` if that name exists.
 pub(crate) fn without_replacing(from: impl AsFd, name: impl Arg, to: impl AsFd, new_name: impl Arg) -> Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     name.into_with_c_str(|name| {
@@ -38,8 +38,8 @@ impl Move<'_> {
         if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
             return self.move_directory();
         }
-        // These keep another name for an open file whose name is removed, until it is closed; FUSE also gives one inode another
-        // number under each name.
+        // These keep a temporary name for an open file that was unlinked, until it is closed. FUSE also reports a
+        // different inode number under each name.
         if matches!(Kind::of(self.to), Ok(Kind::Fuse | Kind::Nfs)) {
             return self.move_over_placeholder();
         }
@@ -48,7 +48,7 @@ impl Move<'_> {
                 // It must not have both names.
                 let _ = rustix::fs::unlinkat(self.to, self.new_name, AtFlags::empty());
             }),
-            // No hard links here, or none for this file.
+            // Hard links are not supported here, or not for this file.
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK | Errno::INVAL | Errno::ACCESS) => {
                 self.move_over_placeholder()
             }
@@ -56,8 +56,8 @@ impl Move<'_> {
         }
     }
 
-    /// rename(2) replaces a directory only by a directory, and only if it is empty. So what can be lost to another process
-    /// between the two calls is an empty directory. A placeholder would be worse: a power cut could leave it under the name.
+    /// rename(2) replaces a directory only by a directory, and only if it is empty. So a race with another process can
+    /// only replace an empty directory. A placeholder would be worse: after a power cut it could keep the name.
     fn move_directory(&self) -> Result<()> {
         match rustix::fs::statat(self.to, self.new_name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => return Err(Errno::EXIST),
@@ -65,13 +65,13 @@ impl Move<'_> {
             Err(errno) => return Err(errno),
         }
         rustix::fs::renameat(self.from, self.name, self.to, self.new_name).map_err(|errno| match errno {
-            // Somebody made it meanwhile.
+            // Another process created it meanwhile.
             Errno::NOTEMPTY | Errno::NOTDIR => Errno::EXIST,
             errno => errno,
         })
     }
 
-    /// Replaces an empty file that was made for this. That it is still the one is checked, but not in the same call.
+    /// Replaces an empty file that was created for this. Its identity is checked, but not in the same call.
     fn move_over_placeholder(&self) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(self.to, self.new_name, flags, Mode::RUSR | Mode::WUSR)?;

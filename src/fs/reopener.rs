@@ -1,8 +1,8 @@
-//! Opens directories again that were closed to save descriptors, wherever they are below a directory: any depth, no link
-//! followed, and only the directory that it was before.
+//! Reopens directories that were closed to save descriptors, at any depth below a directory. No symbolic link is
+//! followed, and a different directory at the same path is refused.
 //!
-//! Whoever comes back up a deep tree asks for one directory after the other, each near the one before. So a few on the way
-//! stay open, twice as near each time: to open one again costs little, whatever the depth.
+//! The way back up a deep tree needs one directory after the other, each close to the last. So a few directories on the
+//! path stay open, at distances that halve each time. Reopening is cheap at any depth.
 
 use crate::fs::openat;
 use crate::fs::status::Status;
@@ -11,15 +11,15 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
-/// So many bytes of a path are opened by one call.
+/// The bytes of a path that one call opens.
 const HOP: usize = 1024;
-/// So many directories on the way stay open at most.
+/// The most directories on the path that stay open.
 const MOST: usize = 19;
 
 /// A directory by device and inode.
 pub(crate) type Inode = (u64, u64);
 
-/// Opens directories below one.
+/// Opens directories below a base directory.
 #[derive(Debug)]
 pub(crate) struct Reopener {
     base: OwnedFd,
@@ -28,14 +28,14 @@ pub(crate) struct Reopener {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was opened last.
+    /// The last opened directory.
     path: Vec<u8>,
-    /// Directories on the way to it: how much of the path is theirs.
+    /// Open directories on the path to it, with the length of their part of the path.
     anchors: Vec<(usize, OwnedFd)>,
 }
 
 impl Reopener {
-    /// For what lies below this directory.
+    /// A reopener for directories below this one.
     pub(crate) fn new(base: impl AsFd) -> Result<Reopener> {
         Ok(Reopener { base: rustix::io::fcntl_dupfd_cloexec(base, 0)?, state: Mutex::default() })
     }
@@ -43,14 +43,14 @@ impl Reopener {
     /// Opens the directory at `path`, relative to the base.
     ///
     /// # Errors
-    /// `STALE` if it is not the one that it was.
+    /// `STALE` if it is another directory than before.
     pub(crate) fn open(&self, path: &[u8], inode: Inode) -> Result<OwnedFd> {
         let opened = self.open_any(path)?;
         let status = Status::of(&opened)?;
         if (status.dev, status.ino) == inode { Ok(opened) } else { Err(Errno::STALE) }
     }
 
-    /// [`Reopener::open`] of the directory that is there now, whether or not it was opened before.
+    /// Like [`Reopener::open`], for whichever directory is there now.
     pub(crate) fn open_any(&self, path: &[u8]) -> Result<OwnedFd> {
         let mut state = lock(&self.state);
         let shorter = state.path.len().min(path.len());
@@ -73,7 +73,7 @@ impl Reopener {
                     let opened = openat::open_way(from, &path[begin..slash])?;
                     state.anchors.push((slash, opened));
                     if state.anchors.len() > MOST {
-                        // Whoever goes down leaves one after the other: every second one does as well.
+                        // The way down leaves every directory open: every second one is enough.
                         let mut keep = false;
                         state.anchors.retain(|_| {
                             keep = !keep;

@@ -1,23 +1,23 @@
-//! Whether a filesystem has failed as a whole: it was shut down after an error, or its device is gone. Then every call on it
-//! fails with `EIO`, which a damaged file alone gives too.
+//! Detects a filesystem that failed as a whole: it was shut down after an error, or its device is gone. Then every call
+//! fails with `EIO`, as it also does for a single damaged file.
 
 use crate::fs::filesystem;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
 
-/// A name that no directory has: to look it up, the directory itself must be read.
+/// A name that no directory has. Looking it up reads the directory.
 const ABSENT: &str = ".pleach-absent";
 
-/// Whether an error may be that of a failed filesystem.
+/// Whether an error may come from a failed filesystem.
 pub(crate) fn is_suspected(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::NXIO | Errno::SHUTDOWN | Errno::UCLEAN)
 }
 
-/// Whether nothing can be read from the filesystem of an open directory. Nothing is written.
+/// Whether the filesystem of an open directory cannot be read. Nothing is written.
 pub(crate) fn is_unreadable(dir: impl AsFd) -> bool {
-    // An ext4 that was shut down still answers from memory, but not a sync. The error of a failed write is reported once for
-    // each open file description, so this one must be nobody else's.
+    // After a shutdown ext4 still answers from memory, but a sync fails. The error of a failed write is reported once
+    // for each open file description, so this one must not be shared.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let synced = rustix::fs::openat(&dir, c".", flags, Mode::empty()).and_then(rustix::fs::syncfs);
     let found = rustix::fs::statx(&dir, ABSENT, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
@@ -27,19 +27,19 @@ pub(crate) fn is_unreadable(dir: impl AsFd) -> bool {
 /// Writes an open directory to the disk.
 ///
 /// # Errors
-/// Those of fsync(2). XFS reports none for a directory whose last changes were lost because the filesystem was shut down; but
-/// then it no longer gives the directory's status.
+/// Errors of fsync(2). XFS reports no error for a directory whose last changes were lost by a shutdown, but then its
+/// status cannot be read.
 pub(crate) fn sync_directory(dir: impl AsFd) -> Result<()> {
     rustix::fs::fsync(&dir)?;
     rustix::fs::fstat(dir).map(drop)
 }
 
-/// Whether nothing can be made on the filesystem of an open directory.
+/// Whether nothing can be created on the filesystem of an open directory.
 pub(crate) fn is_unwritable(dir: impl AsFd) -> bool {
     filesystem::unnamed_yet(&dir).is_err_and(has_failed) || is_unreadable(dir)
 }
 
-/// A damaged directory is `UCLEAN` by itself.
+/// `UCLEAN` means that only the directory is damaged.
 fn has_failed(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::NXIO | Errno::SHUTDOWN)
 }

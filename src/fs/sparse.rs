@@ -8,23 +8,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Bytes that were written.
+    /// Written data.
     Data {
-        /// Where it begins.
+        /// The offset.
         offset: u64,
-        /// How long it is.
+        /// The length.
         length: u64,
     },
-    /// A hole, or a range that was allocated and never written: it reads as zeros.
+    /// A hole, or a range that was reserved and never written. It reads as zeros.
     Hole {
-        /// Where it begins.
+        /// The offset.
         offset: u64,
-        /// How long it is.
+        /// The length.
         length: u64,
     },
 }
 
-/// The segments of the first `size` bytes, in order, without gaps. A filesystem that knows no holes has one segment.
+/// The segments of the first `size` bytes, in order, without gaps. On a filesystem without holes there is one segment.
 pub fn of(fd: BorrowedFd<'_>, size: u64) -> Segments<'_> {
     within(fd, 0..size)
 }
@@ -34,7 +34,7 @@ pub fn within(fd: BorrowedFd<'_>, range: Range<u64>) -> Segments<'_> {
     Segments { fd, size: range.end, at: range.start, is_behind_data: false }
 }
 
-/// Bytes in holes and never-written ranges among the first `size` bytes.
+/// Bytes in holes and never-written ranges of the first `size` bytes.
 pub fn holes(fd: impl AsFd, size: u64) -> Result<u64> {
     let mut holes = 0;
     for segment in of(fd.as_fd(), size) {
@@ -45,12 +45,12 @@ pub fn holes(fd: impl AsFd, size: u64) -> Result<u64> {
     Ok(holes)
 }
 
-/// Iterator of [`of`].
+/// The iterator of [`of`].
 pub struct Segments<'a> {
     fd: BorrowedFd<'a>,
     size: u64,
     at: u64,
-    /// The last segment was data, so that what follows is a hole.
+    /// The last segment was data, so the next is a hole.
     is_behind_data: bool,
 }
 
@@ -72,7 +72,8 @@ impl Iterator for Segments<'_> {
 }
 
 impl Segments<'_> {
-    /// Asks first for the end of what is most likely there: a file without holes is one call, any other one a segment.
+    /// First looks for the end of the likely kind of segment: a file without holes takes one call, other files one per
+    /// segment.
     fn look(&self) -> Result<Segment> {
         let offset = self.at;
         if !self.is_behind_data
@@ -82,7 +83,7 @@ impl Segments<'_> {
         }
         let data = match seek(self.fd, SeekFrom::Data(offset)) {
             Ok(data) => data.min(self.size),
-            // Nothing but a hole from here on, or the file shrank.
+            // The rest is a hole, or the file shrank.
             Err(Errno::NXIO) => self.size,
             Err(Errno::INVAL) => return Ok(Segment::Data { offset, length: self.size - offset }),
             Err(error) => return Err(error),
@@ -90,11 +91,11 @@ impl Segments<'_> {
         if data > offset {
             return Ok(Segment::Hole { offset, length: data - offset });
         }
-        // It changes: what is a hole now was data a moment ago, if there is any.
+        // The file changes: data has just become a hole.
         Ok(self.data(offset)?.unwrap_or(Segment::Data { offset, length: 1 }))
     }
 
-    /// The data that begins at an offset; `None`: it is a hole, or behind the end.
+    /// The end of the data at an offset; `None` in a hole or behind the end.
     fn data(&self, offset: u64) -> Result<Option<Segment>> {
         match seek(self.fd, SeekFrom::Hole(offset)) {
             Ok(end) if end > offset => Ok(Some(Segment::Data { offset, length: end.min(self.size) - offset })),

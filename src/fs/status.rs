@@ -1,6 +1,6 @@
-//! The status of an inode: type, identity, size and times, as `statx(2)` and `fstat(2)` tell them.
+//! The status of an inode: type, identity, size and times, from `statx(2)` and `fstat(2)`.
 //!
-//! One structure for both calls, so that what was seen by name can be compared with what was then opened.
+//! One structure for both calls, so that a status by name can be compared with that of the file opened afterwards.
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, Timespec, Timestamps};
 use rustix::io::Result;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// A moment as the kernel keeps it.
+/// A timestamp of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time {
     /// Seconds since 1970-01-01T00:00:00Z; negative before it.
@@ -17,7 +17,7 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// What the kernel says of an inode.
+/// The status of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Type and permission bits as in `st_mode`.
@@ -36,7 +36,7 @@ pub struct Status {
     pub mtime: Time,
     /// Last change of the inode.
     pub ctime: Time,
-    /// Birth, where the filesystem tells it.
+    /// Creation, if the filesystem records it.
     pub btime: Option<Time>,
     /// The device of the filesystem (Btrfs: of the subvolume).
     pub dev: u64,
@@ -49,12 +49,12 @@ pub struct Status {
 }
 
 impl Status {
-    /// The status of `name` in `dir`, not following a link.
+    /// The status of `name` in `dir`. Symbolic links are not followed.
     pub fn at(dir: impl AsFd, name: &[u8]) -> Result<Status> {
         Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// The status of what a path leads to, links followed.
+    /// The status of a path. Symbolic links are followed.
     pub fn of_path(path: &std::path::Path) -> Result<Status> {
         Self::statx(rustix::fs::CWD, path.as_os_str().as_bytes(), AtFlags::empty())
     }
@@ -89,17 +89,17 @@ impl Status {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// The permission bits, set-id and sticky among them.
+    /// The permission bits, including set-id and sticky.
     pub fn permissions(&self) -> u32 {
         self.mode & 0o7777
     }
 
-    /// Whether both name the same inode.
+    /// Whether both are the same inode.
     pub fn is_same_inode(&self, other: &Status) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
-    /// Whether nothing was written to the inode between the two: same inode, type, size, mtime and ctime.
+    /// Whether the inode did not change between the two: same inode, type, size, mtime and ctime.
     pub fn is_untouched_since(&self, earlier: &Status) -> bool {
         self.is_same_inode(earlier)
             && self.file_type() == earlier.file_type()
@@ -112,14 +112,14 @@ fn time(t: StatxTimestamp) -> Time {
 }
 
 impl Time {
-    /// The present moment on the clock that stamps files: it ticks as coarsely as they do, so a change that follows is
-    /// never stamped earlier.
+    /// The current time of the clock for file timestamps. It is as coarse as they are, so a later change never gets an
+    /// earlier timestamp.
     pub fn now() -> Time {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         Time { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
     }
 
-    /// The kernel's form.
+    /// The form that the kernel uses.
     pub fn timespec(self) -> Timespec {
         Timespec { tv_sec: self.seconds, tv_nsec: self.nanos.into() }
     }

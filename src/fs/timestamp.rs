@@ -1,9 +1,9 @@
-//! What a change time proves. Comparing it with a moment of this machine's clock is right only if both tick alike: ext3, FAT
-//! and many servers store whole seconds (FAT two), and a file server stamps files by its own clock.
+//! What a change time proves. It can be compared with this machine's clock only if both have the same resolution: ext3,
+//! FAT and many servers store whole seconds (FAT two), and a file server uses its own clock.
 //!
-//! The kernel does not report how finely a filesystem stamps, so each stamp is judged by its own digits: one that ends in
-//! zeros may have been cut off there. On a filesystem that stamps in nanoseconds that costs nothing but a second look at the
-//! few files whose stamp ends so by chance.
+//! The kernel does not report the resolution of a filesystem's timestamps, so each timestamp is judged by its digits:
+//! one that ends in zeros may be truncated. With nanosecond timestamps this only costs a second look at the few files
+//! whose timestamp ends in zeros by chance.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Time;
@@ -14,16 +14,16 @@ use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 const SECOND: i128 = 1_000_000_000;
-/// How far a clock that is not this machine's may be behind.
+/// How far another machine's clock may be behind.
 const SKEW: i128 = 24 * 60 * 60 * SECOND;
 
-/// Who stamps the files of a filesystem.
+/// Whose clock sets the timestamps of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// This kernel: [`Time::now`] is never later than the stamp of a change that follows.
+    /// This kernel: [`Time::now`] is never later than the timestamp of a later change.
     #[default]
     Local,
-    /// A server, another machine of a cluster, or a process behind FUSE: its clock may differ from this one by up to a day.
+    /// A server, another machine of a cluster, or a FUSE process: its clock may differ by up to a day.
     Remote,
     /// This kernel, but it stamps no store through a shared mapping: tmpfs. No time proves that a file is unchanged.
     Incomplete,
@@ -38,10 +38,10 @@ impl Clock {
         Kind::of(fd).map(Clock::of_kind)
     }
 
-    /// The clock of filesystems of this kind. A kind that is not known to be local counts as remote.
+    /// The clock of filesystems of this kind. Unknown kinds count as remote.
     pub fn of_kind(kind: Kind) -> Clock {
-        /// `linux/magic.h`, and the sources of the filesystems that are not in it: f2fs, FAT, exFAT, NTFS, UDF, ISO 9660,
-        /// squashfs, EROFS, JFS, ReiserFS, NILFS, HFS+, HFS, Minix (3), UBIFS, eCryptfs, cramfs, romfs.
+        /// `linux/magic.h`, and the sources of the filesystems that are not in it: f2fs, FAT, exFAT, NTFS, UDF, ISO
+        /// 9660, squashfs, EROFS, JFS, ReiserFS, NILFS, HFS+, HFS, Minix (3), UBIFS, eCryptfs, cramfs, romfs.
         const LOCAL: [u64; 18] = [
             0xf2f5_2010,
             0x4d44,
@@ -80,14 +80,14 @@ impl Clock {
 pub(crate) struct Clocks(Mutex<HashMap<u64, Clock>>);
 
 impl Clocks {
-    /// The clock of the device `dev`, of which `fd` is a file or directory. One that cannot be asked counts as remote.
+    /// The clock of the device `dev`, where `fd` is a file or directory. It counts as remote if it cannot be queried.
     pub(crate) fn of(&self, dev: u64, fd: impl AsFd) -> Clock {
         *lock(&self.0).entry(dev).or_insert_with(|| Clock::of(fd).unwrap_or(Clock::Remote))
     }
 }
 
-/// Whether an inode with this `ctime` could have been changed at or after `moment`, which was taken from [`Time::now`] or is
-/// a stamp itself. If not, equal ctimes before and after `moment` mean an unchanged inode.
+/// Whether an inode with this `ctime` may have changed at or after `moment`, which is from [`Time::now`] or a timestamp
+/// itself. If not, equal ctimes before and after `moment` mean an unchanged inode.
 ///
 /// ```
 /// use pleach::fs::status::Time;
@@ -105,11 +105,11 @@ pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
         Clock::Incomplete => return true,
     };
     let earliest = nanoseconds(moment) - skew;
-    // The stamp of a change at that very moment: cut off as coarsely as this one may have been.
+    // The timestamp of a change at that moment, truncated as this one may be.
     nanoseconds(ctime) >= earliest - earliest.rem_euclid(coarsest_tick(ctime))
 }
 
-/// The longest tick of a clock that can show this time, in nanoseconds: two seconds at most.
+/// The coarsest resolution that can show this time, in nanoseconds: at most two seconds.
 fn coarsest_tick(time: Time) -> i128 {
     if time.nanos == 0 {
         return if time.seconds % 2 == 0 { 2 * SECOND } else { SECOND };

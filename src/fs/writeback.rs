@@ -1,6 +1,6 @@
-//! What was made is written to the disks while more is being made: at the end little is left to wait for.
+//! Writes new files to the disk while more are being created, so that the final sync is short.
 //!
-//! The kernel begins by itself only after seconds, or when a tenth of the memory is to be written.
+//! The kernel alone starts only after seconds, or when a tenth of the memory is dirty.
 
 use crate::error::Result;
 use crate::util::mutex::lock;
@@ -8,13 +8,13 @@ use std::panic::resume_unwind;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
-/// How much is made between two syncs, at least: some thousand small files. A sync takes a write to the journal and a flush of
-/// the device's cache, whatever there is to write.
+/// The least data between two syncs: some thousand small files. Each sync costs a write to the journal and a flush of
+/// the device's cache.
 const STEP: u64 = 32 << 20;
-/// What a file counts for besides its content: an inode, a name, and what the journal has of both.
+/// What a file counts besides its content: an inode, a name, and the journal entries of both.
 const FILE: u64 = 8 << 10;
 
-/// What has been made since the last sync.
+/// What was created since the last sync.
 #[derive(Debug, Default)]
 pub(crate) struct Writeback {
     made: Mutex<Made>,
@@ -28,7 +28,7 @@ struct Made {
 }
 
 impl Writeback {
-    /// So many files were made, with so much content that was written.
+    /// Records that this many files were created, with this much written content.
     pub(crate) fn made(&self, files: u64, bytes: u64) {
         let mut made = lock(&self.made);
         let before = made.bytes;
@@ -38,10 +38,10 @@ impl Writeback {
         }
     }
 
-    /// Does this work, and meanwhile calls `sync` on so many threads whenever enough was made. The caller syncs the rest.
+    /// Does this work, and calls `sync` on this many threads whenever enough was created. The caller syncs the rest.
     ///
     /// # Errors
-    /// That of a sync, or else of the work: the kernel reports a failed write once, to the sync that comes first.
+    /// The error of a sync, otherwise that of the work. The kernel reports a failed write once, to the next sync.
     pub(crate) fn during<R>(
         &self,
         threads: usize,
@@ -52,7 +52,7 @@ impl Writeback {
             let over = Over(self);
             let start =
                 || thread::Builder::new().name("sync".into()).spawn_scoped(scope, || self.sync_meanwhile(&sync));
-            // Without a thread, the caller syncs everything.
+            // Without threads, the caller syncs everything.
             let syncing: Vec<_> = (0..threads).map_while(|_| start().ok()).collect();
             let done = work();
             drop(over);
@@ -60,12 +60,12 @@ impl Writeback {
             let joined: Vec<Result<()>> = syncing.into_iter().map(join).collect();
             (done, joined.into_iter().collect::<Result<()>>())
         });
-        // A failed sync is reported once: whatever became of the work, it must be known.
+        // A failed sync is reported only once, so it must not be lost.
         ahead?;
         done
     }
 
-    /// Syncs whenever enough was made, until it is over.
+    /// Syncs whenever enough was created, until the work is over.
     fn sync_meanwhile(&self, sync: impl Fn() -> Result<()>) -> Result<()> {
         loop {
             let is_idle = |made: &mut Made| made.bytes < STEP && !made.is_over;
@@ -81,7 +81,7 @@ impl Writeback {
     }
 }
 
-/// Says that the work is over, however it ends.
+/// Signals the end of the work, however it ends.
 struct Over<'a>(&'a Writeback);
 
 impl Drop for Over<'_> {

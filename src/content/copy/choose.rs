@@ -8,7 +8,8 @@ use crate::fs::filesystem::Kind;
 /// byte, and the wait for all data at the sync.
 const DIRECT: u64 = 16 << 20;
 
-/// Files of at most this size, in bytes, are worth copying many at once: they mostly take opening, creating and waiting.
+/// Files of at most this size, in bytes, are worth copying many at once: they mostly take opening, creating and
+/// waiting.
 const RING: u64 = 4096;
 
 /// A group with fewer small files is copied one by one.

@@ -177,8 +177,9 @@ impl Work<'_> {
     }
 }
 
-/// Reserves all the space for a file that will be written past the page cache, a buffer at a time. Otherwise each buffer
-/// would be an allocation of its own, and the extents of parallel copies would alternate. Fails early if the disk is full.
+/// Reserves all the space for a file that will be written past the page cache, a buffer at a time. Otherwise each
+/// buffer would be an allocation of its own, and the extents of parallel copies would alternate. Fails early if the
+/// disk is full.
 fn reserve(destination: BorrowedFd<'_>, size: u64) -> Result<(), CopyError> {
     match fallocate(destination, FallocateFlags::KEEP_SIZE, 0, size) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(CopyError::Destination(errno)),

@@ -1,8 +1,8 @@
 //! Copies the content of one file into another.
 //!
-//! [`content`] is the entry point: it clones if possible, and otherwise copies with the chosen engine, falling back to
-//! the next engine where that one stopped. Holes stay holes, and reserved space stays reserved. What a pair of
-//! filesystems refused once is remembered and not tried again. `docs/copying.md` has the reasons.
+//! [`content`](content()) is the entry point: it clones if possible, and otherwise copies with the chosen engine. If an
+//! engine refuses, the next one continues where it stopped. Holes stay holes, and reserved space stays reserved. What a
+//! pair of filesystems refused once is remembered and not tried again. `docs/copying.md` has the reasons.
 
 mod batches;
 mod choose;

@@ -1,5 +1,5 @@
-//! What engines refused, by errno: counted, and remembered for each source device, so that no engine is tried in vain for
-//! every file.
+//! What engines refused, by errno: counted, and remembered for each source device, so that no engine is tried in vain
+//! for every file.
 
 use super::engine::Engine;
 use super::engines::{self, Scope};

@@ -1,8 +1,8 @@
 //! Space that was reserved for a file and never written (`fallocate`) is reserved in its copy too.
 //!
-//! `SEEK_DATA` reports it as a hole. So only a file with holes that takes more disk space than its data is asked for its
-//! extents. Space reserved behind the end is not kept: usually the filesystem reserved it for a growing file and will
-//! release it.
+//! `SEEK_DATA` reports it as a hole. So only a file with holes that takes more disk space than its data is asked for
+//! its extents. Space reserved behind the end is not kept: usually the filesystem reserved it for a growing file and
+//! will release it.
 
 use super::types::CopyError;
 use crate::extents::extent::ExtentFlags;
@@ -48,8 +48,8 @@ pub(super) fn keep(
     }
 }
 
-/// The ranges of a file before `end` that are reserved and not written: offset and length. None if the filesystem has no
-/// extent maps.
+/// The ranges of a file before `end` that are reserved and not written: offset and length. None if the filesystem has
+/// no extent maps.
 fn reserved(source: BorrowedFd<'_>, end: u64) -> impl Iterator<Item = (u64, u64)> {
     let extents = fiemap::extents(source, true).map_while(Result::ok);
     extents

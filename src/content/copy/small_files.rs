@@ -1,10 +1,11 @@
-//! Copies many small files at once through io_uring. Each file is a state machine from opening to closing, and one thread
-//! runs 64 of them. This keeps a cold device busy: a thread that opens and reads files one by one waits for each of them.
+//! Copies many small files at once through io_uring. Each file is a state machine from opening to closing, and one
+//! thread runs 64 of them. This keeps a cold device busy: a thread that opens and reads files one by one waits for each
+//! of them.
 //!
-//! Only operations that may wait go through the ring. The status of a file that was just opened is in memory, and a plain
-//! statx(2) is faster than one through the ring, where the kernel passes it to a worker. The kernel also passes the
-//! creation of files to workers, which then only wait for each other in the same directory. So the caller creates files,
-//! one at a time.
+//! Only operations that may wait go through the ring. The status of a file that was just opened is in memory, and a
+//! plain statx(2) is faster than one through the ring, where the kernel passes it to a worker. The kernel also passes
+//! the creation of files to workers, which then only wait for each other in the same directory. So the caller creates
+//! files, one at a time.
 
 use super::data::data;
 use super::engine::Engine;
@@ -80,12 +81,12 @@ pub trait Files {
     fn failed(&mut self, number: usize, error: FileError);
 }
 
-/// Copies these files, starting with the first. When the monitor asks to stop, files in progress are finished and no others
-/// are started.
+/// Copies these files, starting with the first. When the monitor asks to stop, files in progress are finished and no
+/// others are started.
 ///
 /// # Errors
-/// Why io_uring is unavailable. The strategy remembers this, and the monitor receives it once. Files without a report are
-/// not copied.
+/// Why io_uring is unavailable. The strategy remembers this, and the monitor receives it once. Files without a report
+/// are not copied.
 pub fn files<F: Files>(
     wanted: &[Wanted<'_>],
     files: &mut F,

@@ -73,9 +73,9 @@ impl Strategy {
             return Err(CloneError::Copy(reason));
         }
         let result = match reflink::clone(&source, &destination) {
-            // On Btrfs both files must be copy-on-write, or neither. An empty file can still be switched. The flag is not
-            // checked before, and the directory's flag does not decide: with the mount option `nodatacow` every new file
-            // has it.
+            // On Btrfs both files must be copy-on-write, or neither. An empty file can still be switched. The flag is
+            // not checked before, and the directory's flag does not decide: with the mount option `nodatacow` every new
+            // file has it.
             Err(Errno::INVAL) if match_nocow(&source, &destination) => reflink::clone(&source, &destination),
             result => result,
         };

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 /// How to copy a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The engine; `None` chooses one for each file. [`Engine::Clone`] tries nothing else; any other engine tries no clone.
+    /// The engine; `None` chooses one for each file. [`Engine::Clone`] tries nothing else; any other engine tries no
+    /// clone.
     pub engine: Option<Engine>,
     /// Whether to compute BLAKE3 of the content.
     pub hashed: bool,
@@ -60,9 +61,9 @@ pub enum CopyError {
     Refused(Reason),
 }
 
-/// Whether an error of a destination must end the run because every further entry would fail too: the filesystem is full,
-/// over quota, read-only or gone, or this process cannot open more files. Other errors concern one entry: a name or link
-/// target that the filesystem rejects, too many links, or a file that is too large.
+/// Whether an error of a destination must end the run because every further entry would fail too: the filesystem is
+/// full, over quota, read-only or gone, or this process cannot open more files. Other errors concern one entry: a name
+/// or link target that the filesystem rejects, too many links, or a file that is too large.
 pub fn is_fatal(errno: Errno) -> bool {
     let is_full_or_gone =
         matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::SHUTDOWN | Errno::NODEV | Errno::NOTCONN);

@@ -1,8 +1,8 @@
-//! Lists of a file's hashes, one a grain, by which its next version is compared without reading this one. The layout of
-//! such a file is in `docs/format.md`; where lists are kept and for how long is the repository's business.
+//! Lists of a file's hashes, one hash per grain. The next version of the file is compared with the list, without
+//! reading this version. `docs/format.md` has the format of lists; the repository stores and deletes them.
 //!
-//! A list only saves time. One that is cut, altered or another file's is passed over, as far as it is: each page has a
-//! checksum of its own.
+//! A list only saves time. Damaged or truncated pages are ignored, and so is the list of another file: each page has a
+//! checksum.
 
 use crate::content::hash;
 use crate::content::hash::tree::{Short, WINDOW};
@@ -16,17 +16,17 @@ const VERSION: u32 = 1;
 const HEADER: usize = 72;
 const SHORT: usize = size_of::<Short>();
 
-/// The grains that are read: a power of two, a subtree of the window.
+/// The grains that are accepted: powers of two, subtrees of the window.
 const GRAINS: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
 
-/// A list that is there.
+/// A complete list.
 #[derive(Debug)]
 pub struct List {
     file: File,
     layout: Layout,
 }
 
-/// A list in the making.
+/// A list that is being written.
 #[derive(Debug)]
 pub struct NewList {
     file: File,
@@ -40,7 +40,7 @@ struct Layout {
 }
 
 impl List {
-    /// The list in `file`, if it is one, and of a file with this size and BLAKE3.
+    /// The list in `file`, if it is the list of a file with this size and BLAKE3.
     pub fn open(file: File, size: u64, hash: &[u8; 32]) -> Option<List> {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -50,12 +50,12 @@ impl List {
         (fits && header == layout.header(hash)).then_some(List { file, layout })
     }
 
-    /// What each value stands for, in bytes.
+    /// The bytes that each value covers.
     pub fn grain(&self) -> usize {
         self.layout.grain
     }
 
-    /// The values of a window, read into `page`; `None` if they are not what was written.
+    /// The values of a window, read into `page`; `None` if they are damaged.
     pub fn window<'p>(&self, number: u64, page: &'p mut Vec<u8>) -> Option<&'p [Short]> {
         let count = self.layout.values(number);
         page.resize((count + 1) * SHORT, 0);
@@ -72,19 +72,19 @@ impl NewList {
         NewList { file, layout: Layout { grain, size } }
     }
 
-    /// What each value stands for, in bytes.
+    /// The bytes that each value covers.
     pub fn grain(&self) -> usize {
         self.layout.grain
     }
 
-    /// Writes the values of a window. In any order, from any thread.
+    /// Writes the values of a window. Windows may be written in any order by any thread.
     pub fn write(&self, number: u64, shorts: &[Short]) -> Result<()> {
         let mut page = shorts.as_flattened().to_vec();
         page.extend(self.layout.checksum(number, &page));
         self.file.write_all_at(&page, self.layout.offset(number))
     }
 
-    /// Writes the header, without which it is no list.
+    /// Writes the header. Without it the list is not accepted.
     pub fn finish(&self, hash: &[u8; 32]) -> Result<()> {
         self.file.write_all_at(&self.layout.header(hash), 0)
     }
@@ -103,13 +103,13 @@ impl Layout {
         header
     }
 
-    /// How many values a window has.
+    /// The number of values of a window.
     fn values(&self, number: u64) -> usize {
         let length = self.size.saturating_sub(number.saturating_mul(WINDOW)).min(WINDOW);
         (length as usize).div_ceil(self.grain)
     }
 
-    /// Where a window's page begins. All pages but the last are full.
+    /// The offset of a window's page. All pages but the last are full.
     fn offset(&self, number: u64) -> u64 {
         let page = (WINDOW as usize / self.grain + 1) * SHORT;
         HEADER as u64 + number.saturating_mul(page as u64)

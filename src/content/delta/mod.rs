@@ -1,9 +1,9 @@
-//! What of a file is as in its last version, down to the block, and what is done about the rest.
+//! Compares a file with its last version (the base), block by block, and shares or writes what is needed.
 //!
-//! `windows` reads a file once and compares: with a `list` of the last version's hashes, or with the last version itself.
-//! `update` writes the blocks that differ into a clone of the last version: for sources on another filesystem. `share`
-//! makes a clone of the source share with the last version what is equal: for sources on the same one. `tree` is BLAKE3 in
-//! parts, `ranges` sets of ranges. Which files are worth it is decided elsewhere.
+//! `windows` reads a file once and compares it with a `list` of the base's hashes, or with the base itself. `update`
+//! writes the differing blocks into a clone of the base, for sources on another filesystem. `share` lets a clone of the
+//! source share the equal blocks with the base, for sources on the same filesystem. Callers choose the files for which
+//! this pays.
 
 pub mod list;
 mod share;

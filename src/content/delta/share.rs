@@ -1,9 +1,9 @@
-//! Makes a clone of the source share with the base all data that is equal in both and lies in two places.
+//! Lets a clone of the source share equal data with the base where the two have separate copies.
 //!
-//! XFS frees single blocks, so all equal blocks are shared. Btrfs frees an extent only as a whole: one block of a clone keeps
-//! all of its extent, even after the source is deleted. There the decision is by extent. If less than half of an extent is
-//! new, that part is rewritten and the rest is shared with the base, and the clone drops the extent. Otherwise the extent
-//! stays shared with the source, and costs nothing as long as the source has it.
+//! XFS frees single blocks, so there all equal data is shared. Btrfs frees only whole extents: a single block of a
+//! clone keeps its whole extent, even after the source is gone. So on Btrfs the decision is made for each extent. If
+//! less than half of an extent is new, the new part is rewritten and the rest shared with the base, and the clone
+//! releases the extent. Otherwise the extent stays shared with the source, and costs nothing while the source has it.
 
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
@@ -23,35 +23,36 @@ use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
-/// How much is compared before what was found is shared: it is still in memory then.
+/// How much is compared before equal data is shared. It is still in memory then.
 const STRIDE: u64 = 64 << 20;
-/// The longest that a decision on an extent waits for the rest of it: Btrfs has none longer than half of this.
+/// The longest wait for the rest of an extent before a decision. Extents of Btrfs are at most half as long.
 const PATIENCE: u64 = 256 << 20;
-/// What a compressed extent holds at most (`BTRFS_MAX_UNCOMPRESSED`).
+/// The most data in a compressed extent (`BTRFS_MAX_UNCOMPRESSED`).
 const MOST_ENCODED: u64 = 128 << 10;
 
-/// What was done, in bytes.
+/// The result, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
     /// Data of the file.
     pub data: u64,
     /// Its holes and never-written ranges.
     pub holes: u64,
-    /// Data that was found in two places and lies in one now.
+    /// Data that existed twice and is shared now.
     pub joined: u64,
-    /// Data that was written anew, so that the file lets go of an extent.
+    /// Data rewritten to release extents.
     pub written: u64,
-    /// Read from the file and from the base.
+    /// Data read from the file and the base.
     pub read: u64,
-    /// BLAKE3 of the content, if it was asked for.
+    /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
 }
 
-/// Shares the ranges of `file`, a private clone of `size` bytes that is open for reading and writing, with equal ranges
-/// of the base at the same offsets. Its content stays as it is.
+/// Shares ranges of `file` with equal ranges of the base at the same offsets. `file` is a private clone of `size`
+/// bytes, open for reading and writing. Its content does not change.
 ///
 /// # Errors
-/// Those of the kernel; `CANCELED` when the monitor asks to stop. A range that the kernel will not share is no error.
+/// Errors of the kernel; `CANCELED` when the monitor asks to stop. A range that the kernel refuses to share is not an
+/// error.
 pub fn share(
     file: BorrowedFd<'_>,
     size: u64,
@@ -85,7 +86,7 @@ pub fn share(
     let mut whole = Whole::default();
     let (mut start, mut dropped) = (0, 0);
     while start < size {
-        // Strides of nothing but holes are passed over where nothing is hashed: the work follows the data.
+        // Without a hash, strides without data are skipped: the work depends on the data.
         if !options.hashed {
             let data = look.next_data(start).map_err(CopyError::Source)?;
             let next = data.map_or(size, |data| (data / STRIDE * STRIDE).max(start));
@@ -118,8 +119,8 @@ pub fn share(
             apart.iter().for_each(|piece| ranges::push(&mut places, piece.logical..piece.end()));
             run.join(&ranges::subtract(&places, &differing));
         }
-        // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What waits
-        // for a decision stays in memory, where the kernel compares it ten times as fast.
+        // Nobody else uses the clone or the last snapshot, so the pages are dropped. Pages of undecided extents stay in
+        // memory, where the kernel compares them ten times as fast.
         let behind = run.waiting.iter().map(|piece| piece.logical).min().unwrap_or(stride.end);
         if let Some(length) = NonZeroU64::new(behind.saturating_sub(dropped)) {
             for file in [file, base.file] {
@@ -130,7 +131,7 @@ pub fn share(
         start = stride.end;
     }
     if by_extent {
-        // The end of the file may have been passed over.
+        // The end of the file may have been skipped.
         run.decide(Vec::new(), Vec::new(), size)?;
     }
     run.done.hash = whole.finish();
@@ -141,21 +142,21 @@ struct Run<'a> {
     file: BorrowedFd<'a>,
     size: u64,
     base: &'a Base<'a>,
-    /// Without one, no address of the file is known to be one of the base.
+    /// Without a common space, addresses of the file and the base cannot be compared.
     space: Option<CommonSpace>,
     ways: (Way, Way),
     options: &'a Options<'a>,
-    /// Pieces on which nothing has been decided.
+    /// Undecided pieces.
     waiting: Vec<Piece>,
-    /// What differs in them.
+    /// The differing ranges of undecided pieces.
     differing: Vec<Bytes>,
-    /// Extents that the base has too: nothing is to be had from letting go of them.
+    /// Extents that the base has too. Releasing them frees nothing.
     held: HashSet<u64>,
     done: Shared,
 }
 
 impl Run<'_> {
-    /// The ranges of a stride that lie where the base has them, and the pieces that lie elsewhere.
+    /// The ranges of a stride that are already shared with the base, and the other pieces.
     fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
         let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
         let Some(space) = self.space else { return Ok((Vec::new(), mine)) };
@@ -170,7 +171,7 @@ impl Run<'_> {
     fn join(&mut self, ranges: &[Bytes]) {
         let block = self.options.block;
         for range in ranges {
-            // The part of a block at the end is shared only where both files end.
+            // A partial block at the end can be shared only if both files end there.
             let is_whole = range.end.is_multiple_of(block) || (range.end == self.size && self.base.size == self.size);
             let end = if is_whole { range.end } else { range.end / block * block };
             if range.start >= end {
@@ -184,7 +185,7 @@ impl Run<'_> {
         }
     }
 
-    /// Decides on the extents that have been seen whole, now that the file was compared up to `end`.
+    /// Decides on the extents that are completely known, after the file was compared up to `end`.
     fn decide(&mut self, apart: Vec<Piece>, differing: Vec<Bytes>, end: u64) -> std::result::Result<(), CopyError> {
         self.waiting.extend(apart);
         differing.into_iter().for_each(|range| ranges::push(&mut self.differing, range));
@@ -237,7 +238,7 @@ impl Run<'_> {
     }
 }
 
-/// Where two layouts are the same, and the pieces of the first that are not.
+/// The ranges where two layouts are equal, and the other pieces of the first layout.
 fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<Piece>) {
     let (mut alike, mut apart) = (Vec::new(), Vec::new());
     let mut next = 0;

@@ -1,5 +1,5 @@
-//! Makes a clone of the base what its source is now, or fills an empty file: the source is read once, and only blocks
-//! that differ are written, adjacent ones by one call.
+//! Updates a clone of the base to the content of the source, or fills an empty file. The source is read once, and only
+//! differing blocks are written, adjacent blocks with one call.
 
 use super::list::NewList;
 use super::windows::{Base, Look, Options, Window, compare};
@@ -16,35 +16,36 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// After so many windows what was written of them goes to the disk.
+/// The number of windows after which writeback of their data starts.
 const AHEAD: u64 = 32;
 
-/// What was done, in bytes.
+/// The result, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Updated {
     /// Data of the source.
     pub data: u64,
     /// Holes and never-written ranges of the source.
     pub holes: u64,
-    /// Data that was written; the rest is shared with the base.
+    /// Data written. The rest is shared with the base.
     pub written: u64,
-    /// Read from the source.
+    /// Data read from the source.
     pub read: u64,
-    /// Read from the base, to compare.
+    /// Data read from the base to compare.
     pub base_read: u64,
-    /// BLAKE3 of the content, if it was asked for.
+    /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
-    /// Whether the new list is whole.
+    /// Whether the new list is complete.
     pub listed: bool,
 }
 
-/// Makes `destination` the first `size` bytes of `source`. It is a clone of the base, if there is one, else empty.
+/// Makes the first `size` bytes of `source` the content of `destination`, which is a clone of the base, or empty if
+/// there is no base.
 ///
-/// A source that has become shorter meanwhile counts as zeros; the caller compares its status before and after.
+/// If the source has become shorter, zeros replace the missing part; the caller compares its status before and after.
 ///
 /// # Errors
-/// Those of the kernel, of the side that failed; `CANCELED` when the monitor asks to stop. A list that cannot be written is
-/// no error.
+/// Errors of the kernel, with the side that failed; `CANCELED` when the monitor asks to stop. A list that cannot be
+/// written is not an error.
 pub fn update(
     source: BorrowedFd<'_>,
     size: u64,
@@ -53,15 +54,15 @@ pub fn update(
     list: Option<&NewList>,
     options: &Options<'_>,
 ) -> std::result::Result<Updated, CopyError> {
-    let finely = base.and_then(|_| CowExtentHint::begin(destination, options.block));
+    let hint = base.and_then(|_| CowExtentHint::begin(destination, options.block));
     let result = Filling { source, size, base, destination, list, options }.run();
-    if let Some(finely) = finely {
-        finely.end(destination).map_err(CopyError::Destination)?;
+    if let Some(hint) = hint {
+        hint.end(destination).map_err(CopyError::Destination)?;
     }
     result
 }
 
-/// A file that is being filled.
+/// A file that is being updated.
 struct Filling<'a> {
     source: BorrowedFd<'a>,
     size: u64,
@@ -110,7 +111,7 @@ impl Filling<'_> {
         })
     }
 
-    /// Writes what differs in a window.
+    /// Writes the differing parts of a window.
     fn write(&self, window: &Window<'_>, written: &AtomicU64) -> Result<()> {
         for hole in window.holes {
             self.punch(hole)?;
@@ -120,7 +121,7 @@ impl Filling<'_> {
             written.fetch_add(range.end - range.start, Ordering::Relaxed);
         }
         if window.number % AHEAD == AHEAD - 1 {
-            // This has the kernel begin to write, while the next windows are read, and not only when all is synced.
+            // The kernel starts to write while the next windows are read, and not only at the sync.
             let from = window.offset + WINDOW - AHEAD * WINDOW;
             let _ = fadvise(self.destination, from, NonZeroU64::new(AHEAD * WINDOW), Advice::DontNeed);
         }
@@ -137,7 +138,7 @@ impl Filling<'_> {
         if is_hole {
             return Ok(());
         }
-        // The block at the end goes only if all of it does.
+        // The last block is freed only if all of it is punched.
         let end = if hole.end == self.size { hole.end.next_multiple_of(self.options.block) } else { hole.end };
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(self.destination, how, hole.start, end - hole.start) {

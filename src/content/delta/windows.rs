@@ -1,4 +1,4 @@
-//! Reads a file once, in windows, by several threads, and tells of each window which of its blocks differ from the base.
+//! Reads a file once, in windows, with several threads, and reports for each window which blocks differ from the base.
 
 use super::list::List;
 use crate::content::copy::CopyError;
@@ -22,22 +22,22 @@ use std::sync::Mutex;
 pub struct Base<'a> {
     /// Open for reading.
     pub file: BorrowedFd<'a>,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its hashes, by which most of it need not be read.
+    /// The hashes of the base. With them most of it need not be read.
     pub list: Option<&'a List>,
 }
 
-/// How files are compared.
+/// How to compare files.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The unit of writing and sharing, in bytes: a power of two, at most a window.
     pub block: u64,
-    /// Whether the content is hashed.
+    /// Whether to hash the content.
     pub hashed: bool,
-    /// How many threads read.
+    /// The number of threads that read.
     pub threads: usize,
-    /// Hears of each window.
+    /// Receives the progress.
     pub monitor: &'a dyn Monitor,
 }
 
@@ -46,20 +46,20 @@ pub(super) struct Look<'a> {
     pub(super) file: BorrowedFd<'a>,
     pub(super) size: u64,
     pub(super) base: Option<&'a Base<'a>>,
-    /// What each value of the file's own list will stand for.
+    /// The bytes that each value of the file's own list covers.
     pub(super) grain: usize,
-    /// How the file is read where nobody reads it again.
+    /// Reads the parts that nobody reads again.
     pub(super) once: &'a Once<'a>,
-    /// Whether the kernel will compare what is equal in the file and the base.
+    /// Whether the kernel will compare the equal parts again.
     pub(super) compared_again: bool,
-    /// Where data was found last, as far as it goes: to look for its end once more, window by window, would have the kernel pass
-    /// all extents behind each of them, while the other threads wait.
+    /// The last range of data that was found. Without it, each window would make the kernel search the following
+    /// extents for the end of the data again, while the other threads wait.
     pub(super) dense: Mutex<Bytes>,
     pub(super) options: &'a Options<'a>,
 }
 
 impl Look<'_> {
-    /// Reads as much of the file as there is, and leaves zeros behind it.
+    /// Reads as much as the file has, and fills the rest with zeros.
     fn read(&self, bytes: &mut [u8], offset: u64, stays: bool) -> Result<usize> {
         let got = match stays {
             true => read_full(self.file, bytes, offset)?,
@@ -69,7 +69,7 @@ impl Look<'_> {
         Ok(got)
     }
 
-    /// The first offset, from the given one on, at which the file or the base has data.
+    /// The first offset at or after the given one at which the file or the base has data.
     pub(super) fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         let dense = lock(&self.dense).clone();
         if dense.contains(&offset) {
@@ -78,7 +78,7 @@ impl Look<'_> {
         let data = |file: BorrowedFd<'_>| match seek(file, SeekFrom::Data(offset)) {
             Ok(data) => Ok(Some(data)),
             Err(Errno::NXIO) => Ok(None),
-            // Holes are unknown there.
+            // The filesystem does not report holes.
             Err(Errno::INVAL) => Ok(Some(offset)),
             Err(error) => Err(error),
         };
@@ -90,7 +90,7 @@ impl Look<'_> {
         Ok(own.into_iter().chain(base).min())
     }
 
-    /// Where there is data in a range, in whole blocks.
+    /// The data in a range, in whole blocks.
     fn data(&self, range: &Bytes) -> Result<Vec<Bytes>> {
         let dense = lock(&self.dense).clone();
         if dense.start <= range.start && range.end <= dense.end {
@@ -117,49 +117,49 @@ impl Look<'_> {
         Ok(data)
     }
 
-    /// Whether what is read of a window is to stay in memory for the kernel: if more than a little of its data may have to
-    /// be shared. The rest is only hashed.
+    /// Whether the data of a window must stay in memory for the kernel: if more than a little of it may be shared.
+    /// Other data is only hashed.
     fn stays(&self, data: &[Bytes], unknown: &[Bytes]) -> bool {
         self.compared_again && ranges::length(unknown) > ranges::length(data) / 8
     }
 }
 
-/// A window that has been compared.
+/// A compared window.
 pub(super) struct Window<'w> {
     pub(super) number: u64,
-    /// Where in the file it begins.
+    /// The offset in the file.
     pub(super) offset: u64,
-    /// Its content; nothing, if all of it was known to be as in the base and need not be hashed.
+    /// The content; empty if all of it is known to equal the base and is not hashed.
     pub(super) bytes: &'w [u8],
-    /// Where the file has data, in whole blocks.
+    /// The data of the file, in whole blocks.
     pub(super) data: &'w [Bytes],
-    /// Where it has none.
+    /// The holes.
     pub(super) holes: &'w [Bytes],
-    /// Of the data, the blocks that are not as in the base, adjacent ones joined.
+    /// The blocks of data that differ from the base; adjacent blocks are joined.
     pub(super) differing: &'w [Bytes],
-    /// The values of its grains, if it was hashed.
+    /// The values of the grains, if hashed.
     pub(super) shorts: &'w [Short],
 }
 
 impl Window<'_> {
-    /// The content of a range of the file that lies in the window.
+    /// The content of a range that is inside the window.
     pub(super) fn content(&self, range: &Bytes) -> &[u8] {
         let at = |offset: u64| (offset.saturating_sub(self.offset) as usize).min(self.bytes.len());
         &self.bytes[at(range.start)..at(range.end)]
     }
 }
 
-/// What was read for a comparison, in bytes.
+/// Data read for a comparison, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) file: u64,
     pub(super) base: u64,
 }
 
-/// Compares the windows of a range of the file, which begins at a window's and ends at a window's or the file's end, and
-/// hands each of them to `each`, in any order. What lies in `alike` is known to be as in the base. The values of the
-/// windows are added to `whole` if the content is hashed; otherwise windows of nothing but holes, in the file and the base,
-/// are passed over, so that the work follows the data.
+/// Compares the windows of a range and passes each to `each`, in any order. The range starts at a window and ends at a
+/// window or at the end of the file. Ranges in `alike` are known to equal the base. If the content is hashed, the
+/// values of the windows are added to `whole`. Otherwise windows without data in the file and the base are skipped, so
+/// that the work depends on the data.
 pub(super) fn compare(
     look: &Look<'_>,
     range: &Bytes,
@@ -167,7 +167,7 @@ pub(super) fn compare(
     whole: &mut Whole,
     each: &(dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
 ) -> std::result::Result<Read, CopyError> {
-    // Windows are asked for whole and by several threads: what the kernel would read ahead of each gets in their way.
+    // Several threads read whole windows. The readahead of the kernel would get in their way.
     let _ = fadvise(look.file, range.start, NonZeroU64::new(range.end - range.start), Advice::Random);
     if let Some(base) = look.base {
         let _ = fadvise(base.file, range.start, NonZeroU64::new(range.end - range.start), Advice::Random);
@@ -190,7 +190,7 @@ pub(super) fn compare(
     let helpers = look.options.threads.min(usize::try_from(count).unwrap_or(usize::MAX)).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            // Without a helper the others do its part.
+            // Without a helper the other threads do its part.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -202,17 +202,17 @@ pub(super) fn compare(
     }
 }
 
-/// One comparison, of which each thread takes the next window.
+/// A comparison. Each thread takes the next window.
 struct Run<'a> {
     look: &'a Look<'a>,
     alike: &'a [Bytes],
     each: &'a (dyn Fn(&Window<'_>) -> std::result::Result<(), CopyError> + Sync),
-    /// The window that nobody has taken, and the one behind the last.
+    /// The next window, and the end of the windows.
     next: Mutex<u64>,
     end: u64,
 }
 
-/// What a thread uses again for each window.
+/// Buffers that a thread reuses for each window.
 #[derive(Default)]
 struct Worker {
     bytes: Aligned,
@@ -235,7 +235,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes the next window. Without a hash only those that have data in the file or in the base.
+    /// Takes the next window. Without a hash, windows without data in the file and the base are skipped.
     fn claim(&self) -> Result<Option<u64>> {
         let mut next = lock(&self.next);
         let from = *next;
@@ -289,7 +289,7 @@ impl Run<'_> {
         Ok(hash)
     }
 
-    /// The blocks of `unknown` that are not as in the base. `stays`: what is read of that is to stay in memory.
+    /// The blocks of `unknown` that differ from the base. `stays`: data that is read must stay in memory.
     fn differing(
         &self,
         base: &Base<'_>,
@@ -341,7 +341,7 @@ impl Run<'_> {
         for range in &doubtful {
             let there = range.start..range.end.min(base.size.max(range.start));
             worker.base.resize((there.end - there.start) as usize, 0);
-            // What cannot be read of the base is written anew.
+            // Unreadable parts of the base are written.
             let read = if stays { read_full } else { read_once };
             let got = read(base.file, &mut worker.base, there.start).unwrap_or(0);
             worker.read.base += got as u64;
@@ -359,7 +359,7 @@ impl Run<'_> {
     }
 }
 
-/// A range, cut at multiples of `unit`.
+/// Cuts a range at multiples of `unit`.
 fn pieces(range: &Bytes, unit: u64) -> impl Iterator<Item = Bytes> + use<> {
     let end = range.end;
     let mut at = range.start;
@@ -372,13 +372,13 @@ fn pieces(range: &Bytes, unit: u64) -> impl Iterator<Item = Bytes> + use<> {
     })
 }
 
-/// Whether these are zeros, and not nothing.
+/// Whether these bytes are zeros, and not empty.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Whether nothing was ever written to a block: zeros that were written are to stay what they are. `known` is what was found
-/// last, and where. The page cache, which lseek(2) looks into, calls reserved space data once it has been read.
+/// Whether a block was never written: written zeros must stay data. `known` is the last result and its range. lseek(2)
+/// is not used, because it consults the page cache and reports reserved space as data after it was read.
 fn is_hole(file: BorrowedFd<'_>, block: &Bytes, known: &mut (Bytes, bool)) -> bool {
     if !(known.0.start <= block.start && block.end <= known.0.end) {
         let mut extents = fiemap::extents_from(file, block.start, false).filter_map(std::result::Result::ok);

@@ -1,8 +1,9 @@
 //! The hash of a file as its device returns it, not as the page cache has it.
 //!
-//! After a failed write the pages stay in memory, clean, with data that never reached the device. A buffered read returns
-//! these pages and proves nothing. So dirty pages are written out and clean pages dropped. If pages remain (a running
-//! program maps them), the file is read by direct I/O. A filesystem without direct I/O is read through the cache.
+//! After a failed write the pages stay in memory, clean, with data that never reached the device. A buffered read
+//! returns these pages and proves nothing. So dirty pages are written out and clean pages dropped. If pages remain (a
+//! running program maps them), the file is read by direct I/O. A filesystem without direct I/O is read through the
+//! cache.
 
 use super::file::Hashed;
 use super::limits::is_hashed;

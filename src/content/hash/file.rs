@@ -28,8 +28,8 @@ pub fn file(fd: impl AsFd, size: u64, monitor: &dyn Monitor) -> Result<Hashed> {
     hash(fd.as_fd(), size, true, monitor)
 }
 
-/// Hashes the first `size` bytes of a file, whatever its holes: for a hash that the user asked for. Also returns the bytes
-/// read.
+/// Hashes the first `size` bytes of a file, whatever its holes: for a hash that the user asked for. Also returns the
+/// bytes read.
 ///
 /// # Errors
 /// Like [`file`].

@@ -13,12 +13,12 @@ pub const GRAIN: usize = 16 << 10;
 /// The value of a subtree that is not the whole file.
 pub type Subtree = [u8; 32];
 
-/// The part of a grain's value that is stored and compared. Two different grains have the same one with a probability of
-/// 2⁻¹²⁸; making such a pair on purpose takes 2⁶⁴ attempts.
+/// The part of a grain's value that is stored and compared. Two different grains have the same one with a probability
+/// of 2⁻¹²⁸; making such a pair on purpose takes 2⁶⁴ attempts.
 pub type Short = [u8; 16];
 
-/// Hashes the window that begins at `offset` of a file of `size` bytes, and appends the values of its grains to `shorts`.
-/// Returns the value of the window, for [`Whole`].
+/// Hashes the window that begins at `offset` of a file of `size` bytes, and appends the values of its grains to
+/// `shorts`. Returns the value of the window, for [`Whole`].
 pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut Vec<Short>) -> Subtree {
     let mut values = Vec::with_capacity(bytes.len().div_ceil(grain));
     for (number, part) in bytes.chunks(grain).enumerate() {

@@ -1,19 +1,18 @@
-//! Buffers that begin at a multiple of 4 KiB, as direct I/O needs them, and are kept for the next file.
+//! Buffers that start at a multiple of 4 KiB, as direct I/O needs, and are reused for the next file.
 //!
-//! The one that was given back last is taken first, whatever thread asks: where many threads have a turn at few copies, a few
-//! buffers do for all, and stay in the processor's cache. So as many are kept as were ever in use at once.
+//! The buffer returned last is used first, by any thread: few buffers serve many threads and stay in the CPU cache. The
+//! pool keeps as many buffers as were ever in use at once.
 
 use crate::util::mutex::lock;
 use std::sync::Mutex;
 
-/// The alignment: that of every filesystem and device that pleach has met.
+/// The alignment. It suits every known filesystem and device.
 pub const ALIGN: usize = 4096;
 
-/// The least that is allocated: what was never used of it takes no memory, and it need not be allocated again for the next
-/// file, a larger one.
+/// The smallest allocation. Unused parts take no memory, and a larger file next needs no new allocation.
 const LEAST: usize = 1 << 20;
 
-/// Such a buffer.
+/// An aligned buffer.
 #[derive(Debug, Default)]
 pub struct Aligned {
     memory: Vec<u8>,
@@ -24,7 +23,7 @@ pub struct Aligned {
 static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 impl Aligned {
-    /// A buffer of this length, with whatever it was last used for.
+    /// A buffer of this length, with undefined content.
     pub fn take(length: usize) -> Self {
         let kept = lock(&KEPT).pop().filter(|memory| memory.len() >= length + ALIGN);
         let memory = kept.unwrap_or_else(|| vec![0; length.max(LEAST) + ALIGN]);
@@ -32,7 +31,7 @@ impl Aligned {
         Aligned { memory, start, length }
     }
 
-    /// Makes it this long. What was in it is there no more if it has to be longer than it ever was.
+    /// Changes the length. The content is lost if the buffer must grow.
     pub fn resize(&mut self, length: usize) {
         match self.memory.len() >= self.start + length {
             true => self.length = length,
@@ -40,12 +39,12 @@ impl Aligned {
         }
     }
 
-    /// Its content.
+    /// The content.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.length]
     }
 
-    /// Its content, to be changed.
+    /// The content, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
     }

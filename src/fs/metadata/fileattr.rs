@@ -1,8 +1,7 @@
-//! What chattr(1) and project quotas keep of an inode: its flags and its project id. Read from one open file or directory,
-//! given to another.
+//! The flags of chattr(1) and the project id of an inode: read from one open file or directory, set on another.
 //!
-//! The kernel calls the two together `fileattr`. On XFS one call tells both; Btrfs has no projects; elsewhere each has a call
-//! of its own. Links and special nodes are never opened, so theirs are not looked at.
+//! The kernel calls the two together `fileattr`. On XFS one call reads both; Btrfs has no projects; other filesystems
+//! have a call for each. Links and special nodes are never opened, so theirs are ignored.
 //!
 //! Sources: ioctl_iflags(2), ioctl_xfs_fsgetxattr(2), chattr(1), `include/uapi/linux/fs.h`.
 
@@ -14,8 +13,8 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{PoisonError, RwLock};
 
-/// chattr's letters and their flags: all that are kept. Those that a filesystem sets by itself (extents, indexed, inline,
-/// encrypted, verity) and casefold, which only an empty directory takes, are not among them.
+/// The letters of chattr(1) and their flags, for all flags that are kept. Flags that a filesystem sets by itself
+/// (extents, indexed, inline, encrypted, verity) are not kept, nor is casefold, which only an empty directory accepts.
 const LETTERS: [(u32, char); 16] = [
     (0x0000_0001, 's'),
     (0x0000_0002, 'u'),
@@ -45,14 +44,14 @@ const APPEND: u32 = 0x20;
 const NOT_COMPRESSED: u32 = 0x400;
 /// `FS_NOCOW_FL`: Btrfs writes in place. Only an empty file can get or lose it.
 pub const NOCOW: u32 = 0x80_0000;
-/// `FS_PROJINHERIT_FL`: what is made in this directory gets its project id.
+/// `FS_PROJINHERIT_FL`: new entries of this directory inherit its project id.
 pub const PROJECT_INHERIT: u32 = 0x2000_0000;
-/// Flags under which an inode can neither be renamed, linked nor deleted. A snapshot's tree never has them, and a restore
-/// gives them last.
+/// Flags that prevent renaming, linking and deleting an inode. The tree of a snapshot never has them, and a restore
+/// sets them last.
 pub const SEALS: u32 = IMMUTABLE | APPEND;
-/// Flags that decide how data is stored, so that a file must have them before its first byte.
+/// Flags that decide how data is stored. A file must have them before its first byte.
 const STORAGE: u32 = NOCOW | COMPRESSED | NOT_COMPRESSED;
-/// All flags that are kept.
+/// All kept flags.
 pub const FLAGS: u32 = {
     let mut flags = 0;
     let mut n = 0;
@@ -63,7 +62,7 @@ pub const FLAGS: u32 = {
     flags
 };
 
-/// `FS_XFLAG_*` and the flags of chattr that say the same (`fileattr_fill_xflags` in `fs/file_attr.c`).
+/// `FS_XFLAG_*` and the equivalent flags of chattr (`fileattr_fill_xflags` in `fs/file_attr.c`).
 const XFLAGS: [(u32, u32); 7] = [
     (0x8, IMMUTABLE),
     (0x10, APPEND),
@@ -74,42 +73,42 @@ const XFLAGS: [(u32, u32); 7] = [
     (0x8000, 0x0200_0000),
 ];
 
-/// An inode's flags and project id. `None`: not known, or the filesystem has none.
+/// The flags and project id of an inode. `None`: unknown, or not supported by the filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileAttr {
-    /// Those of [`FLAGS`].
+    /// The flags, of [`FLAGS`].
     pub flags: Option<u32>,
-    /// Project id, as project quotas count it.
+    /// The project id of project quotas.
     pub project: Option<u32>,
 }
 
-/// What of a [`FileAttr`] was not taken.
+/// The parts of a [`FileAttr`] that were refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedAttr {
-    /// Flags that are not as they should be.
+    /// The flags that differ.
     pub flags: u32,
     /// The project id.
     pub project: bool,
 }
 
 impl RefusedAttr {
-    /// Adds what was not taken in a second step.
+    /// Adds the parts refused in a second step.
     pub fn add(&mut self, other: RefusedAttr) {
         self.flags |= other.flags;
         self.project |= other.project;
     }
 }
 
-/// By which calls a filesystem tells them.
+/// The calls that a filesystem supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calls {
-    /// `FS_IOC_FSGETXATTR` tells both.
+    /// `FS_IOC_FSGETXATTR` for both.
     Xfs,
-    /// `FS_IOC_GETFLAGS`, and there are no projects.
+    /// `FS_IOC_GETFLAGS`, without projects.
     Btrfs,
     /// One call for each.
     Both,
-    /// It has neither.
+    /// Neither.
     None,
 }
 
@@ -146,14 +145,14 @@ fn of_xflags(xflags: u32) -> u32 {
     XFLAGS.iter().filter(|(xflag, _)| xflags & xflag != 0).fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// Asks files for their flags and project ids, and remembers which filesystems have none, by `st_dev`.
+/// Reads flags and project ids of files, and remembers which filesystems have none, by `st_dev`.
 #[derive(Debug, Default)]
 pub struct FileAttrs {
     calls: RwLock<HashMap<u64, Calls>>,
 }
 
 impl FileAttrs {
-    /// Those of an open regular file or directory on the device `dev`.
+    /// Reads an open regular file or directory on the device `dev`.
     pub fn of(&self, fd: impl AsFd, dev: u64) -> FileAttr {
         let known = self.calls.read().unwrap_or_else(PoisonError::into_inner).get(&dev).copied();
         let calls = known.unwrap_or_else(|| {
@@ -166,42 +165,42 @@ impl FileAttrs {
 }
 
 impl FileAttr {
-    /// Those of an open regular file or directory.
+    /// Reads an open regular file or directory.
     pub fn of(fd: impl AsFd) -> FileAttr {
         Calls::of(&fd).ask(fd)
     }
 
-    /// These without some flags.
+    /// The same without some flags.
     pub fn without(self, flags: u32) -> FileAttr {
         FileAttr { flags: self.flags.map(|own| own & !flags), ..self }
     }
 
-    /// Whether an inode that has `present` has all that is known of these. What a filesystem has not counts as zero.
+    /// Whether an inode with `present` has all known parts. Unsupported parts count as zero.
     pub fn is_met_by(self, present: FileAttr) -> bool {
         let is_met = |wanted: Option<u32>, present: Option<u32>| wanted.is_none_or(|bits| bits == present.unwrap_or(0));
         is_met(self.flags, present.flags) && is_met(self.project, present.project)
     }
 
-    /// Whether a file must have some of these before its first byte.
+    /// Whether a file needs some of these flags before its first byte.
     pub(super) fn decides_storage(self) -> bool {
         self.flags.is_some_and(|flags| flags & STORAGE != 0)
     }
 
-    /// Gives an empty file those flags that decide how its data is stored, and takes the others of that kind from it.
+    /// Sets the flags that decide how data is stored on an empty file, and clears the others of that kind.
     pub(super) fn give_storage(self, fd: impl AsFd) {
         if let Some(flags) = self.flags {
             set_flags(fd, flags, STORAGE);
         }
     }
 
-    /// Gives an open file or directory all of these but the [`SEALS`].
+    /// Sets all parts except the [`SEALS`] on an open file or directory.
     pub(super) fn give(self, fd: impl AsFd) -> RefusedAttr {
         let project = self.give_project(&fd);
         let flags = self.flags.map_or(0, |flags| set_flags(fd, flags, FLAGS & !SEALS));
         RefusedAttr { flags, project }
     }
 
-    /// Gives it the project id and the [`SEALS`].
+    /// Sets the project id and the [`SEALS`].
     pub fn seal(self, fd: impl AsFd) -> RefusedAttr {
         let project = self.give_project(&fd);
         let wanted = self.flags.unwrap_or(0) & SEALS;
@@ -209,23 +208,23 @@ impl FileAttr {
         RefusedAttr { flags, project }
     }
 
-    /// Whether the project id was not taken.
+    /// Sets the project id. Returns whether it was refused.
     fn give_project(self, fd: impl AsFd) -> bool {
         self.project.is_some_and(|project| set_project(fd, project).is_err() && project != 0)
     }
 }
 
-/// Takes all flags from a directory that it would hand down to what is made in it, its project's apart.
-pub(super) fn hand_nothing_down(dir: impl AsFd) {
+/// Clears all flags of a directory that new entries would inherit, except that of its project.
+pub(super) fn clear_inherited_flags(dir: impl AsFd) {
     set_flags(dir, 0, FLAGS & !SEALS & !PROJECT_INHERIT);
 }
 
-/// Whether a directory counts all that is made in it for a project of its own.
+/// Whether new entries of a directory inherit its project.
 pub fn has_project(dir: impl AsFd) -> bool {
     fsxattr::get(dir).is_ok_and(|found| found.project != 0 || found.xflags & fsxattr::PROJECT_INHERIT != 0)
 }
 
-/// Sets those flags that `mask` has as they are in `wanted`, as many of them as the filesystem takes: the others.
+/// Sets the flags in `mask` as in `wanted`, as far as the filesystem accepts. Returns the refused flags.
 fn set_flags(fd: impl AsFd, wanted: u32, mask: u32) -> u32 {
     let Ok(present) = ioctl_getflags(&fd).map(|flags| flags.bits()) else { return wanted & mask };
     let goal = (present & !mask) | (wanted & mask);
@@ -234,7 +233,7 @@ fn set_flags(fd: impl AsFd, wanted: u32, mask: u32) -> u32 {
     }
     let set = |flags| ioctl_setflags(&fd, IFlags::from_bits_retain(flags)).is_ok();
     if !set(goal) {
-        // One that it does not know, or that is not for us to set, makes it refuse all.
+        // An unknown or forbidden flag makes the kernel refuse all.
         let mut present = present;
         for bit in (0..u32::BITS).map(|n| 1 << n).filter(|bit| (goal ^ present) & bit != 0).collect::<Vec<_>>() {
             if set(present ^ bit) {
@@ -242,7 +241,7 @@ fn set_flags(fd: impl AsFd, wanted: u32, mask: u32) -> u32 {
             }
         }
     }
-    // Btrfs takes NOCOW for a file with content without a word, and leaves it as it was.
+    // Btrfs silently ignores NOCOW for a file with content.
     ioctl_getflags(&fd).map_or(0, |now| (now.bits() ^ goal) & mask)
 }
 

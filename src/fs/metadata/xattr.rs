@@ -1,60 +1,59 @@
-//! Extended attributes (ACLs and capabilities among them): read from one inode, given to another.
+//! Extended attributes (including ACLs and capabilities): read from one inode, set on another.
 //!
-//! Some names are not attributes of their own but another view of something that has its place elsewhere
-//! ([`is_alias`]): these are neither read nor given. Some are inherited by whatever is made in a directory
-//! ([`is_inherited`]): a directory gets these last.
+//! Some names are only another view of other metadata ([`is_alias`]): these are neither read nor set. New entries of a
+//! directory inherit some attributes ([`is_inherited`]): a directory gets these last.
 //!
 //! Sources: xattr(7), acl(5), `fs/xfs/xfs_xattr.c`, `fs/posix_acl.c`, btrfs(5).
 
-use super::{Attributes, Refused, Target, magic_link};
+use super::target::{Target, magic_link};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
 
 /// An extended attribute: name and value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
-/// The prefix of Btrfs's properties, such as the way of compression.
+/// The prefix of the properties of Btrfs, such as compression.
 pub(super) const BTRFS: &[u8] = b"btrfs.";
 
 /// The ACL that new entries of a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
-/// The kernel's limit, for the list of names and for each value (xattr(7)).
+/// The limit of the kernel for the list of names and for each value (xattr(7)).
 const LONGEST: usize = 1 << 16;
 
-/// Whether an extended attribute is only another view of something else. XFS shows root the ACLs a second time, in its own
-/// format: set on another filesystem these bytes mean nothing, set on a directory of an XFS they are its default ACL.
+/// Whether an extended attribute is only another view of other metadata. XFS shows ACLs to root a second time, in its
+/// own format. On another filesystem these bytes mean nothing; on a directory of an XFS they set its default ACL.
 pub fn is_alias(name: &[u8]) -> bool {
     matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
 }
 
-/// Whether entries made in a directory inherit an extended attribute: ACLs of every kind (`system.posix_acl_default`,
+/// Whether new entries of a directory inherit an extended attribute: ACLs of every kind (`system.posix_acl_default`,
 /// `system.nfs4_acl`, …), properties of Btrfs, labels of SELinux and Smack.
 pub fn is_inherited(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 4] = [b"system.", BTRFS, b"security.selinux", b"security.SMACK64"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Gives a target its extended attributes; the ones that it does not take are added to `refused`.
+/// Sets extended attributes on a target, and adds those that it refuses to `refused`.
 ///
 /// # Errors
-/// Those that say nothing about the attribute.
-pub(super) fn give(target: &Target<'_>, attributes: &Attributes<'_>, refused: &mut Refused) -> Result<()> {
-    for (name, value) in attributes.xattrs {
-        // Manifests and trees of earlier versions have them.
+/// Errors that do not concern a single attribute.
+pub(super) fn give(target: &Target<'_>, xattrs: &[Xattr], refused: &mut Vec<Xattr>) -> Result<()> {
+    for (name, value) in xattrs {
+        // Manifests and trees of earlier versions contain them.
         if is_alias(name) {
             continue;
         }
         match target.set_xattr(name, value) {
             Ok(()) => {}
             Err(error @ (Errno::IO | Errno::NOMEM | Errno::ROFS)) => return Err(error),
-            Err(_) => refused.xattrs.push((name.clone(), value.clone())),
+            Err(_) => refused.push((name.clone(), value.clone())),
         }
     }
     Ok(())
 }
 
-/// Removes the default ACL that a directory has, perhaps inherited itself.
+/// Removes the default ACL of a directory, which may be inherited.
 pub(super) fn remove_default_acl(dir: impl AsFd) -> Result<()> {
     match rustix::fs::fremovexattr(dir, DEFAULT_ACL) {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::INVAL) => Ok(()),
@@ -62,36 +61,36 @@ pub(super) fn remove_default_acl(dir: impl AsFd) -> Result<()> {
     }
 }
 
-/// The extended attributes of an open file or directory, sorted by name. Empty where the filesystem has none.
+/// The extended attributes of an open file or directory, sorted by name. Empty if the filesystem has none.
 ///
 /// # Errors
-/// If one of them cannot be read; `2BIG` if the kernel cannot list so many.
+/// If one cannot be read; `2BIG` if the kernel cannot list all names.
 pub fn xattrs(fd: impl AsFd) -> Result<Vec<Xattr>> {
     whole(readable_xattrs(fd))
 }
 
-/// [`xattrs`] of a link or special node, named in its directory.
+/// [`xattrs`] of a link or special node, by its name in a directory.
 ///
 /// # Errors
-/// As [`xattrs`].
+/// Like [`xattrs`].
 pub fn xattrs_at(dir: impl AsFd, name: &[u8]) -> Result<Vec<Xattr>> {
     whole(readable_xattrs_at(dir, name))
 }
 
-/// The extended attributes of an open file or directory that can be read, sorted by name; and why the others cannot be.
+/// The readable extended attributes of an open file or directory, sorted by name, and why the others are unreadable.
 pub fn readable_xattrs(fd: impl AsFd) -> (Vec<Xattr>, Option<Errno>) {
     let fd = fd.as_fd();
     collect(|buffer| rustix::fs::flistxattr(fd, buffer), |name, buffer| rustix::fs::fgetxattr(fd, name, buffer))
 }
 
-/// [`readable_xattrs`] of a link or special node, named in its directory.
+/// [`readable_xattrs`] of a link or special node, by its name in a directory.
 pub fn readable_xattrs_at(dir: impl AsFd, name: &[u8]) -> (Vec<Xattr>, Option<Errno>) {
     let path = magic_link(&dir, name);
     let path = path.as_slice();
     collect(|buffer| rustix::fs::llistxattr(path, buffer), |name, buffer| rustix::fs::lgetxattr(path, name, buffer))
 }
 
-/// Whether an inode, named in its directory, has more names of extended attributes than the kernel lists.
+/// Whether an inode, by its name in a directory, has more extended attributes than the kernel lists.
 pub fn has_unlisted_xattrs_at(dir: impl AsFd, name: &[u8]) -> bool {
     is_too_long(rustix::fs::llistxattr_query(magic_link(&dir, name).as_slice()))
 }
@@ -101,23 +100,23 @@ pub fn has_unlisted_xattrs(fd: impl AsFd) -> bool {
     is_too_long(rustix::fs::flistxattr_query(fd))
 }
 
-/// Asked for the length alone, most filesystems give it however long the list is.
+/// Most filesystems return the length of a list that is too long to be read.
 fn is_too_long(length: Result<usize>) -> bool {
     length.map_or_else(|errno| errno == Errno::TOOBIG, |length| length > LONGEST)
 }
 
-/// What became of the extended attributes that an inode must not have.
+/// What happened to extended attributes that an inode must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "attributes that cannot be listed stay, which the user must learn"]
 pub enum Others {
     /// They were removed.
     Removed,
-    /// There are more names than the kernel lists: none was removed.
+    /// There are more names than the kernel lists. None was removed.
     Unlisted,
 }
 
 impl Others {
-    /// For an inode that was just made, and cannot have so many.
+    /// For an inode that was just created and cannot have that many.
     ///
     /// # Errors
     /// `2BIG` if it does.
@@ -129,7 +128,7 @@ impl Others {
     }
 }
 
-/// Removes the extended attributes that `wanted` does not name (inherited ACLs, remains of an earlier file).
+/// Removes the extended attributes that are not in `wanted` (inherited ACLs, remains of an earlier file).
 ///
 /// # Errors
 /// Those of the calls.
@@ -169,8 +168,8 @@ fn whole((xattrs, error): (Vec<Xattr>, Option<Errno>)) -> Result<Vec<Xattr>> {
     error.map_or(Ok(xattrs), Err)
 }
 
-/// Lists and reads attributes; sizes can change between the two calls, so both are asked again when a buffer was small. An
-/// attribute that cannot be read does not keep the others from being read.
+/// Lists and reads attributes. Sizes can change between the calls, so they are repeated if a buffer was too small. An
+/// unreadable attribute does not prevent reading the others.
 fn collect(
     call: impl Fn(&mut [u8]) -> Result<usize>,
     get: impl Fn(&[u8], &mut [u8]) -> Result<usize>,
@@ -183,7 +182,7 @@ fn collect(
     for name in names(&present) {
         match fill(|buffer| get(name, buffer)) {
             Ok(value) => xattrs.push((name.to_vec(), value)),
-            // Gone meanwhile, or listed but not for us to read.
+            // Removed meanwhile, or listed but not readable for this process.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
             Err(error) => {
                 failure.get_or_insert(error);
@@ -194,19 +193,19 @@ fn collect(
     (xattrs, failure)
 }
 
-/// The kernel's list of names. Empty where the filesystem has none.
+/// The list of names from the kernel. Empty if the filesystem has none.
 fn list(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
     let mut small = [0u8; 256];
     match call(&mut small) {
         Ok(length) => Ok(small[..length].to_vec()),
         Err(Errno::RANGE) => fill(call),
-        // BADF: a directory that may be passed through but not read.
+        // BADF: a directory that is searchable but not readable.
         Err(Errno::OPNOTSUPP | Errno::BADF) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// The names in such a list that are attributes of their own.
+/// The names in a list, without aliases.
 fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !is_alias(name))
 }

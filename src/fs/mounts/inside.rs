@@ -1,10 +1,10 @@
-//! Which mounts lie inside a directory. Renaming the directory would move them, and deleting it would delete beside them.
+//! The mounts inside a directory. Renaming the directory would move them; deleting it would leave them behind.
 //!
-//! A mount point belongs to an entry of a directory, whatever path leads there: a mount that was made through another bind
-//! mount of the same filesystem moves with that entry too, though this path shows nothing of it. So mount points are
-//! compared by their place in their filesystem, which the table of mounts gives. Nothing is walked or opened for it.
+//! A mount point belongs to a directory entry, whatever its path: a mount made through another bind mount of the same
+//! filesystem moves with that entry too, although this path does not show it. So mount points are compared by their
+//! place in their filesystem, from the table of mounts. No directory is read or opened.
 
-use super::Mount;
+use super::table::{self, Mount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, StatxFlags};
 use std::fs::File;
@@ -13,13 +13,13 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The longest path that a link of procfs gives.
+/// The longest path that a link in procfs returns.
 const LONGEST: usize = 4096;
 
-/// The mounts of this process's namespace, read again whenever they change.
+/// The mounts of this process's namespace, read again after changes.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Open only to hear of changes.
+    /// Open only to notice changes.
     file: File,
     mounts: Vec<Mount>,
 }
@@ -27,8 +27,8 @@ pub(crate) struct Table {
 /// A mount inside a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
-    /// The mount point, from the directory. Empty: the directory itself, where that can be seen by another path. `None`: it
-    /// could be anywhere in the directory.
+    /// The mount point, from the directory. Empty: the directory itself, visible by another path. `None`: anywhere in
+    /// the directory.
     way: Option<PathBuf>,
     /// The mount point as a path of this process, for messages.
     pub(crate) point: PathBuf,
@@ -40,12 +40,12 @@ impl Table {
     /// # Errors
     /// If `/proc` is not mounted.
     pub(crate) fn read() -> io::Result<Table> {
-        // Opened first: a change after that is noticed.
+        // Opened before the table is read, so later changes are noticed.
         let file = File::open("/proc/self/mountinfo")?;
-        Ok(Table { file, mounts: super::all()? })
+        Ok(Table { file, mounts: table::all()? })
     }
 
-    /// Reads the table again if a mount was made, moved or removed meanwhile; whether there was.
+    /// Reads the table again if mounts have changed. Returns whether they have.
     pub(crate) fn refresh(&mut self) -> io::Result<bool> {
         let mut asked = [PollFd::new(&self.file, PollFlags::PRI)];
         let has_changed = match poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
@@ -53,7 +53,7 @@ impl Table {
             Err(_) => true,
         };
         if has_changed {
-            self.mounts = super::all()?;
+            self.mounts = table::all()?;
         }
         Ok(has_changed)
     }
@@ -61,7 +61,7 @@ impl Table {
     /// The mounts inside an open directory.
     ///
     /// # Errors
-    /// If it is not known where the directory is: then nobody knows what is mounted in it.
+    /// If the path of the directory is unknown, and so the mounts inside.
     pub(crate) fn inside(&self, dir: BorrowedFd<'_>) -> io::Result<Vec<Inside>> {
         let through = mount_id(dir)?;
         match std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())) {
@@ -87,18 +87,18 @@ pub(crate) fn mount_id(fd: BorrowedFd<'_>) -> io::Result<u64> {
     id.ok_or_else(|| io::Error::other("the kernel does not show which mount it is on"))
 }
 
-/// The mounts in the directory at `path`, which was opened through this mount.
+/// The mounts in the directory at `path`, opened through this mount.
 fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);
-    // A mount outside this process's root directory is not in the table.
+    // The table has no mounts outside this process's root directory.
     let place = own.and_then(|own| Some((own, own.from_top(path)?)));
     let way = |mount: &Mount| {
         let by_place = || {
             let (own, place) = place.as_ref()?;
             let parent = find(mount.parent).filter(|parent| parent.device == own.device)?;
             let way = parent.from_top(&mount.point)?.strip_prefix(place).ok()?.to_path_buf();
-            // The directory is the top of this very mount.
+            // The directory is the root of this mount.
             (mount.id != own.id || !way.as_os_str().is_empty()).then_some(way)
         };
         let by_path = || Some(mount.point.strip_prefix(path).ok()?.to_path_buf()).filter(|way| way != Path::new(""));
@@ -107,7 +107,7 @@ fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
     mounts.iter().filter_map(|mount| Some(Inside { way: Some(way(mount)?), point: mount.point.clone() })).collect()
 }
 
-/// The same for a directory whose path is too long to be known: all mounts that could be in it.
+/// All mounts that may be in a directory whose path is too long to be known.
 fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);
@@ -122,7 +122,7 @@ fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
 }
 
 impl Inside {
-    /// Whether it may be on this entry of the directory, or below it.
+    /// Whether the mount point may be this entry of the directory, or below it.
     pub(crate) fn is_at(&self, name: &[u8]) -> bool {
         self.way.as_ref().is_none_or(|way| way.iter().next().is_some_and(|first| first.as_bytes() == name))
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn table(lines: &[&str]) -> Vec<Mount> {
-        lines.iter().map(|line| super::super::parse(line.as_bytes()).unwrap()).collect()
+        lines.iter().map(|line| table::parse(line.as_bytes()).unwrap()).collect()
     }
 
     fn points(mounts: &[Mount], through: u64, path: &str) -> Vec<(String, String)> {

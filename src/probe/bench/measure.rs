@@ -45,16 +45,24 @@ pub(super) fn time(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Resu
     done.map(|()| taken)
 }
 
-/// The system calls that a case makes; an errno where they cannot be counted here.
-pub(super) fn count(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Result<u64, Errno>, Stop> {
+/// The system calls of a case.
+pub(super) enum Counted {
+    /// The number of calls.
+    Calls(u64),
+    /// Calls cannot be counted here.
+    Unavailable(Errno),
+}
+
+/// Counts the system calls of a case.
+pub(super) fn count(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Counted, Stop> {
     let ear = Ear(monitor);
     let mut work = case.prepare(scratch, &ear)?;
     let counted = seccomp::counted(&mut *work);
     drop(work);
     tidy(scratch)?;
     match counted {
-        Ok((done, calls)) => done.map(|()| Ok(calls)),
-        Err(errno) => Ok(Err(errno)),
+        Ok((done, calls)) => done.map(|()| Counted::Calls(calls)),
+        Err(errno) => Ok(Counted::Unavailable(errno)),
     }
 }
 

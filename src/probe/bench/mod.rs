@@ -14,7 +14,7 @@ use crate::content::copy::Engine;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Event, Monitor};
 use crate::util::text;
-use measure::{Case, Stop};
+use measure::{Case, Counted, Stop};
 use rustix::io::Errno;
 use scratch::Scratch;
 use std::path::Path;
@@ -142,8 +142,8 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
             None => {
                 announce("counting calls of", case, size + small, monitor)?;
                 let calls = match measure::count(case, &scratch, monitor) {
-                    Ok(Ok(calls)) => Some(calls),
-                    Ok(Err(errno)) => {
+                    Ok(Counted::Calls(calls)) => Some(calls),
+                    Ok(Counted::Unavailable(errno)) => {
                         uncounted = Some(errno);
                         None
                     }

@@ -39,7 +39,7 @@ pub(super) fn proceed(monitor: &dyn Monitor) -> Result<(), Halt> {
 }
 
 /// What an error means, if the call both reads and writes.
-pub(in crate::content::copy) fn judge(errno: Errno) -> Halt {
+pub(crate) fn judge(errno: Errno) -> Halt {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::FBIG => Halt::Failed(CopyError::Destination(errno)),
         Errno::XDEV
@@ -61,9 +61,7 @@ pub(in crate::content::copy) fn judge(errno: Errno) -> Halt {
 }
 
 /// Repeats a call that a signal interrupted.
-pub(in crate::content::copy) fn uninterrupted<T>(
-    mut call: impl FnMut() -> rustix::io::Result<T>,
-) -> rustix::io::Result<T> {
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
             Err(Errno::INTR) => {}

@@ -1,4 +1,5 @@
-//! The clone as an engine. It shares whole files, so `content` makes it (through `strategy`) before any range is copied.
+//! The clone as an engine. It shares whole files, so `content` makes it (through `strategy`) before any range is
+//! copied.
 
 use super::driver::{Capabilities, Driver};
 use super::job::Halt;

@@ -1,9 +1,9 @@
-//! copy_file_range(2): the kernel copies. On filesystems with reflinks it silently shares aligned ranges, so bytes that are
-//! counted as written may be shared.
+//! copy_file_range(2): the kernel copies. On filesystems with reflinks it silently shares aligned ranges, so bytes that
+//! are counted as written may be shared.
 //!
-//! On ext4 it fills holes, so it gets ranges of data only. A range that does not start at a block shares nothing, not even
-//! its inner blocks, so an unaligned head gets a call of its own. A tail does not: the kernel shares it at the end of the
-//! file and otherwise stops before it.
+//! On ext4 it fills holes, so it gets ranges of data only. A range that does not start at a block shares nothing, not
+//! even its inner blocks, so an unaligned head gets a call of its own. A tail does not: the kernel shares it at the end
+//! of the file and otherwise stops before it.
 
 use super::calls::{judge, repeat, uninterrupted};
 use super::driver::{Capabilities, Driver};

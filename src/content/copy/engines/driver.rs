@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 
 /// An engine.
-pub(in crate::content::copy) struct Driver {
+pub(crate) struct Driver {
     /// What it can do.
     pub(super) capabilities: Capabilities,
     /// Copies these ranges of data, in order, and records its progress in the job.
@@ -14,29 +14,29 @@ pub(in crate::content::copy) struct Driver {
 
 /// Facts about an engine. The rest of the copier asks for these and does not compare engines.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::content::copy) struct Capabilities {
+pub(crate) struct Capabilities {
     /// It shares extents and copies no ranges.
-    pub(in crate::content::copy) clones: bool,
+    pub(crate) clones: bool,
     /// It hashes the data that passes. After other engines the copy is read for its hash.
-    pub(in crate::content::copy) hashes: bool,
+    pub(crate) hashes: bool,
     /// It may refuse files. An engine that never does is always worth trying.
-    pub(in crate::content::copy) refuses: bool,
+    pub(crate) refuses: bool,
     /// Its [`Halt::End`] is certain. The kernel's copying calls also return 0 for files in procfs that have content.
-    pub(in crate::content::copy) knows_end: bool,
-    /// It copies groups of small files side by side (`small_files`).
-    pub(in crate::content::copy) takes_groups: bool,
+    pub(crate) knows_end: bool,
+    /// It copies groups of small files side by side, through the ring of `small_files`.
+    pub(crate) takes_groups: bool,
     /// The longest write of a single call of the kernel's own functions, in bytes. The kernel reserves nothing for the
     /// first such write.
-    pub(in crate::content::copy) first_write: u64,
+    pub(crate) first_write: u64,
     /// What a refusal applies to.
-    pub(in crate::content::copy) scope: Scope,
+    pub(crate) scope: Scope,
     /// The meaning of a refusal, if the engine has its own words for it.
-    pub(in crate::content::copy) explain: fn(Errno) -> Option<&'static str>,
+    pub(crate) explain: fn(Errno) -> Option<&'static str>,
 }
 
 /// What a refusal applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::content::copy) enum Scope {
+pub(crate) enum Scope {
     /// Sources on the same device.
     Device,
     /// The whole process. Then a lack of permission or memory holds for every file.

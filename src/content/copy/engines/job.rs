@@ -8,29 +8,29 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// One file to copy.
-pub(in crate::content::copy) struct Job<'a> {
-    pub(in crate::content::copy) source: BorrowedFd<'a>,
-    pub(in crate::content::copy) destination: BorrowedFd<'a>,
+pub(crate) struct Job<'a> {
+    pub(crate) source: BorrowedFd<'a>,
+    pub(crate) destination: BorrowedFd<'a>,
     /// Whether to write past the page cache, if the engine can.
-    pub(in crate::content::copy) direct: bool,
-    pub(in crate::content::copy) monitor: &'a dyn Monitor,
+    pub(crate) direct: bool,
+    pub(crate) monitor: &'a dyn Monitor,
     /// Hashes the data that passes, for an engine that does so.
-    pub(in crate::content::copy) hash: Option<StreamHash>,
-    pub(in crate::content::copy) progress: Progress<'a>,
+    pub(crate) hash: Option<StreamHash>,
+    pub(crate) progress: Progress<'a>,
 }
 
 /// How far a copy has come.
-pub(in crate::content::copy) struct Progress<'a> {
+pub(crate) struct Progress<'a> {
     /// All data before this offset is in the destination.
-    pub(in crate::content::copy) at: u64,
+    pub(crate) at: u64,
     /// Bytes of data copied.
-    pub(in crate::content::copy) data: u64,
+    pub(crate) data: u64,
     monitor: &'a dyn Monitor,
 }
 
 /// Why an engine stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::content::copy) enum Halt {
+pub(crate) enum Halt {
     /// The source has no more data, as far as this engine knows.
     End,
     /// The engine cannot copy these files. They are intact.
@@ -42,7 +42,7 @@ pub(in crate::content::copy) enum Halt {
 }
 
 impl<'a> Progress<'a> {
-    pub(in crate::content::copy) fn new(monitor: &'a dyn Monitor) -> Self {
+    pub(crate) fn new(monitor: &'a dyn Monitor) -> Self {
         Progress { at: 0, data: 0, monitor }
     }
 

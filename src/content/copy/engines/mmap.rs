@@ -1,9 +1,9 @@
-//! mmap(2): maps the source a window at a time and writes from the mapping. Adjacent data is one range here and is written
-//! with large writes.
+//! mmap(2): maps the source a window at a time and writes from the mapping. Adjacent data is one range here and is
+//! written with large writes.
 //!
-//! Only the kernel reads the mapping, inside write(2). This process never does, so a source that is truncated during the
-//! copy raises no SIGBUS: the write is short or fails with `EFAULT`, and the size of the source shows the reason. For the
-//! same reason this engine cannot hash: the hash is computed from the copy.
+//! Only the kernel reads the mapping, inside write(2). This process never does, so a source that is truncated during
+//! the copy raises no SIGBUS: the write is short or fails with `EFAULT`, and the size of the source shows the reason.
+//! For the same reason this engine cannot hash: the hash is computed from the copy.
 
 use super::calls::{judge, repeat, uninterrupted};
 use super::driver::{Capabilities, Driver};

@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 /// A ring that a thread keeps.
-pub(in crate::content::copy) type Kept = Cell<Option<Ring>>;
+pub(crate) type Kept = Cell<Option<Ring>>;
 
 /// Lends this thread's ring, with buffers of at least this length. A ring whose user failed is not kept.
-pub(in crate::content::copy) fn lend_ring<T>(
+pub(crate) fn lend_ring<T>(
     kept: &'static LocalKey<Kept>,
     slots: usize,
     buffer: usize,

@@ -3,7 +3,7 @@
 mod lend;
 mod piece;
 
-pub(in crate::content::copy) use lend::{Kept, lend_ring};
+pub(crate) use lend::{Kept, lend_ring};
 
 use super::calls::proceed;
 use super::direct::Direct;
