@@ -1,16 +1,17 @@
 //! Makes a clone of the source share with the base all data that is equal in both and lies in two places.
 //!
-//! XFS frees single blocks, so all equal blocks are shared. Btrfs frees an extent only as a whole: one block of a clone keeps
-//! all of its extent, even after the source is deleted. There the decision is by extent. If less than half of an extent is
-//! new, that part is rewritten and the rest is shared with the base, and the clone drops the extent. Otherwise the extent
-//! stays shared with the source, and costs nothing as long as the source has it.
+//! XFS frees single blocks, so all equal blocks are shared. Btrfs frees an extent only as a whole: one block of a clone
+//! keeps all of its extent, even after the source is deleted. There the decision is by extent. If less than half of an
+//! extent is new, that part is rewritten and the rest is shared with the base, and the clone drops the extent.
+//! Otherwise the extent stays shared with the source, and costs nothing as long as the source has it.
 
 use super::tree::{GRAIN, Whole};
 use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
 use crate::content::rewrite;
-use crate::extents::address_space::CommonSpace;
-use crate::extents::layout::{self, Piece, Way};
+use crate::extents::address_space::AddressSpace;
+use crate::extents::layout::{self, Way};
+use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::Once;
 use crate::fs::fidedupe::submit;
@@ -59,12 +60,12 @@ pub fn share(
     by_extent: bool,
     options: &Options<'_>,
 ) -> std::result::Result<Shared, CopyError> {
+    let space = AddressSpace::common(file, base.file).map_err(CopyError::Source)?;
     let mut run = Run {
         file,
         size,
         base,
-        space: CommonSpace::of(file, base.file).map_err(CopyError::Source)?,
-        ways: (Way::finest(file, by_extent), Way::finest(base.file, by_extent)),
+        ways: (Way::finest(file, space, by_extent), Way::finest(base.file, space, by_extent)),
         options,
         waiting: Vec::new(),
         differing: Vec::new(),
@@ -118,8 +119,8 @@ pub fn share(
             apart.iter().for_each(|piece| ranges::push(&mut places, piece.logical..piece.end()));
             run.join(&ranges::subtract(&places, &differing));
         }
-        // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What waits
-        // for a decision stays in memory, where the kernel compares it ten times as fast.
+        // What was read here is not what others will read: neither the clone nor the last snapshot is in use. What
+        // waits for a decision stays in memory, where the kernel compares it ten times as fast.
         let behind = run.waiting.iter().map(|piece| piece.logical).min().unwrap_or(stride.end);
         if let Some(length) = NonZeroU64::new(behind.saturating_sub(dropped)) {
             for file in [file, base.file] {
@@ -141,8 +142,7 @@ struct Run<'a> {
     file: BorrowedFd<'a>,
     size: u64,
     base: &'a Base<'a>,
-    /// Without one, no address of the file is known to be one of the base.
-    space: Option<CommonSpace>,
+    /// How both layouts are read. Without an address space, no address of the file is known to be one of the base.
     ways: (Way, Way),
     options: &'a Options<'a>,
     /// Pieces on which nothing has been decided.
@@ -158,12 +158,12 @@ impl Run<'_> {
     /// The ranges of a stride that lie where the base has them, and the pieces that lie elsewhere.
     fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
         let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
-        let Some(space) = self.space else { return Ok((Vec::new(), mine)) };
+        let Some(space) = self.ways.0.space else { return Ok((Vec::new(), mine)) };
         let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
-        if self.ways.1 != Way::Fiemap {
-            self.held.extend(theirs.iter().map(|piece| piece.extent));
+        if self.ways.1.is_exact() {
+            self.held.extend(theirs.iter().filter_map(|piece| piece.extent_in(space)));
         }
-        Ok(split(&mine, &theirs, space))
+        Ok(split(&mine, &theirs))
     }
 
     /// Shares equal ranges.
@@ -189,12 +189,13 @@ impl Run<'_> {
         self.waiting.extend(apart);
         differing.into_iter().for_each(|range| ranges::push(&mut self.differing, range));
         let mut pieces = self.waiting.clone();
-        if self.ways.0 == Way::Fiemap {
+        if !self.ways.0.is_exact() {
             layout::join_neighbours(&mut pieces);
         }
-        let mut extents: BTreeMap<(u64, bool), Vec<usize>> = BTreeMap::new();
+        let extent = |piece: &Piece| self.ways.0.space.and_then(|space| piece.extent_in(space));
+        let mut extents: BTreeMap<(Option<u64>, bool), Vec<usize>> = BTreeMap::new();
         for (number, piece) in pieces.iter().enumerate() {
-            extents.entry((piece.extent, piece.encoded)).or_default().push(number);
+            extents.entry((extent(piece), piece.encoded)).or_default().push(number);
         }
         let mut is_waiting = vec![false; pieces.len()];
         let (mut equal, mut new) = (Vec::new(), Vec::new());
@@ -214,7 +215,7 @@ impl Run<'_> {
             let unlike: Vec<_> = places.iter().flat_map(|place| ranges::within(&self.differing, place)).collect();
             let disk = parts().map(|piece| if piece.encoded { piece.length } else { piece.disk });
             let whole = disk.max().unwrap_or(0).max(ranges::length(&places));
-            let is_held = parts().any(|piece| self.held.contains(&piece.extent));
+            let is_held = parts().any(|piece| extent(piece).is_some_and(|extent| self.held.contains(&extent)));
             if !is_held && rewrite::pays(ranges::length(&unlike), whole) {
                 equal.extend(ranges::subtract(&places, &unlike));
                 new.extend(unlike);
@@ -238,7 +239,7 @@ impl Run<'_> {
 }
 
 /// Where two layouts are the same, and the pieces of the first that are not.
-fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<Piece>) {
+fn split(mine: &[Piece], theirs: &[Piece]) -> (Vec<Bytes>, Vec<Piece>) {
     let (mut alike, mut apart) = (Vec::new(), Vec::new());
     let mut next = 0;
     for piece in mine {
@@ -246,7 +247,7 @@ fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<P
         while let Some(other) = theirs.get(next).filter(|other| other.logical < piece.end()) {
             if let Some(common) = other.within(at, piece.end())
                 && let Some(own) = piece.within(common.logical, common.end())
-                && own.address() == common.address()
+                && own.is_same_place(&common)
             {
                 apart.extend(piece.within(at, common.logical));
                 ranges::push(&mut alike, common.logical..common.end());
@@ -265,16 +266,17 @@ fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extents::address_space::SpaceId;
 
     fn piece(logical: u64, length: u64, extent: u64) -> Piece {
-        Piece { logical, length, extent, offset: 0, disk: length, encoded: false, shared: false }
+        Piece::plain(logical, length, SpaceId::assumed().at(extent))
     }
 
     #[test]
     fn what_lies_in_the_same_place_is_told_from_the_rest() {
         let mine = [piece(0, 100, 1000), piece(100, 50, 5000), piece(200, 20, 7000)];
         let theirs = [piece(0, 40, 1000), piece(40, 20, 9000), piece(60, 60, 1060), piece(200, 30, 7000)];
-        let (alike, apart) = split(&mine, &theirs, CommonSpace::assumed());
+        let (alike, apart) = split(&mine, &theirs);
         assert_eq!(alike, [0..40, 60..100, 200..220]);
         let apart: Vec<_> = apart.iter().map(|piece| (piece.logical, piece.length)).collect();
         assert_eq!(apart, [(40, 20), (100, 50)]);
