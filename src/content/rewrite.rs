@@ -1,11 +1,13 @@
 //! Rewrites ranges with their own content, so that the extents below them can be freed.
 //!
-//! Btrfs frees an extent only as a whole: one block in use keeps all of it. If little of an extent is in use, writing that
-//! part again costs less space than keeping the extent. XFS frees single blocks and never needs this. Which files are
-//! involved, and how to share the rest, is decided by the callers.
+//! Btrfs frees an extent only as a whole: one block in use keeps all of it. If little of an extent is in use, writing
+//! that part again costs less space than keeping the extent. XFS frees single blocks and never needs this. Which files
+//! are involved, and how to share the rest, is decided by the callers.
 
 use super::copy::CopyError;
-use crate::extents::layout::{self, Piece, Way};
+use crate::extents::address_space::SpaceId;
+use crate::extents::layout::{self, Way};
+use crate::extents::piece::Piece;
 use crate::extents::places::Places;
 use crate::extents::ranges::Bytes;
 use crate::fs::pread::{read_exact, write_all};
@@ -89,9 +91,9 @@ struct Extent {
     alone: bool,
 }
 
-/// Rewrites the parts of `new` that would keep extents of `old`, the frozen clone of the file that `new` replaces. `alone`
-/// has the places that only the replaced file holds. An extent that something else holds too, a snapshot or another file,
-/// stays in any case, so its parts stay shared.
+/// Rewrites the parts of `new` that would keep extents of `old`, the frozen clone of the file that `new` replaces.
+/// `alone` has the places that only the replaced file holds. An extent that something else holds too, a snapshot or
+/// another file, stays in any case, so its parts stay shared.
 ///
 /// # Errors
 /// `Source` for `old`, `Destination` for `new`.
@@ -104,18 +106,19 @@ pub(crate) fn release(
 ) -> Result<(), Failure> {
     // Before its dirty pages are written, the clone would still show all of its old extents.
     fiemap::extents(new, true).next().transpose().map_err(Failure::Destination)?;
-    let (mut way, mut own_way) = (Way::finest(old, true), Way::finest(new, true));
+    let space = Some(alone.space());
+    let (mut way, mut own_way) = (Way::finest(old, space, true), Way::finest(new, space, true));
     let pieces = layout::all_pieces(old, &mut way, &(0..u64::MAX)).map_err(Failure::Source)?;
     let own = layout::all_pieces(new, &mut own_way, &(0..size)).map_err(Failure::Destination)?;
     let mut extents = extents(pieces, way, alone);
     for piece in &own {
-        if let Some(number) = find(&extents, piece) {
+        if let Some(number) = find(&extents, piece, alone.space()) {
             extents[number].kept += piece.length;
         }
     }
     let goes = |extent: &Extent| extent.alone && pays(extent.kept, extent.whole);
     for piece in &own {
-        if find(&extents, piece).is_some_and(|number| goes(&extents[number])) {
+        if find(&extents, piece, alone.space()).is_some_and(|number| goes(&extents[number])) {
             if monitor.is_cancelled() {
                 return Err(Failure::Cancelled);
             }
@@ -129,22 +132,24 @@ pub(crate) fn release(
 
 /// The extents of these pieces, in the order of their addresses.
 fn extents(mut pieces: Vec<Piece>, way: Way, alone: &Places) -> Vec<Extent> {
-    if way == Way::Fiemap {
+    if !way.is_exact() {
         layout::join_neighbours(&mut pieces);
     }
-    pieces.sort_unstable_by_key(|piece| (piece.extent, piece.encoded));
+    let space = alone.space();
+    pieces.sort_unstable_by_key(|piece| (piece.extent_in(space), piece.encoded));
     let mut extents: Vec<Extent> = Vec::new();
     for piece in &pieces {
+        let (Some(address), Some(start)) = (piece.extent_in(space), piece.start()) else { continue };
         let length = if piece.encoded { 1 } else { piece.length };
-        let is_alone = alone.count(place(piece), length, piece.encoded) == length;
+        let is_alone = alone.count(start, length, piece.encoded) == length;
         match extents.last_mut() {
-            Some(last) if (last.start, last.encoded) == (piece.extent, piece.encoded) => {
+            Some(last) if (last.start, last.encoded) == (address, piece.encoded) => {
                 last.alone &= is_alone;
                 last.whole += if piece.encoded { piece.length } else { 0 };
             }
             _ => extents.push(Extent {
-                start: piece.extent,
-                end: piece.extent + piece.disk,
+                start: address,
+                end: address + piece.disk,
                 encoded: piece.encoded,
                 whole: if piece.encoded { piece.length } else { piece.disk },
                 kept: 0,
@@ -156,35 +161,33 @@ fn extents(mut pieces: Vec<Piece>, way: Way, alone: &Places) -> Vec<Extent> {
 }
 
 /// The number of the extent that holds a piece.
-fn find(extents: &[Extent], piece: &Piece) -> Option<usize> {
-    let place = place(piece);
-    let number = extents.partition_point(|extent| extent.start <= place).checked_sub(1)?;
+fn find(extents: &[Extent], piece: &Piece, space: SpaceId) -> Option<usize> {
+    let start = space.offset(piece.start()?)?;
+    let number = extents.partition_point(|extent| extent.start <= start).checked_sub(1)?;
     let extent = &extents[number];
-    let is_in = if extent.encoded { place == extent.start } else { place < extent.end };
+    let is_in = if extent.encoded { start == extent.start } else { start < extent.end };
     (is_in && extent.encoded == piece.encoded).then_some(number)
-}
-
-/// The start of a piece on the disk; for a compressed piece, the start of its extent.
-fn place(piece: &Piece) -> u64 {
-    if piece.encoded { piece.extent } else { piece.extent + piece.offset }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extents::layout::Inode;
 
     fn piece(logical: u64, length: u64, extent: u64, offset: u64, disk: u64) -> Piece {
-        Piece { logical, length, extent, offset, disk, encoded: false, shared: true }
+        Piece { offset, disk, shared: true, ..Piece::plain(logical, length, SpaceId::assumed().at(extent)) }
     }
 
     #[test]
     fn pieces_are_found_in_their_extents() {
+        let space = SpaceId::assumed();
         let old = vec![piece(0, 10, 500, 0, 100), piece(20, 80, 500, 20, 100), piece(100, 50, 100, 0, 50)];
-        let extents = extents(old, Way::Items { root: 5, inode: 257 }, &Places::default());
+        let way = Way { space: Some(space), items: Some(Inode { root: 5, number: 257 }) };
+        let extents = extents(old, way, &Places::new(space));
         let found: Vec<_> = extents.iter().map(|extent| (extent.start, extent.whole, extent.alone)).collect();
         assert_eq!(found, [(100, 50, false), (500, 100, false)]);
-        assert_eq!(find(&extents, &piece(0, 5, 500, 95, 100)), Some(1));
-        assert_eq!(find(&extents, &piece(0, 5, 600, 0, 5)), None);
-        assert_eq!(find(&extents, &piece(0, 5, 50, 0, 5)), None);
+        assert_eq!(find(&extents, &piece(0, 5, 500, 95, 100), space), Some(1));
+        assert_eq!(find(&extents, &piece(0, 5, 600, 0, 5), space), None);
+        assert_eq!(find(&extents, &piece(0, 5, 50, 0, 5), space), None);
     }
 }

@@ -1,19 +1,21 @@
-//! The bytes that a run freed on one filesystem: counted from the extents that files held before and hold after, never from
-//! what the kernel reports as deduplicated.
+//! The bytes that a run freed on one filesystem: counted from the extents that files held before and hold after, never
+//! from what the kernel reports as deduplicated.
 //!
-//! A file that drops an extent frees it only if nobody else holds it. FIEMAP's shared flag shows that at that moment, so each
-//! file is mapped directly before and after it is submitted to the kernel, and of several files that share an extent the
-//! last one frees it. Files that share are therefore submitted one after the other, across threads too
-//! ([`Account::watch`]); extents that are not shared need no such care. An extent that is dropped while it is still shared
-//! is pinned: a file outside the run holds it.
+//! A file that drops an extent frees it only if nobody else holds it. FIEMAP's shared flag shows that at that moment,
+//! so each file is mapped directly before and after it is submitted to the kernel, and of several files that share an
+//! extent the last one frees it. Files that share are therefore submitted one after the other, across threads too
+//! ([`Account::watch`]); extents that are not shared need no such care. An extent that is dropped while it is still
+//! shared is pinned: a file outside the run holds it.
 //!
 //! On XFS a block is free when nobody holds it. On Btrfs an extent is free when nobody holds any part of it.
 //!
 //! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
 
 use super::whole_extents;
+use crate::extents::address_space::SpaceId;
 use crate::extents::bound::Bound;
-use crate::extents::map::{Map, Piece};
+use crate::extents::map::Map;
+use crate::extents::piece::Piece;
 use crate::extents::ranges::{RangeSet, length};
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Status;
@@ -43,6 +45,7 @@ impl Unit {
 #[derive(Debug)]
 pub struct Account {
     unit: Unit,
+    space: SpaceId,
     totals: Mutex<Totals>,
     /// Held while files that share extents are submitted.
     one_at_a_time: Mutex<()>,
@@ -75,9 +78,14 @@ impl Totals {
 
 impl Account {
     /// An empty account.
-    pub fn new(unit: Unit, dry_run: bool) -> Account {
+    pub fn new(unit: Unit, space: SpaceId, dry_run: bool) -> Account {
         let totals = Totals { planned: dry_run.then(RangeSet::default), ..Totals::default() };
-        Account { unit, totals: Mutex::new(totals), one_at_a_time: Mutex::default() }
+        Account { unit, space, totals: Mutex::new(totals), one_at_a_time: Mutex::default() }
+    }
+
+    /// The address space of this filesystem.
+    pub fn space(&self) -> SpaceId {
+        self.space
     }
 
     /// The unit in which this filesystem frees space.
@@ -107,8 +115,8 @@ impl Account {
         self.totals().estimated
     }
 
-    /// Runs `submit`, which may make these files drop extents, and books what they dropped. Returns the result of `submit`,
-    /// and the maps of the files as they are now. `many`: the files may have many extents afterwards.
+    /// Runs `submit`, which may make these files drop extents, and books what they dropped. Returns the result of
+    /// `submit`, and the maps of the files as they are now. `many`: the files may have many extents afterwards.
     ///
     /// No two of the files may hold the same extents: such files take a call each.
     ///
@@ -120,7 +128,7 @@ impl Account {
         many: bool,
         submit: impl FnOnce(&[Map]) -> T,
     ) -> Result<(T, Vec<Option<Map>>)> {
-        let maps = || files.iter().map(|file| Map::of(file, false)).collect::<Result<Vec<_>>>();
+        let maps = || files.iter().map(|file| Map::of(file, self.space, false)).collect::<Result<Vec<_>>>();
         let mut before = maps()?;
         let alone = before.iter().any(Map::is_shared).then(|| lock(&self.one_at_a_time));
         if alone.is_some() {
@@ -131,7 +139,7 @@ impl Account {
         let lists: Vec<_> = files.iter().zip(&before).map(|(file, map)| list(file, map)).collect();
         let held: Vec<_> = files.iter().zip(&before).map(|(file, map)| self.held(*file, map)).collect();
         let result = submit(&before);
-        let after: Vec<_> = files.iter().map(|file| Map::of(file, false).ok()).collect();
+        let after: Vec<_> = files.iter().map(|file| Map::of(file, self.space, false).ok()).collect();
         for (number, after) in after.iter().enumerate() {
             let Some(after) = after else { continue };
             self.book(held[number].as_ref().unwrap_or(&before[number]), after);
@@ -149,11 +157,12 @@ impl Account {
     pub fn held(&self, file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
         match self.unit {
             Unit::Blocks => None,
-            Unit::Extents => whole_extents::of(file, map),
+            Unit::Extents => whole_extents::of(file, map, self.space),
         }
     }
 
-    /// The bytes that a file takes for the list of its extents, with others that do not change; `None` if it takes none.
+    /// The bytes that a file takes for the list of its extents, with others that do not change; `None` if it takes
+    /// none.
     pub fn list_bytes(&self, file: BorrowedFd<'_>, map: &Map, many: bool) -> Option<u64> {
         let may_be_long = self.unit == Unit::Blocks && (many || map.has_many_extents());
         if may_be_long { list_bytes(file, map) } else { None }
@@ -161,7 +170,7 @@ impl Account {
 
     /// Books the extents that one file dropped: it held `before`, it holds `after`.
     pub fn book(&self, before: &Map, after: &Map) {
-        let dropped = dropped(before, after, self.unit);
+        let dropped = dropped(before, after, self.space, self.unit);
         let mut totals = self.totals();
         for piece in dropped {
             totals.estimated |= piece.estimated;
@@ -229,14 +238,14 @@ impl Dropped {
 }
 
 /// What is in `before` and not in `after`, each byte of the disk once.
-pub(super) fn dropped(before: &Map, after: &Map, unit: Unit) -> Vec<Dropped> {
+pub(super) fn dropped(before: &Map, after: &Map, space: SpaceId, unit: Unit) -> Vec<Dropped> {
     let mut held = RangeSet::default();
-    after.pieces().iter().filter_map(Piece::place).for_each(|place| held.insert(place));
-    let mut pieces: Vec<_> = before.pieces().iter().filter(|piece| piece.place().is_some()).collect();
-    pieces.sort_unstable_by_key(|piece| piece.place().map(|place| place.start));
+    after.pieces().iter().filter_map(|piece| piece.place_in(space)).for_each(|place| held.insert(place));
+    let mut pieces: Vec<_> =
+        before.pieces().iter().filter_map(|piece| piece.place_in(space).map(|place| (place, piece))).collect();
+    pieces.sort_unstable_by_key(|(place, _)| place.start);
     let mut dropped = Vec::new();
-    for piece in pieces {
-        let Some(place) = piece.place() else { continue };
+    for (place, piece) in pieces {
         if piece.encoded || unit == Unit::Extents {
             if !held.touches(&place) {
                 dropped.push(Dropped::new(place.clone(), piece));
@@ -256,14 +265,13 @@ pub(super) fn dropped(before: &Map, after: &Map, unit: Unit) -> Vec<Dropped> {
 mod tests {
     use super::*;
 
-    fn piece(logical: u64, physical: u64, length: u64, shared: bool) -> Piece {
-        let (encoded, unwritten, estimated) = (false, false, false);
-        Piece { logical, physical: Some(physical), length, weight: length, shared, encoded, unwritten, estimated }
+    fn piece(logical: u64, address: u64, length: u64, shared: bool) -> Piece {
+        Piece { shared, ..Piece::plain(logical, length, SpaceId::assumed().at(address)) }
     }
 
     #[test]
     fn what_nobody_else_held_is_freed_and_the_rest_is_pinned() {
-        let account = Account::new(Unit::Blocks, false);
+        let account = Account::new(Unit::Blocks, SpaceId::assumed(), false);
         let before = Map::from_pieces(vec![piece(0, 0, 10, false), piece(10, 50, 10, true)]);
         let after = Map::from_pieces(vec![piece(0, 100, 20, true)]);
         account.book(&before, &after);
@@ -278,7 +286,7 @@ mod tests {
     fn a_part_of_an_extent_is_freed_where_blocks_are_and_not_where_extents_are() {
         let before = Map::from_pieces(vec![piece(0, 0, 10, false)]);
         let after = Map::from_pieces(vec![piece(0, 100, 6, true), piece(6, 6, 4, false)]);
-        let weights = |unit| dropped(&before, &after, unit).iter().map(|d| d.weight).sum::<u64>();
+        let weights = |unit| dropped(&before, &after, SpaceId::assumed(), unit).iter().map(|d| d.weight).sum::<u64>();
         assert_eq!(weights(Unit::Blocks), 6);
         assert_eq!(weights(Unit::Extents), 0);
     }
@@ -287,12 +295,12 @@ mod tests {
     fn a_block_that_a_file_held_twice_is_freed_once() {
         let before = Map::from_pieces(vec![piece(0, 0, 10, false), piece(10, 0, 10, false)]);
         let after = Map::from_pieces(vec![]);
-        assert_eq!(dropped(&before, &after, Unit::Blocks).len(), 1);
+        assert_eq!(dropped(&before, &after, SpaceId::assumed(), Unit::Blocks).len(), 1);
     }
 
     #[test]
     fn a_dry_run_counts_each_byte_once() {
-        let account = Account::new(Unit::Extents, true);
+        let account = Account::new(Unit::Extents, SpaceId::assumed(), true);
         account.pin(0..10);
         account.free(0..10);
         account.free(5..15);

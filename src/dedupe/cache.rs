@@ -1,9 +1,10 @@
 //! What a run found out, kept for the next: 64 bytes for each candidate. The file is in `cache_file`, the layout in
 //! `docs/dedupe.md`.
 //!
-//! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime: a file that was written to has another one. A file
-//! as young as the run's beginning is not kept, since a later change could bear the same time. A cache that is damaged or
-//! of another version is made anew. A filesystem may be set back to an older image; `witness` notices that.
+//! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime: a file that was written to has
+//! another one. A file as young as the run's beginning is not kept, since a later change could bear the same time. A
+//! cache that is damaged or of another version is made anew. A filesystem may be set back to an older image; `witness`
+//! notices that.
 
 use super::cache_file::{CacheFile, Content};
 use super::catalogue::{Catalogue, FileId, Volume};
@@ -69,8 +70,8 @@ impl Cache {
         self.file.as_ref()?.inode()
     }
 
-    /// Waits until the clock of timestamps has left the tick of the youngest file, so that this run can keep what it learns
-    /// of that file. Files from the future are not waited for.
+    /// Waits until the clock of timestamps has left the tick of the youngest file, so that this run can keep what it
+    /// learns of that file. Files from the future are not waited for.
     pub(super) fn outlast(&mut self, catalogue: &Catalogue) {
         /// Longer than any tick of that clock.
         const LONGEST: Duration = Duration::from_millis(40);
@@ -144,8 +145,8 @@ impl Cache {
         }
     }
 
-    /// Keeps where the files lie now whose ranges were given other extents: what was kept of them before would name blocks
-    /// that may be another file's by the next run.
+    /// Keeps where the files lie now whose ranges were given other extents: what was kept of them before would name
+    /// blocks that may be another file's by the next run.
     pub(super) fn keep_moved(&self, run: &Run<'_>) {
         if self.file.is_none() {
             return;
@@ -153,7 +154,7 @@ impl Cache {
         let mut moved: HashMap<Key, FileId> = run.moved().map(|file| (key(run.catalogue, file), file)).collect();
         let place = |facts: &mut Facts, file| {
             let opened = run.opener.open(file).ok();
-            match opened.and_then(|opened| Map::of(&opened, false).ok()) {
+            match opened.and_then(|opened| Map::of(&opened, run.space(file), false).ok()) {
                 // Not how: a file that shares ranges with others is no worse a source for having more extents.
                 Some(map) => facts.set_place(file, &map),
                 // The next run asks.
@@ -186,7 +187,8 @@ impl Cache {
         known
     }
 
-    /// Keeps that a run went through the blocks of these files. Files as young as the run may change under the same time.
+    /// Keeps that a run went through the blocks of these files. Files as young as the run may change under the same
+    /// time.
     pub(super) fn keep_ranges(&self, run: &Run<'_>, options: &ranges::Options) {
         let is_old = |file: FileId| run.catalogue.record(file).ctime() < self.begun;
         if self.file.is_some() && ranges_files(run, options).all(is_old) {

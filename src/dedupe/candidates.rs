@@ -1,5 +1,5 @@
-//! Size classes: only files that have another one of their size on their filesystem can be equal to one. The others are never
-//! opened.
+//! Size classes: only files that have another one of their size on their filesystem can be equal to one. The others are
+//! never opened.
 
 use super::catalogue::{Catalogue, FileId};
 use std::ops::Range;
@@ -89,6 +89,7 @@ impl Candidates {
 mod tests {
     use super::super::catalogue::{NO_PARENT, Subvolume, Volume};
     use super::*;
+    use crate::extents::address_space::SpaceId;
     use crate::fs::filesystem::{Id, Kind};
     use crate::fs::status::Status;
 
@@ -108,8 +109,14 @@ mod tests {
         add(0, 4, 0);
         let (c, d) = (add(0, 5, 100), add(0, 6, 100));
         let subvolume = |dev, volume| Subvolume { dev, volume, number: dev, read_only: false };
-        let volume =
-            |dev| Volume { id: Id::Device(dev), kind: Kind::Xfs, block_size: 4096, uuid: [0; 16], session: None };
+        let volume = |dev| Volume {
+            id: Id::Device(dev),
+            space: SpaceId::assumed(),
+            kind: Kind::Xfs,
+            block_size: 4096,
+            uuid: [0; 16],
+            session: None,
+        };
         catalogue.set_places(vec![subvolume(0, 0), subvolume(1, 0), subvolume(2, 1)], vec![volume(0), volume(2)]);
         let candidates = Candidates::of(&catalogue);
         let classes: Vec<_> = candidates.classes().iter().map(|class| candidates.files(class).to_vec()).collect();

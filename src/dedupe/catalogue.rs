@@ -1,8 +1,9 @@
 //! The files in scope, in little memory: about 60 bytes a file beside its name, so that a million take some 80 MiB.
 //!
-//! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done with
-//! the files is not known here; how one is opened stands in `file`.
+//! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done
+//! with the files is not known here; how one is opened stands in `file`.
 
+use crate::extents::address_space::SpaceId;
 use crate::fs::filesystem::{Id, Kind};
 use crate::fs::status::{Status, Time};
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ pub struct FileId(pub u32);
 pub struct Volume {
     /// Which it is.
     pub id: Id,
+    /// The address space of its files.
+    pub space: SpaceId,
     /// What it is.
     pub kind: Kind,
     /// The unit of sharing, in bytes.

@@ -1,5 +1,5 @@
-//! What is known of a candidate: where it lies, what its samples say, what it was compared with. The cache keeps it for the
-//! next run.
+//! What is known of a candidate: where it lies, what its samples say, what it was compared with. The cache keeps it for
+//! the next run.
 
 use super::catalogue::FileId;
 use crate::extents::map::Map;

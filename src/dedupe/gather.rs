@@ -1,7 +1,8 @@
 //! The walk: every regular file below the paths, into the catalogue. No file is opened.
 //!
-//! Filesystems are distinguished by their own identity, not by `st_dev`, which differs between the subvolumes of one Btrfs.
-//! On a filesystem that cannot share extents only the directories are entered that lead to a mount of one that can.
+//! Filesystems are distinguished by their own identity, not by `st_dev`, which differs between the subvolumes of one
+//! Btrfs. On a filesystem that cannot share extents only the directories are entered that lead to a mount of one that
+//! can.
 
 use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;

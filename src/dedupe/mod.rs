@@ -1,8 +1,8 @@
 //! Space back: files that are equal share their extents afterwards, and the bytes that are freed by it are counted.
 //!
 //! [`dedupe`] is the verb; `stage` is its way through the files, and the other files here are its steps, in this order:
-//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`fs::fidedupe`): the kernel compares,
-//! under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
+//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`fs::fidedupe`):
+//! the kernel compares, under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
 
 pub mod account;
 mod anchors;
@@ -92,8 +92,8 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     Ok(stats)
 }
 
-/// The second stage. It is skipped if the cache remembers a run over the same files, as they are now. By default it is also
-/// skipped if each of them shares all its data with others already: snapshots of a tree are not read again.
+/// The second stage. It is skipped if the cache remembers a run over the same files, as they are now. By default it is
+/// also skipped if each of them shares all its data with others already: snapshots of a tree are not read again.
 fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Ranges {
     if options.mode == ranges::Mode::Never {
         return Ranges::Off;
@@ -115,8 +115,8 @@ fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Rang
     Ranges::Compared
 }
 
-/// The cache that was chosen. A file that the user has named must be a cache, or absent; without the usual one the run is
-/// only slower.
+/// The cache that was chosen. A file that the user has named must be a cache, or absent; without the usual one the run
+/// is only slower.
 fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
     let opened = match choice {
         CacheChoice::None => return Ok(Cache::none()),
@@ -140,8 +140,8 @@ fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
     Ok(cache)
 }
 
-/// Files of two filesystems cannot share: reported as an error, so that nobody waits for it. The directories above a path may
-/// be on others still.
+/// Files of two filesystems cannot share: reported as an error, so that nobody waits for it. The directories above a
+/// path may be on others still.
 fn several_filesystems(catalogue: &catalogue::Catalogue) -> Option<Error> {
     let volumes: HashSet<_> = catalogue.ids().map(|file| catalogue.volume_number(file)).collect();
     let error = Error::failed(format!("share between {} filesystems", volumes.len()));

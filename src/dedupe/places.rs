@@ -1,7 +1,9 @@
-//! The filesystems and subvolumes that the walk has reached, each found once: by its own identity, not by `st_dev` alone.
+//! The filesystems and subvolumes that the walk has reached, each found once: by its own identity, not by `st_dev`
+//! alone.
 
 use super::catalogue::{Subvolume, Volume};
 use super::durable::Disks;
+use crate::extents::address_space::AddressSpace;
 use crate::fs::filesystem::{Filesystem, Id, Kind};
 use crate::fs::mount_id::MountId;
 use crate::fs::status::Status;
@@ -51,7 +53,8 @@ impl Places {
         let number = subvolume.as_ref().map_or(unknown, |subvolume| subvolume.id);
         let read_only = subvolume.is_some_and(|subvolume| subvolume.read_only);
         let session = MountId::of(&fd).map(|session| session.hash());
-        let volume = Volume { id, kind, block_size: statfs.f_bsize as u64, uuid, session };
+        let space = AddressSpace::from(id).id();
+        let volume = Volume { id, space, kind, block_size: statfs.f_bsize as u64, uuid, session };
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
     }
 
@@ -100,7 +103,8 @@ impl Found {
     }
 }
 
-/// The filesystems whose files can share extents by FIDEDUPERANGE. An XFS made without reflinks says so at the first call.
+/// The filesystems whose files can share extents by FIDEDUPERANGE. An XFS made without reflinks says so at the first
+/// call.
 fn can_share(kind: Kind) -> bool {
     matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Bcachefs)
 }

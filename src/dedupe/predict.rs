@@ -1,7 +1,7 @@
 //! The dry run of `share`: finds out which files are equal, and how much would be freed.
 //!
-//! It compares both files window by window, as the kernel would. If the samples are all of the data, they decide. Rights and
-//! flags that forbid sharing are asked for.
+//! It compares both files window by window, as the kernel would. If the samples are all of the data, they decide.
+//! Rights and flags that forbid sharing are asked for.
 
 use super::facts::Member;
 use super::file::Opened;
@@ -84,13 +84,14 @@ impl Prediction<'_, '_> {
             survey::leave_out(run, member, reason);
             return false;
         }
-        let before = match run.planned.map(member.file).map_or_else(|| Map::of(&opened, false), Ok) {
-            Ok(before) => before,
-            Err(errno) => {
-                survey::fail(run, member, "read the extents of", errno);
-                return false;
-            }
-        };
+        let before =
+            match run.planned.map(member.file).map_or_else(|| Map::of(&opened, run.space(member.file), false), Ok) {
+                Ok(before) => before,
+                Err(errno) => {
+                    survey::fail(run, member, "read the extents of", errno);
+                    return false;
+                }
+            };
         let ranges = ranges(self.map, &before, size, volume.block_size.max(1));
         // Samples of all the data are as good as a comparison.
         let is_known = size <= WHOLE && self.source.facts.sample == member.facts.sample;

@@ -6,6 +6,7 @@ use super::file::{Opened, Opener};
 use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
+use crate::extents::address_space::SpaceId;
 use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use rustix::io::Errno;
@@ -99,7 +100,11 @@ impl<'a> Run<'a> {
             catalogue,
             opener,
             skips: Skips::default(),
-            accounts: catalogue.volumes().iter().map(|volume| Account::new(Unit::of(volume.kind), dry_run)).collect(),
+            accounts: catalogue
+                .volumes()
+                .iter()
+                .map(|volume| Account::new(Unit::of(volume.kind), volume.space, dry_run))
+                .collect(),
             planned: Planned::default(),
             counters: Counters::default(),
             monitor,
@@ -118,6 +123,11 @@ impl<'a> Run<'a> {
     /// The account of the filesystem of this file.
     pub fn account(&self, file: FileId) -> &Account {
         &self.accounts[usize::from(self.catalogue.volume_number(file))]
+    }
+
+    /// The address space of this file.
+    pub fn space(&self, file: FileId) -> SpaceId {
+        self.catalogue.volume(file).space
     }
 
     /// The accounts of all filesystems.

@@ -36,7 +36,7 @@ pub(super) fn share<'m>(
     opened: &Opened,
     others: Vec<&'m mut Member>,
 ) -> Vec<&'m mut Member> {
-    let map = match run.planned.map(source.file).map_or_else(|| Map::of(opened, false), Ok) {
+    let map = match run.planned.map(source.file).map_or_else(|| Map::of(opened, run.space(source.file), false), Ok) {
         Ok(map) => map,
         Err(errno) => {
             survey::fail(run, source, "read the extents of", errno);

@@ -106,8 +106,8 @@ impl Skip {
         })
     }
 
-    /// Whether something was left out that could have been done: the exit status says so. What differs, is inline, in use
-    /// as swap, written in place or gone is no failure.
+    /// Whether something was left out that could have been done: the exit status says so. What differs, is inline, in
+    /// use as swap, written in place or gone is no failure.
     pub fn is_error(self) -> bool {
         match self {
             Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,

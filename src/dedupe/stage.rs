@@ -1,8 +1,8 @@
-//! The first stage: whole files. Chunk by chunk of the size classes, those that may save the most first: where each file lies,
-//! samples of what does not lie together, groups of what looks equal, and the kernel's word on them.
+//! The first stage: whole files. Chunk by chunk of the size classes, those that may save the most first: where each
+//! file lies, samples of what does not lie together, groups of what looks equal, and the kernel's word on them.
 //!
-//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares. While one chunk
-//! is shared, which mostly takes the processor, the next one is looked at, which mostly waits for the disk.
+//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares. While one
+//! chunk is shared, which mostly takes the processor, the next one is looked at, which mostly waits for the disk.
 
 use super::cache::Cache;
 use super::candidates::{Candidates, Class};

@@ -28,7 +28,7 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
         return inline(run, member);
     }
     let Some(opened) = open(run, member) else { return };
-    match Map::of(&opened, true) {
+    match Map::of(&opened, run.space(member.file), true) {
         Ok(map) if map.is_inline() => inline(run, member),
         Ok(map) => {
             let obstacle = opened.obstacle();
@@ -68,7 +68,8 @@ pub(super) fn samples(run: &Run<'_>, member: &mut Member) {
     }
 }
 
-/// Reads all of a file, unless its hash is known. `None`, and the member is out, if that cannot be; or if the run is over.
+/// Reads all of a file, unless its hash is known. `None`, and the member is out, if that cannot be; or if the run is
+/// over.
 pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
     if let Some(full) = member.facts.full {
         return Some(full);

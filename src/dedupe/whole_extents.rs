@@ -1,14 +1,18 @@
-//! The extents of Btrfs files as wholes. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a whole.
+//! The extents of Btrfs files as wholes. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a
+//! whole.
 
+use crate::extents::address_space::SpaceId;
 use crate::extents::layout;
-use crate::extents::map::{Map, Piece};
+use crate::extents::map::Map;
+use crate::extents::piece::Piece;
 use crate::sys::btrfs::logical::{self, Offsets};
 use rustix::io::{Errno, Result};
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
-/// The extents that a map shows parts of, each once and with its whole length. `None` if they cannot be read: only root can.
-pub(super) fn of(file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
+/// The extents that a map shows parts of, each once and with its whole length. `None` if they cannot be read: only root
+/// can.
+pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
@@ -16,13 +20,15 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
     let mut pieces = Vec::with_capacity(map.pieces().len());
     let (mut used, mut shared) = (BTreeSet::new(), BTreeSet::new());
     for piece in map.pieces() {
-        let Some(mut place) = piece.place() else { continue };
+        let Some(mut place) = piece.place_in(space) else { continue };
         // FIEMAP joins extents that lie side by side.
         while place.start < place.end {
             let extent = extents.range(..=place.start).next_back();
             let Some((&address, extent)) = extent.filter(|(start, extent)| **start + extent.disk > place.start) else {
                 // Of another file, in a plan.
-                pieces.push(Piece { physical: Some(place.start), weight: place.end - place.start, ..*piece });
+                let length = place.end - place.start;
+                let extent = Some(space.at(place.start));
+                pieces.push(Piece { extent, offset: 0, length, disk: length, ..*piece });
                 break;
             };
             used.insert(address);
@@ -37,16 +43,8 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
         // The kernel also calls an extent shared that one file holds in several parts.
         let is_only_ours = || references(file, address).is_ok_and(|all| all <= extent.references);
         let is_shared = shared.contains(&address) && !(extent.references > 1 && is_only_ours());
-        pieces.push(Piece {
-            logical: 0,
-            physical: Some(address),
-            length: extent.disk,
-            weight: extent.disk,
-            shared: is_shared,
-            encoded: true,
-            unwritten: false,
-            estimated: false,
-        });
+        let whole = Piece::plain(0, extent.disk, space.at(address));
+        pieces.push(Piece { shared: is_shared, encoded: true, ..whole });
     }
     Some(Map::from_pieces(pieces))
 }

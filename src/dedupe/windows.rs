@@ -20,8 +20,8 @@ pub(super) fn at_once(size: u64) -> usize {
     (BUDGET / size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize
 }
 
-/// The members in rounds. No round has two members with the same layout: the freed bytes are right only if the last holder
-/// of an extent is submitted alone.
+/// The members in rounds. No round has two members with the same layout: the freed bytes are right only if the last
+/// holder of an extent is submitted alone.
 pub(super) fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
     let mut rounds: Vec<Vec<&mut Member>> = Vec::new();
     let mut seen: HashMap<u64, usize> = HashMap::new();

@@ -1,8 +1,10 @@
-//! Whether the cache still describes the filesystem. One that was set back to an older image, or copied from it, has the inodes,
-//! sizes and times that the cache knows, and not what was shared since: nothing would ever be shared there again.
+//! Whether the cache still describes the filesystem. One that was set back to an older image, or copied from it, has
+//! the inodes, sizes and times that the cache knows, and not what was shared since: nothing would ever be shared there
+//! again.
 //!
-//! While a filesystem stays mounted nobody sets it back. So once for each time that it is mounted, some of the files that the
-//! cache claims something of are looked at: those that the last run moved, and others that share all they have.
+//! While a filesystem stays mounted nobody sets it back. So once for each time that it is mounted, some of the files
+//! that the cache claims something of are looked at: those that the last run moved, and others that share all they
+//! have.
 
 use super::cache::Cache;
 use super::candidates::Candidates;
@@ -51,7 +53,7 @@ pub(super) fn check(run: &Run<'_>, candidates: &Candidates, cache: &mut Cache) -
 /// Whether a file lies where the cache says; `None` if that cannot be found out.
 fn is_there(run: &Run<'_>, file: FileId, layout: u64) -> Option<bool> {
     let opened = run.opener.open(file).ok()?;
-    let key = Map::of(&opened, true).ok()?.key()?;
+    let key = Map::of(&opened, run.space(file), true).ok()?.key()?;
     Some(key == layout)
 }
 

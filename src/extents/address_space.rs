@@ -1,27 +1,31 @@
 //! Address spaces: which physical addresses may be compared with each other.
 //!
-//! An address means a place only within its own address space. Two filesystems of one size put their first files at the same
-//! addresses, and so do the data device and the realtime device of one XFS. Code that compares the addresses of two files
-//! takes a [`CommonSpace`], which exists only for files that share one address space.
+//! Two filesystems of one size put their first files at the same addresses, and so do the data device and the realtime
+//! device of one XFS. So an [`Address`] carries its space, and two addresses can be compared only within a space that
+//! the code names.
 
 use crate::fs::filesystem::{Filesystem, Id, Kind};
 use crate::sys::fsxattr::{self, REALTIME};
+use crate::util::mutex::lock;
 use rustix::io::Result;
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 
 /// The address space of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressSpace {
     filesystem: Id,
-    /// XFS: the file's data is on the realtime device.
+    /// On XFS: the file's data is on the realtime device.
     is_realtime: bool,
 }
 
 impl AddressSpace {
     /// The address space of an open file; `None` if its addresses cannot be compared with those of any other file.
     ///
-    /// Only filesystems whose FIEMAP is known to give addresses of one linear space have one. Overlayfs gives those of
-    /// several filesystems, SMB repeats the offsets in the file, bcachefs counts on each of its devices anew.
+    /// Only filesystems whose FIEMAP is known to report addresses of one linear space have one. Overlayfs reports
+    /// addresses of several filesystems, SMB repeats the offsets in the file, bcachefs numbers each of its devices
+    /// separately.
     pub fn of(file: impl AsFd) -> Result<Option<AddressSpace>> {
         let kind = Kind::of(&file)?;
         if !matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Ext4) {
@@ -39,20 +43,93 @@ impl From<Id> for AddressSpace {
     }
 }
 
-/// The proof that two files share one address space. Equal addresses then are the same place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CommonSpace(());
-
-impl CommonSpace {
-    /// That of two open files; `None` if they have none.
-    pub(crate) fn of(a: impl AsFd, b: impl AsFd) -> Result<Option<CommonSpace>> {
+impl AddressSpace {
+    /// The address space of two open files; `None` if they have none in common.
+    pub(crate) fn common(a: impl AsFd, b: impl AsFd) -> Result<Option<SpaceId>> {
         let Some(space) = AddressSpace::of(a)? else { return Ok(None) };
-        Ok((AddressSpace::of(b)? == Some(space)).then_some(CommonSpace(())))
+        Ok((AddressSpace::of(b)? == Some(space)).then(|| space.id()))
     }
 
-    /// For tests of pure functions.
-    #[cfg(test)]
-    pub(crate) fn assumed() -> CommonSpace {
-        CommonSpace(())
+    /// A short form, for addresses. The same space always has the same one.
+    pub fn id(self) -> SpaceId {
+        static KNOWN: Mutex<Vec<AddressSpace>> = Mutex::new(Vec::new());
+        let mut known = lock(&KNOWN);
+        let number = known.iter().position(|space| *space == self).unwrap_or_else(|| {
+            known.push(self);
+            known.len() - 1
+        });
+        SpaceId(NonZeroU32::MIN.saturating_add(number as u32))
     }
 }
+
+/// An address space of this process in four bytes; see [`AddressSpace::id`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpaceId(NonZeroU32);
+
+impl SpaceId {
+    /// The address at an offset in this space.
+    pub fn at(self, offset: u64) -> Address {
+        Address { space: self, offset }
+    }
+
+    /// The offset of an address of this space; `None` for an address of another one.
+    pub fn offset(self, address: Address) -> Option<u64> {
+        (address.space == self).then_some(address.offset)
+    }
+
+    /// An address space for tests of pure functions.
+    #[cfg(test)]
+    pub(crate) fn assumed() -> SpaceId {
+        AddressSpace::from(Id::Device(1)).id()
+    }
+}
+
+/// A place on a device, with its address space.
+///
+/// Addresses have neither equality nor order, because a number from one filesystem says nothing about another:
+///
+/// ```compile_fail
+/// use pleach::extents::address_space::Address;
+/// fn is_same(one: Address, other: Address) -> bool {
+///     one == other
+/// }
+/// ```
+///
+/// Code that compares names the space, and addresses of other spaces drop out:
+///
+/// ```
+/// use pleach::extents::address_space::AddressSpace;
+/// use pleach::fs::filesystem::Id;
+/// let [one, other] = [1, 2].map(|device| AddressSpace::from(Id::Device(device)).id());
+/// assert_eq!(one.offset(one.at(4096)), Some(4096));
+/// assert_eq!(one.offset(other.at(4096)), None);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    space: SpaceId,
+    offset: u64,
+}
+
+impl Address {
+    /// Whether two addresses are the same place: the same offset in the same space.
+    pub fn is_same_place(self, other: Address) -> bool {
+        self.space.offset(other) == Some(self.offset)
+    }
+
+    /// The space of the address.
+    pub fn space(self) -> SpaceId {
+        self.space
+    }
+
+    /// The address so many bytes further on.
+    pub(crate) fn plus(self, bytes: u64) -> Address {
+        Address { offset: self.offset.saturating_add(bytes), ..self }
+    }
+
+    /// The offset, for code that only has addresses of one file.
+    pub(super) fn of_one_file(self) -> u64 {
+        self.offset
+    }
+}
+
+const _: () = assert!(size_of::<Option<Address>>() == 16);

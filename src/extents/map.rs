@@ -1,62 +1,18 @@
-//! Where the bytes of one file lie, as far as sharing asks: FIEMAP's extents, the key that is the same for files that share
-//! all they have, and where two files already lie on the same blocks.
+//! The map of one file: all its extents by FIEMAP, the key that is the same for files that share all their data, and
+//! the ranges in which two files do not lie on the same blocks.
 
-use crate::extents::extent::{Extent, ExtentFlags};
-use crate::extents::layout;
+use super::address_space::{Address, SpaceId};
+use super::extent::{Extent, ExtentFlags};
+use super::layout;
+use super::piece::Piece;
 use crate::sys::fiemap;
 use crate::util::digest::prefix;
 use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// An extent, or a part of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The offset in the file.
-    pub logical: u64,
-    /// The offset on the disk; `None` where the data has none of its own.
-    pub physical: Option<u64>,
-    /// The length in the file.
-    pub length: u64,
-    /// The length on the disk: of a compressed extent, what all of it takes.
-    pub weight: u64,
-    /// Whether another file, or another place of this one, holds it too.
-    pub shared: bool,
-    /// Compressed: `physical` is the beginning of the whole extent, whichever part of it this is.
-    pub encoded: bool,
-    /// Reserved, never written: reads as zeros.
-    pub unwritten: bool,
-    /// `weight` is the length in the file, because only root can read the length of a compressed extent on the disk.
-    pub estimated: bool,
-}
-
-impl Piece {
-    /// The range that it takes on the disk.
-    pub fn place(&self) -> Option<Range<u64>> {
-        self.physical.map(|start| start..start.saturating_add(self.weight))
-    }
-
-    /// The part of it between two offsets in the file.
-    fn cut(&self, start: u64, end: u64) -> Option<Piece> {
-        let (from, to) = (self.logical.max(start), self.end().min(end));
-        if from >= to {
-            return None;
-        }
-        let length = to - from;
-        if self.encoded {
-            return Some(Piece { logical: from, length, ..*self });
-        }
-        let physical = self.physical.map(|physical| physical.saturating_add(from - self.logical));
-        Some(Piece { logical: from, physical, length, weight: length, ..*self })
-    }
-
-    fn end(&self) -> u64 {
-        self.logical.saturating_add(self.length)
-    }
-}
-
 /// The extents of a file, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Map {
     pieces: Vec<Piece>,
     inline: bool,
@@ -64,31 +20,31 @@ pub struct Map {
 }
 
 impl Map {
-    /// The map of an open file; `sync` has its dirty pages written first.
-    pub fn of(fd: impl AsFd, sync: bool) -> Result<Map> {
+    /// The map of an open file that lies in this space; `sync` writes its dirty pages first.
+    pub fn of(fd: impl AsFd, space: SpaceId, sync: bool) -> Result<Map> {
         let fd = fd.as_fd();
         let mut map = Map::default();
-        // Most files have few, and the memory for many costs more than the call.
+        // Most files have few extents, and memory for many costs more than the call.
         if let Some(few) = fiemap::few_extents(fd, sync)? {
-            few.iter().for_each(|extent| map.add(extent));
+            few.iter().for_each(|extent| map.add(extent, space));
         } else {
             for extent in fiemap::extents(fd, false) {
-                map.add(&extent?);
+                map.add(&extent?, space);
             }
         }
         if map.is_encoded() {
-            map.weigh(fd);
+            map.weigh(fd, space);
         }
         Ok(map)
     }
 
-    /// Sets the lengths on the disk of compressed extents. Only the items of the file have them at once: the tree of extents
-    /// has them after the next commit.
-    fn weigh(&mut self, fd: BorrowedFd<'_>) {
+    /// Sets the lengths of compressed extents on the disk. Only the items of the file have them at once: the tree of
+    /// extents has them after the next commit.
+    fn weigh(&mut self, fd: BorrowedFd<'_>, space: SpaceId) {
         let extents = layout::whole_extents(fd).unwrap_or_default();
         for piece in self.pieces.iter_mut().filter(|piece| piece.encoded) {
-            match piece.physical.and_then(|physical| extents.get(&physical)) {
-                Some(extent) => piece.weight = extent.disk,
+            match piece.extent_in(space).and_then(|address| extents.get(&address)) {
+                Some(extent) => piece.disk = extent.disk,
                 None => piece.estimated = true,
             }
         }
@@ -96,24 +52,14 @@ impl Map {
 
     /// A map of these pieces.
     pub fn from_pieces(pieces: Vec<Piece>) -> Map {
-        let placeless = pieces.iter().any(|piece| piece.physical.is_none());
+        let placeless = pieces.iter().any(|piece| piece.extent.is_none());
         Map { pieces, inline: false, placeless }
     }
 
-    fn add(&mut self, extent: &Extent) {
+    fn add(&mut self, extent: &Extent, space: SpaceId) {
         self.inline |= extent.flags.contains(ExtentFlags::DATA_INLINE);
         self.placeless |= extent.physical.is_none();
-        let piece = Piece {
-            logical: extent.logical,
-            physical: extent.physical,
-            length: extent.length,
-            weight: extent.length,
-            shared: extent.is_shared(),
-            encoded: extent.flags.contains(ExtentFlags::ENCODED),
-            unwritten: extent.flags.contains(ExtentFlags::UNWRITTEN),
-            estimated: false,
-        };
-        self.pieces.push(piece);
+        self.pieces.push(Piece::of_extent(extent, Some(space)));
     }
 
     /// The same extents as if nobody else held them.
@@ -139,7 +85,7 @@ impl Map {
     fn cut(&self, start: u64, end: u64) -> impl Iterator<Item = Piece> {
         let first = self.pieces.partition_point(|piece| piece.end() <= start);
         let rest = &self.pieces[first..];
-        rest.iter().take_while(move |piece| piece.logical < end).filter_map(move |piece| piece.cut(start, end))
+        rest.iter().take_while(move |piece| piece.logical < end).filter_map(move |piece| piece.within(start, end))
     }
 
     /// The extents.
@@ -172,18 +118,18 @@ impl Map {
         self.pieces.iter().any(|piece| piece.encoded)
     }
 
-    /// Where it begins on the disk.
+    /// The offset on the disk at which it begins, to read files in the order of the disk.
     pub fn first_physical(&self) -> u64 {
-        self.pieces.iter().find_map(|piece| piece.physical).unwrap_or(0)
+        self.pieces.iter().find_map(Piece::start).map_or(0, Address::of_one_file)
     }
 
     /// Bytes on the disk.
     pub fn bytes(&self) -> u64 {
-        self.pieces.iter().filter_map(|piece| piece.physical.map(|_| piece.weight)).sum()
+        self.pieces.iter().filter(|piece| piece.extent.is_some()).map(Piece::weight).sum()
     }
 
-    /// A number that is the same for two files of one filesystem and size exactly if all their data lies in the same place.
-    /// `None` where some data has no place: then nothing can be said.
+    /// A number that is the same for two files of one filesystem and size exactly if all their data lies in the same
+    /// place. `None` if some data has no place: then nothing is known.
     pub fn key(&self) -> Option<u64> {
         if self.placeless {
             return None;
@@ -194,7 +140,7 @@ impl Map {
         };
         for piece in joined(&self.pieces) {
             put(piece.logical);
-            put(piece.physical.unwrap_or(0));
+            put(piece.start().map_or(0, Address::of_one_file));
             put(piece.length);
             put(u64::from(piece.unwritten));
         }
@@ -238,15 +184,16 @@ fn is_alike(one: Option<&Piece>, two: Option<&Piece>, at: u64) -> bool {
     let is_empty = |piece: Option<&Piece>| piece.is_none_or(|piece| piece.unwritten);
     match (one, two) {
         _ if is_empty(one) && is_empty(two) => true,
-        (Some(one), Some(two)) => match (one.physical, two.physical) {
-            // Where in a compressed extent the data begins is not told: only a whole piece is known to be the same.
+        (Some(one), Some(two)) => match (one.start(), two.start()) {
+            // FIEMAP does not show where in a compressed extent the data begins: only whole pieces are known to be the
+            // same.
             (Some(a), Some(b)) if one.encoded && two.encoded => {
-                a == b && (one.logical, one.length) == (two.logical, two.length)
+                a.is_same_place(b) && (one.logical, one.length) == (two.logical, two.length)
             }
             (Some(a), Some(b)) => {
                 one.encoded == two.encoded
                     && one.unwritten == two.unwritten
-                    && a.wrapping_add(at - one.logical) == b.wrapping_add(at - two.logical)
+                    && a.plus(at - one.logical).is_same_place(b.plus(at - two.logical))
             }
             _ => false,
         },
@@ -267,12 +214,12 @@ fn joined(pieces: &[Piece]) -> impl Iterator<Item = Piece> {
 }
 
 fn continues(piece: &Piece, next: &Piece) -> bool {
-    let physical = piece.physical.map(|physical| physical.wrapping_add(piece.length));
-    piece.end() == next.logical
-        && physical == next.physical
-        && !piece.encoded
-        && !next.encoded
-        && piece.unwritten == next.unwritten
+    let follows = match (piece.start(), next.start()) {
+        (Some(start), Some(next)) => start.plus(piece.length).is_same_place(next),
+        (None, None) => true,
+        _ => false,
+    };
+    piece.end() == next.logical && follows && !piece.encoded && !next.encoded && piece.unwritten == next.unwritten
 }
 
 #[cfg(test)]
@@ -280,17 +227,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn piece(logical: u64, physical: u64, length: u64) -> Piece {
-        Piece {
-            logical,
-            physical: Some(physical),
-            length,
-            weight: length,
-            shared: false,
-            encoded: false,
-            unwritten: false,
-            estimated: false,
-        }
+    fn piece(logical: u64, address: u64, length: u64) -> Piece {
+        Piece::plain(logical, length, SpaceId::assumed().at(address))
     }
 
     #[test]
@@ -300,7 +238,7 @@ mod tests {
         let other = Map::from_pieces(vec![piece(0, 100, 8), piece(8, 109, 12)]);
         assert_eq!(whole.key(), cut.key());
         assert_ne!(whole.key(), other.key());
-        assert_eq!(Map::from_pieces(vec![Piece { physical: None, ..piece(0, 0, 5) }]).key(), None);
+        assert_eq!(Map::from_pieces(vec![Piece { extent: None, ..piece(0, 0, 5) }]).key(), None);
     }
 
     #[test]
@@ -330,7 +268,7 @@ mod tests {
                 Map::from_pieces(pieces)
             };
             let place = |map: &Map, at: u64| map.pieces().iter().find(|p| (p.logical..p.end()).contains(&at))
-                .and_then(|p| p.physical.map(|physical| physical + at - p.logical));
+                .and_then(|p| p.address_in(SpaceId::assumed()).map(|address| address + at - p.logical));
             let (one, two) = (build(&one), build(&two));
             let unlike = one.unlike(&two, 50);
             for at in 0..50 {

@@ -1,5 +1,6 @@
 //! The places that files hold on the disk, to count how much of another file lies there too.
 
+use super::address_space::{Address, SpaceId};
 use super::extent::{Extent, ExtentFlags};
 use super::ranges::{self, Bytes};
 use crate::sys::fiemap;
@@ -7,15 +8,26 @@ use rustix::io::Result;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// The places of some files: 16 bytes for each extent, and less if extents follow each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Places {
+    space: SpaceId,
     plain: Vec<Bytes>,
     /// The starts of compressed extents. FIEMAP shows only the start, for each part of such an extent.
     encoded: Vec<u64>,
 }
 
 impl Places {
-    /// Adds the places of the wanted extents of a file. Writes its dirty pages first.
+    /// No places yet, for files of this address space.
+    pub(crate) fn new(space: SpaceId) -> Places {
+        Places { space, plain: Vec::new(), encoded: Vec::new() }
+    }
+
+    /// The address space of these places.
+    pub(crate) fn space(&self) -> SpaceId {
+        self.space
+    }
+
+    /// Adds the places of the wanted extents of a file of the same space. Writes its dirty pages first.
     pub(crate) fn add(&mut self, file: BorrowedFd<'_>, wanted: impl Fn(&Extent) -> bool) -> Result<()> {
         for extent in fiemap::extents(file, true) {
             let extent = extent?;
@@ -42,12 +54,14 @@ impl Places {
         self.plain = ranges::list(std::mem::take(&mut self.plain));
     }
 
-    /// The number of bytes of a range on the disk that are among these places.
-    pub(crate) fn count(&self, physical: u64, length: u64, is_encoded: bool) -> u64 {
+    /// The number of bytes at an address that are among these places. For a compressed extent the address is its start,
+    /// and all bytes count or none.
+    pub(crate) fn count(&self, address: Address, length: u64, is_encoded: bool) -> u64 {
+        let Some(start) = self.space.offset(address) else { return 0 };
         if is_encoded {
-            return if self.encoded.binary_search(&physical).is_ok() { length } else { 0 };
+            return if self.encoded.binary_search(&start).is_ok() { length } else { 0 };
         }
-        ranges::within(&self.plain, &(physical..physical + length)).map(|part| part.end - part.start).sum()
+        ranges::within(&self.plain, &(start..start + length)).map(|part| part.end - part.start).sum()
     }
 }
 
@@ -60,7 +74,8 @@ pub(crate) struct Account {
     pub(crate) shared: u64,
 }
 
-/// Counts the data in the first `size` bytes of a file without dirty pages, and how much of it lies in `others`.
+/// Counts the data in the first `size` bytes of a file of the same space, and how much of it lies in `others`. The file
+/// has no dirty pages.
 pub(crate) fn account(file: &OwnedFd, size: u64, others: &Places) -> Account {
     let mut account = Account::default();
     for extent in fiemap::extents(file.as_fd(), false) {
@@ -72,7 +87,8 @@ pub(crate) fn account(file: &OwnedFd, size: u64, others: &Places) -> Account {
         }
         account.data += length;
         if let Some(physical) = extent.physical {
-            account.shared += others.count(physical, length, extent.flags.contains(ExtentFlags::ENCODED));
+            account.shared +=
+                others.count(others.space.at(physical), length, extent.flags.contains(ExtentFlags::ENCODED));
         }
     }
     account
@@ -88,11 +104,12 @@ mod tests {
 
     #[test]
     fn places_are_counted_once_and_compressed_ones_by_their_beginning() {
-        let mut places = Places { plain: vec![50..60, 10..20, 15..30], encoded: vec![7000, 5000, 7000] };
+        let space = SpaceId::assumed();
+        let mut places = Places { space, plain: vec![50..60, 10..20, 15..30], encoded: vec![7000, 5000, 7000] };
         places.sort();
         assert_eq!((places.plain.as_slice(), places.encoded.as_slice()), (&[10..30, 50..60][..], &[5000, 7000][..]));
-        assert_eq!(places.count(0, 100, false), 30);
-        assert_eq!(places.count(25, 30, false), 10);
-        assert_eq!((places.count(7000, 40, true), places.count(7001, 40, true)), (40, 0));
+        assert_eq!(places.count(space.at(0), 100, false), 30);
+        assert_eq!(places.count(space.at(25), 30, false), 10);
+        assert_eq!((places.count(space.at(7000), 40, true), places.count(space.at(7001), 40, true)), (40, 0));
     }
 }

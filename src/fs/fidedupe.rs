@@ -1,8 +1,8 @@
-//! FIDEDUPERANGE: the kernel compares ranges of files under locks and shares those that are equal. This is the only caller
-//! of that ioctl.
+//! FIDEDUPERANGE: the kernel compares ranges of files under locks and shares those that are equal. This is the only
+//! caller of that ioctl.
 //!
-//! At most 127 destinations a call; each answer comes back by its meaning. The call changes where data lies, never what a
-//! reader sees. What is worth submitting is decided elsewhere.
+//! At most 127 destinations a call; each answer comes back by its meaning. The call changes where data lies, never what
+//! a reader sees. What is worth submitting is decided elsewhere.
 
 use crate::sys::reflink::{self, DedupeStatus, MAX_DEDUPE_DESTINATIONS};
 use rustix::fs::{Access, AtFlags, CWD, IFlags, StatVfsMountFlags, ioctl_getflags};
@@ -70,11 +70,12 @@ impl Refusal {
     }
 }
 
-/// Asks the kernel to compare `length` bytes at `source` with each destination, and to share equal ones. Returns for each
-/// destination `None`, or why it was not shared. Long ranges are cut into windows. A destination drops out at its first
-/// window that is not shared; its earlier windows stay shared.
+/// Asks the kernel to compare `length` bytes at `source` with each destination, and to share equal ones. Returns for
+/// each destination `None`, or why it was not shared. Long ranges are cut into windows. A destination drops out at its
+/// first window that is not shared; its earlier windows stay shared.
 ///
-/// Offsets are multiples of the filesystem's block size. `length` is too, unless both ranges end at the end of their files.
+/// Offsets are multiples of the filesystem's block size. `length` is too, unless both ranges end at the end of their
+/// files.
 pub fn submit(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Option<Refusal>> {
     let mut answers = vec![None; destinations.len()];
     let mut done = 0;
@@ -113,8 +114,8 @@ fn call(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Optio
     statuses.into_iter().zip(destinations).map(meaning).collect()
 }
 
-/// Why the kernel would refuse this destination whatever its data, as far as known without a call. `owner` is the user id
-/// of the file's owner.
+/// Why the kernel would refuse this destination whatever its data, as far as known without a call. `owner` is the user
+/// id of the file's owner.
 pub fn obstacle(fd: BorrowedFd<'_>, owner: u32) -> Option<Refusal> {
     if rustix::fs::fstatvfs(fd).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY)) {
         return Some(Refusal::ReadOnly);

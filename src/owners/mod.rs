@@ -1,7 +1,8 @@
 //! Who holds a file's extents: every file of the filesystem, also those that nobody named.
 //!
-//! Only the filesystem knows that, and only root may ask: `btrfs` follows its back references, `xfs` its reverse map or,
-//! where there is none, every inode. [`Owners`] knows each filesystem once, whatever number of files on it are asked about.
+//! Only the filesystem knows that, and only root may ask: `btrfs` follows its back references, `xfs` its reverse map
+//! or, where there is none, every inode. [`Owners`] knows each filesystem once, whatever number of files on it are
+//! asked about.
 
 mod btrfs;
 mod merge;

@@ -1,4 +1,5 @@
-//! Who holds an extent on XFS: by the reverse map where the filesystem has one, else by asking every inode for its extents.
+//! Who holds an extent on XFS: by the reverse map where the filesystem has one, else by asking every inode for its
+//! extents.
 
 use super::merge::Merge;
 use super::names::Names;

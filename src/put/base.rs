@@ -1,10 +1,10 @@
 //! The base: the version that the new file shares with, as of one moment.
 //!
-//! It is cloned into a file without a name, which nobody else can write to: what is shared comes from there, and is what it
-//! was when it was compared. To read it there would be to read it from the disk, for a clone begins with nothing in
-//! memory. So it is read from the base's own file, which often is in memory, as long as that file provably is
-//! what it was when it was cloned: same size, mtime and ctime after each read, and a ctime that a change could not have
-//! given it again. Where that ends, or cannot be known, the frozen clone is read.
+//! It is cloned into a file without a name, which nobody else can write to: what is shared comes from there, and is
+//! what it was when it was compared. To read it there would be to read it from the disk, for a clone begins with
+//! nothing in memory. So it is read from the base's own file, which often is in memory, as long as that file provably
+//! is what it was when it was cloned: same size, mtime and ctime after each read, and a ctime that a change could not
+//! have given it again. Where that ends, or cannot be known, the frozen clone is read.
 
 use super::destination::Destination;
 use super::job::{Failure, Job, Options};
@@ -108,7 +108,7 @@ impl<'a> Base<'a> {
         };
         // Asked before it is cloned: then all of it is shared.
         let is_replaced = matches!(found, Found::Present(_)) && before.nlink == 1;
-        let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(Places::default);
+        let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(|| Places::new(job.space));
         if let Some(places) = &mut alone {
             if places.add(fd, |extent| !extent.is_shared()).is_err() {
                 alone = None;

@@ -186,7 +186,8 @@ impl Drop for Producer {
     }
 }
 
-/// Whether all processes of a group have ended, and their parents or init have only to reap them. Unknown without `/proc`.
+/// Whether all processes of a group have ended, and their parents or init have only to reap them. Unknown without
+/// `/proc`.
 fn has_only_zombies(group: Pid) -> bool {
     let group = group.as_raw_nonzero().to_string();
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };

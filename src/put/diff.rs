@@ -1,9 +1,9 @@
 //! The input goes along with the base, block by block: what is equal stays shared, what differs is written, adjacent
 //! blocks by one call.
 //!
-//! The new file begins as a clone of the base, so that what is equal at the same offset needs nothing at all. Where the two part
-//! for long, the base may go on at another offset (`moved`): then that is what the input goes along with, and a run
-//! that ends is cloned to its new place. Blocks that are equal are never looked up.
+//! The new file begins as a clone of the base, so that what is equal at the same offset needs nothing at all. Where the
+//! two part for long, the base may go on at another offset (`moved`): then that is what the input goes along with, and
+//! a run that ends is cloned to its new place. Blocks that are equal are never looked up.
 
 use super::base::Base;
 use super::equal::equal;
@@ -24,8 +24,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// A run at another offset that goes on for longer is cloned in parts.
 const PART: u64 = 64 << 20;
-/// When so much differed in a row, the base is hardly read beside it any more: one block a piece. The index leads back to it,
-/// but not to zeros.
+/// When so much differed in a row, the base is hardly read beside it any more: one block a piece. The index leads back
+/// to it, but not to zeros.
 const FAR: u64 = 16 << 20;
 /// After so much what was written goes to the disk.
 const BEHIND: u64 = 32 << 20;
@@ -155,8 +155,8 @@ impl<'w, 'b> Diff<'w, 'b> {
         if self.run.is_some_and(is_part) { self.clone_run() } else { Ok(()) }
     }
 
-    /// If the base goes on elsewhere with what stands at `at` in this piece, goes along with it from now on: gives
-    /// how many bytes from there on are equal. What before them is equal too need not be written, or is shared after all.
+    /// If the base goes on elsewhere with what stands at `at` in this piece, goes along with it from now on: gives how
+    /// many bytes from there on are equal. What before them is equal too need not be written, or is shared after all.
     fn elsewhere(
         &mut self,
         start: u64,

@@ -18,8 +18,8 @@ const LARGE: u64 = 8 << 20;
 /// How many: as many as a solid-state disk needs to be busy.
 const READERS: usize = 4;
 
-/// Makes the empty file `out` a clone of what is left of the input, and has it share with the base what is equal in both.
-/// `None` where the input cannot be cloned; then `out` is as it was.
+/// Makes the empty file `out` a clone of what is left of the input, and has it share with the base what is equal in
+/// both. `None` where the input cannot be cloned; then `out` is as it was.
 pub(super) fn clone(
     job: &Job<'_>,
     input: &Input<'_>,
@@ -59,8 +59,8 @@ pub(super) fn clone(
     Ok(Some(content))
 }
 
-/// Makes `out`, a clone of the base or an empty file, what the input is, from its beginning. `None` if that is not where
-/// it stands.
+/// Makes `out`, a clone of the base or an empty file, what the input is, from its beginning. `None` if that is not
+/// where it stands.
 pub(super) fn update(
     job: &Job<'_>,
     input: &Input<'_>,

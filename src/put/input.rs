@@ -46,8 +46,8 @@ impl<'a> Input<'a> {
             FileType::Directory => {
                 return Err(Error::usage("read the input").hint("it is a directory"));
             }
-            // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be the
-            // content never came.
+            // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be
+            // the content never came.
             FileType::CharacterDevice if status.rdev == (1, 3) && is_read_write(fd) => {
                 let error = Error::failed("read the input").hint("it is closed").advise(Advice::GiveEmptyInput);
                 return Err(error);

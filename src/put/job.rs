@@ -1,6 +1,7 @@
 //! The types that the steps of a put share: options, context, new content, failures. No behaviour.
 
 use crate::content::rewrite;
+use crate::extents::address_space::SpaceId;
 use crate::fs::filesystem::Kind;
 use crate::monitor::Monitor;
 use rustix::io::Errno;
@@ -58,6 +59,8 @@ pub(super) struct Job<'a> {
     /// The unit of sharing, in bytes.
     pub(super) block: u64,
     pub(super) kind: Kind,
+    /// The address space of the destination.
+    pub(super) space: SpaceId,
 }
 
 impl From<rewrite::Failure> for Failure {

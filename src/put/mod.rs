@@ -1,12 +1,12 @@
 //! `pleach put`: a stream becomes a file, at once or not at all, and shares with its last version every aligned block
 //! that did not change.
 //!
-//! The new file is a clone of the base, under a temporary name; only the differences are written into it. `destination` is
-//! the name and the present file; `staging` is the temporary file, from its creation to the rename; `base` is the frozen last
-//! version; `stream` reads the input in a thread of its own; `command` runs the program whose output is the input, and
-//! `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and writes, and `moved`
-//! finds equal content at other offsets; `file` handles an input that is itself a file. The shared bytes are counted from
-//! extents.
+//! The new file is a clone of the base, under a temporary name; only the differences are written into it. `destination`
+//! is the name and the present file; `staging` is the temporary file, from its creation to the rename; `base` is the
+//! frozen last version; `stream` reads the input in a thread of its own; `command` runs the program whose output is the
+//! input, and `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and
+//! writes, and `moved` finds equal content at other offsets; `file` handles an input that is itself a file. The shared
+//! bytes are counted from extents.
 
 mod base;
 mod command;
@@ -32,8 +32,9 @@ use self::job::{Content, Failure, Job};
 use self::staging::{Staging, set_size};
 use crate::content::copy::Reason;
 use crate::error::{Advice, Error, Result};
+use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::extents::places::{self, Places};
-use crate::fs::filesystem::Kind;
+use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::metadata::Creator;
 use crate::monitor::{Event, Monitor};
 use crate::util::text;
@@ -72,8 +73,8 @@ pub struct Stats {
 
 /// Replaces the file at `path` by what `source` gives, to its end.
 ///
-/// The file is replaced by one rename(2), after all of it is on the disk and a command has exited with status 0. A failure
-/// before that does not change the file. A file that somebody else changes or makes there meanwhile is kept.
+/// The file is replaced by one rename(2), after all of it is on the disk and a command has exited with status 0. A
+/// failure before that does not change the file. A file that somebody else changes or makes there meanwhile is kept.
 ///
 /// # Errors
 /// Those of the kernel; an input that is not what `options` expects; an empty one over a file that is not empty, unless
@@ -88,11 +89,14 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     let creator = Creator::current();
     let statfs = rustix::fs::fstatfs(&destination.dir)
         .map_err(|errno| Error::io("look at the filesystem of", &destination.shown, errno))?;
+    let id = Filesystem::identify(&destination.dir)
+        .map_err(|errno| Error::io("look at the filesystem of", &destination.shown, errno))?;
     let job = Job {
         options,
         monitor,
         block: (statfs.f_bsize as u64).next_power_of_two().clamp(512, 64 << 10),
         kind: Kind::from_statfs(&statfs),
+        space: AddressSpace::from(id).id(),
     };
     let base = base::open(&destination, options)?;
     let staging = Staging::begin(&destination, monitor)?;
@@ -132,7 +136,7 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
         return Err(failed(Failure::Interrupted));
     }
     rustix::fs::fsync(staging.file()).map_err(write)?;
-    let account = places::account(staging.file(), made.content.size, &made.places());
+    let account = places::account(staging.file(), made.content.size, &made.places(job.space));
     staging.put(&destination)?;
     report(&made, &destination, options, monitor);
     Ok(Stats {
@@ -158,8 +162,8 @@ struct Made<'a> {
 
 impl Made<'_> {
     /// The places of the files that the content shares with.
-    fn places(&self) -> Places {
-        let mut places = Places::default();
+    fn places(&self, space: SpaceId) -> Places {
+        let mut places = Places::new(space);
         let files = self.base.as_ref().map(Base::frozen).into_iter().chain(self.cloned);
         // A map that cannot be read adds nothing: the shared bytes are then too few, never too many.
         files.for_each(|file| {
@@ -210,8 +214,8 @@ fn expect(options: &Options, content: &Content) -> std::result::Result<(), Failu
     Ok(())
 }
 
-/// Refuses an empty input over a file that is not empty: mostly the program before the pipe has failed. An expected size of
-/// nothing, or an expected hash, says that it is meant.
+/// Refuses an empty input over a file that is not empty: mostly the program before the pipe has failed. An expected
+/// size of nothing, or an expected hash, says that it is meant.
 fn refuse_empty(options: &Options, content: &Content, destination: &Destination) -> std::result::Result<(), Failure> {
     let is_meant = options.allow_empty || options.expect_size == Some(0) || options.expect_blake3.is_some();
     let Some(present) = destination.present.as_ref().filter(|_| content.size == 0 && !is_meant) else { return Ok(()) };

@@ -1,9 +1,10 @@
 //! Where the base goes on with the same at another offset: an index of its blocks by their hashes.
 //!
-//! Nothing is indexed as long as the input goes along with the base. Where it has parted from it, the index grows around that
-//! place, as far as four times what has differed since: so a few inserted blocks cost a look at their neighbourhood,
-//! and a base that has nothing in common with the input is read once for it. Its memory is limited; of a base that is too
-//! large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both ways block by block.
+//! Nothing is indexed as long as the input goes along with the base. Where it has parted from it, the index grows
+//! around that place, as far as four times what has differed since: so a few inserted blocks cost a look at their
+//! neighbourhood, and a base that has nothing in common with the input is read once for it. Its memory is limited; of a
+//! base that is too large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both
+//! ways block by block.
 
 use super::base::Base;
 use super::equal::equal;
@@ -73,7 +74,8 @@ impl Moved {
         Moved { index: None, memory, size, block, known: Vec::new(), grown: (0, 0), failed: None, buffer: Vec::new() }
     }
 
-    /// Looks for a block, and how far around it the same goes on. `out` is what was written of the input before this piece.
+    /// Looks for a block, and how far around it the same goes on. `out` is what was written of the input before this
+    /// piece.
     pub(super) fn find(
         &mut self,
         wanted: &Wanted<'_>,

@@ -1,4 +1,5 @@
-//! The file aside: made beside the destination under a temporary name, renamed over it at the end, taken away otherwise.
+//! The file aside: made beside the destination under a temporary name, renamed over it at the end, taken away
+//! otherwise.
 
 use super::destination::Destination;
 use super::keep;

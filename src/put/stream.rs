@@ -19,8 +19,8 @@ const PIECES: usize = 8;
 const PIPE: usize = 1 << 20;
 /// How long the reader waits before it looks whether the user asked to stop.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a large pipe is left to fill. A program that writes lines writes them 4 KiB at a time, and is held up if its
-/// reader wakes for each.
+/// How long a large pipe is left to fill. A program that writes lines writes them 4 KiB at a time, and is held up if
+/// its reader wakes for each.
 const NAP: Duration = Duration::from_micros(300);
 
 enum Message {

@@ -1,4 +1,5 @@
-//! The extents that FIEMAP reports: plain types with the flags of `linux/fiemap.h`. No I/O, and no comparisons between files.
+//! The extents that FIEMAP reports: plain types with the flags of `linux/fiemap.h`. No I/O, and no comparisons between
+//! files.
 //!
 //! Offsets and lengths are in bytes, ranges half-open. `extents` gives the addresses their meaning.
 

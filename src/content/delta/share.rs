@@ -9,8 +9,9 @@ use super::windows::{Base, Look, Options, Window, compare};
 use crate::content::copy::CopyError;
 use crate::content::hash::tree::{GRAIN, Whole};
 use crate::content::rewrite;
-use crate::extents::address_space::CommonSpace;
-use crate::extents::layout::{self, Piece, Way};
+use crate::extents::address_space::AddressSpace;
+use crate::extents::layout::{self, Way};
+use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::Once;
 use crate::fs::fidedupe::submit;
@@ -60,12 +61,12 @@ pub fn share(
     by_extent: bool,
     options: &Options<'_>,
 ) -> std::result::Result<Shared, CopyError> {
+    let space = AddressSpace::common(file, base.file).map_err(CopyError::Source)?;
     let mut run = Run {
         file,
         size,
         base,
-        space: CommonSpace::of(file, base.file).map_err(CopyError::Source)?,
-        ways: (Way::finest(file, by_extent), Way::finest(base.file, by_extent)),
+        ways: (Way::finest(file, space, by_extent), Way::finest(base.file, space, by_extent)),
         options,
         waiting: Vec::new(),
         differing: Vec::new(),
@@ -142,8 +143,7 @@ struct Run<'a> {
     file: BorrowedFd<'a>,
     size: u64,
     base: &'a Base<'a>,
-    /// Without a common space, addresses of the file and the base cannot be compared.
-    space: Option<CommonSpace>,
+    /// How both layouts are read. Without an address space, no address of the file is known to be one of the base.
     ways: (Way, Way),
     options: &'a Options<'a>,
     /// Undecided pieces.
@@ -159,12 +159,12 @@ impl Run<'_> {
     /// The ranges of a stride that are already shared with the base, and the other pieces.
     fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
         let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
-        let Some(space) = self.space else { return Ok((Vec::new(), mine)) };
+        let Some(space) = self.ways.0.space else { return Ok((Vec::new(), mine)) };
         let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
-        if self.ways.1 != Way::Fiemap {
-            self.held.extend(theirs.iter().map(|piece| piece.extent));
+        if self.ways.1.is_exact() {
+            self.held.extend(theirs.iter().filter_map(|piece| piece.extent_in(space)));
         }
-        Ok(split(&mine, &theirs, space))
+        Ok(split(&mine, &theirs))
     }
 
     /// Shares equal ranges.
@@ -190,12 +190,13 @@ impl Run<'_> {
         self.waiting.extend(apart);
         differing.into_iter().for_each(|range| ranges::push(&mut self.differing, range));
         let mut pieces = self.waiting.clone();
-        if self.ways.0 == Way::Fiemap {
+        if !self.ways.0.is_exact() {
             layout::join_neighbours(&mut pieces);
         }
-        let mut extents: BTreeMap<(u64, bool), Vec<usize>> = BTreeMap::new();
+        let extent = |piece: &Piece| self.ways.0.space.and_then(|space| piece.extent_in(space));
+        let mut extents: BTreeMap<(Option<u64>, bool), Vec<usize>> = BTreeMap::new();
         for (number, piece) in pieces.iter().enumerate() {
-            extents.entry((piece.extent, piece.encoded)).or_default().push(number);
+            extents.entry((extent(piece), piece.encoded)).or_default().push(number);
         }
         let mut is_waiting = vec![false; pieces.len()];
         let (mut equal, mut new) = (Vec::new(), Vec::new());
@@ -215,7 +216,7 @@ impl Run<'_> {
             let unlike: Vec<_> = places.iter().flat_map(|place| ranges::within(&self.differing, place)).collect();
             let disk = parts().map(|piece| if piece.encoded { piece.length } else { piece.disk });
             let whole = disk.max().unwrap_or(0).max(ranges::length(&places));
-            let is_held = parts().any(|piece| self.held.contains(&piece.extent));
+            let is_held = parts().any(|piece| extent(piece).is_some_and(|extent| self.held.contains(&extent)));
             if !is_held && rewrite::pays(ranges::length(&unlike), whole) {
                 equal.extend(ranges::subtract(&places, &unlike));
                 new.extend(unlike);
@@ -239,7 +240,7 @@ impl Run<'_> {
 }
 
 /// The ranges where two layouts are equal, and the other pieces of the first layout.
-fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<Piece>) {
+fn split(mine: &[Piece], theirs: &[Piece]) -> (Vec<Bytes>, Vec<Piece>) {
     let (mut alike, mut apart) = (Vec::new(), Vec::new());
     let mut next = 0;
     for piece in mine {
@@ -247,7 +248,7 @@ fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<P
         while let Some(other) = theirs.get(next).filter(|other| other.logical < piece.end()) {
             if let Some(common) = other.within(at, piece.end())
                 && let Some(own) = piece.within(common.logical, common.end())
-                && own.address() == common.address()
+                && own.is_same_place(&common)
             {
                 apart.extend(piece.within(at, common.logical));
                 ranges::push(&mut alike, common.logical..common.end());
@@ -266,16 +267,17 @@ fn split(mine: &[Piece], theirs: &[Piece], _: CommonSpace) -> (Vec<Bytes>, Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extents::address_space::SpaceId;
 
     fn piece(logical: u64, length: u64, extent: u64) -> Piece {
-        Piece { logical, length, extent, offset: 0, disk: length, encoded: false, shared: false }
+        Piece::plain(logical, length, SpaceId::assumed().at(extent))
     }
 
     #[test]
     fn what_lies_in_the_same_place_is_told_from_the_rest() {
         let mine = [piece(0, 100, 1000), piece(100, 50, 5000), piece(200, 20, 7000)];
         let theirs = [piece(0, 40, 1000), piece(40, 20, 9000), piece(60, 60, 1060), piece(200, 30, 7000)];
-        let (alike, apart) = split(&mine, &theirs, CommonSpace::assumed());
+        let (alike, apart) = split(&mine, &theirs);
         assert_eq!(alike, [0..40, 60..100, 200..220]);
         let apart: Vec<_> = apart.iter().map(|piece| (piece.logical, piece.length)).collect();
         assert_eq!(apart, [(40, 20), (100, 50)]);

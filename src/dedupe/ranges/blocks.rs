@@ -1,13 +1,13 @@
-//! Runs on filesystems where each block is free when nobody holds it (XFS): each run as it is, all holders of the blocks it
-//! replaces together, or not at all.
+//! Runs on filesystems where each block is free when nobody holds it (XFS): each run as it is, all holders of the
+//! blocks it replaces together, or not at all.
 
 use super::context::{Context, Part};
 use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::extents::bound::Bound;
-use crate::extents::layout::Piece;
-use crate::extents::map::{self, Map};
+use crate::extents::map::Map;
+use crate::extents::piece::Piece;
 use rustix::io::Result;
 
 /// Shares a run of a file.
@@ -42,8 +42,8 @@ fn touch(a: &Part, b: &Part) -> bool {
     a.piece.end() == b.piece.logical && a.source.advanced(a.piece.length) == b.source
 }
 
-/// Shares a range of a file with a source, and books the blocks that are freed by that. `is_last`: all other files in scope
-/// that held these blocks have dropped them.
+/// Shares a range of a file with a source, and books the blocks that are freed by that. `is_last`: all other files in
+/// scope that held these blocks have dropped them.
 fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, context: &mut Context<'_>) -> Result<()> {
     let whole = context.files.whole_blocks(file, end);
     let end = end.min(context.run.catalogue.size(FileId(file)));
@@ -56,7 +56,7 @@ fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, conte
     context.share(source, file, start, end - start);
     let after = context.files.pieces(file, start, whole, usize::MAX, false)?;
     context.lists.change(file, length(&before), length(&after));
-    let mut held = map_of(&before);
+    let mut held = Map::from_pieces(before);
     if context.run.dry_run {
         // How many blocks the list of extents will take is not known before.
         context.account.limit(Bound::AtMost);
@@ -65,7 +65,7 @@ fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, conte
             held = held.unshared();
         }
     }
-    context.account.book(&held, &map_of(&after));
+    context.account.book(&held, &Map::from_pieces(after));
     Ok(())
 }
 
@@ -76,7 +76,8 @@ fn length(pieces: &[Piece]) -> u64 {
 /// The same for a piece that others hold too: all of them in scope, or none if there is none.
 fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<()> {
     let piece = part.piece;
-    let (from, to) = (piece.address(), piece.address() + piece.length);
+    let Some(from) = piece.address_in(context.account.space()) else { return Ok(()) };
+    let to = from + piece.length;
     let taken = context.files.whole_blocks(file, piece.end()) - piece.logical;
     let others = if context.holders.is_overflown() {
         Vec::new()
@@ -95,18 +96,4 @@ fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<(
         }
     }
     replace(file, piece.logical, piece.end(), part.source, true, context)
-}
-
-fn map_of(pieces: &[Piece]) -> Map {
-    let piece = |piece: &Piece| map::Piece {
-        logical: piece.logical,
-        physical: Some(piece.extent + piece.offset),
-        length: piece.length,
-        weight: piece.length,
-        shared: piece.shared,
-        encoded: false,
-        estimated: false,
-        unwritten: false,
-    };
-    Map::from_pieces(pieces.iter().map(piece).collect())
 }

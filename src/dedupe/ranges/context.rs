@@ -10,8 +10,9 @@ use super::share;
 use crate::dedupe::account::Account;
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::add;
-use crate::extents::layout::Piece;
-use crate::extents::ranges::RangeSet;
+use crate::extents::address_space::SpaceId;
+use crate::extents::piece::Piece;
+use crate::extents::ranges::{Bytes, RangeSet};
 use rustix::io::Result;
 use std::collections::BTreeMap;
 
@@ -31,28 +32,34 @@ pub(super) struct Context<'a> {
     pub(super) left: BTreeMap<Why, u64>,
 }
 
-/// Shared places whose bytes have been looked at, or equal others that have.
-#[derive(Default)]
+/// Shared places whose bytes have been read, or whose equals have.
 pub(super) struct Seen {
+    space: SpaceId,
     places: RangeSet,
     left: u64,
 }
 
 impl Seen {
-    /// None yet; so many at most, lest memory grow with the files' extents.
-    pub(super) fn new(most: u64) -> Seen {
-        Seen { places: RangeSet::default(), left: most }
+    /// No places yet, and at most so many: memory must not grow with the files' extents.
+    pub(super) fn new(space: SpaceId, most: u64) -> Seen {
+        Seen { space, places: RangeSet::default(), left: most }
     }
 
     pub(super) fn add(&mut self, piece: &Piece) {
-        if self.left > 0 {
+        if let Some(place) = self.place(piece).filter(|_| self.left > 0) {
             self.left -= 1;
-            self.places.insert(piece.address()..piece.address().saturating_add(piece.length));
+            self.places.insert(place);
         }
     }
 
     pub(super) fn contains(&self, piece: &Piece) -> bool {
-        self.places.gaps(piece.address()..piece.address().saturating_add(piece.length)).is_empty()
+        self.place(piece).is_some_and(|place| self.places.gaps(place).is_empty())
+    }
+
+    /// The addresses of a piece's bytes.
+    fn place(&self, piece: &Piece) -> Option<Bytes> {
+        let start = piece.address_in(self.space)?;
+        Some(start..start.saturating_add(piece.length))
     }
 }
 
@@ -126,12 +133,11 @@ impl Context<'_> {
             }
             let end = holder.logical + holder.length;
             let Ok(now) = self.files.pieces(holder.file, holder.logical, end, usize::MAX, false) else { continue };
-            let stays = |piece: &&Piece| piece.address() == holder.address + (piece.logical - holder.logical);
-            found.extend(now.iter().filter(stays).map(|piece| Holder {
-                logical: piece.logical,
-                address: piece.address(),
-                length: piece.length,
-                ..holder
+            let space = self.account.space();
+            found.extend(now.iter().filter_map(|piece| {
+                let address = piece.address_in(space)?;
+                let stays = address == holder.address + (piece.logical - holder.logical);
+                stays.then_some(Holder { logical: piece.logical, address, length: piece.length, ..holder })
             }));
         }
         found
@@ -159,7 +165,7 @@ fn parts(here: &[Piece], there: &[Piece], run: Run) -> Vec<Part> {
             let end = piece.end().min(at.saturating_add(until - from));
             if let Some(part) = piece.within(at, end) {
                 let from = from_piece.and_then(|piece| piece.within(from, from + part.length));
-                if from.map(|from| from.address()) != Some(part.address()) {
+                if !from.is_some_and(|from| from.is_same_place(&part)) {
                     parts.push(Part { piece: part, source: run.source.advanced(at - run.start), from });
                 }
             }
@@ -179,15 +185,7 @@ mod tests {
         let mut pieces = Vec::new();
         for (gap, length, place) in steps {
             at += gap;
-            let piece = Piece {
-                logical: at,
-                length: *length,
-                extent: 1000 + place * 5,
-                offset: 0,
-                disk: *length,
-                encoded: false,
-                shared: false,
-            };
+            let piece = Piece::plain(at, *length, SpaceId::assumed().at(1000 + place * 5));
             pieces.extend(piece.within(start, end));
             at += length;
         }
@@ -204,7 +202,8 @@ mod tests {
             let (here, there) = (pieces(10, &one, 50), pieces(100, &two, 140));
             let parts = parts(&here, &there, run);
             let address = |pieces: &[Piece], at: u64| {
-                pieces.iter().find_map(|piece| piece.within(at, at + 1)).map(|piece| piece.address())
+                let byte = pieces.iter().find_map(|piece| piece.within(at, at + 1));
+                byte.and_then(|piece| piece.address_in(SpaceId::assumed()))
             };
             for at in 0..40 {
                 let (a, b) = (address(&here, 10 + at), address(&there, 100 + at));
@@ -212,8 +211,9 @@ mod tests {
                 prop_assert_eq!(part.is_some(), a.is_some() && a != b, "at {}", at);
                 if let Some(part) = part {
                     let into = 10 + at - part.piece.logical;
-                    prop_assert_eq!(part.piece.address() + into, a.unwrap());
-                    prop_assert_eq!(part.from.map(|from| from.address() + into), b);
+                    let space = SpaceId::assumed();
+                    prop_assert_eq!(part.piece.address_in(space).unwrap() + into, a.unwrap());
+                    prop_assert_eq!(part.from.map(|from| from.address_in(space).unwrap() + into), b);
                     let Source::File { offset, .. } = part.source else { panic!() };
                     prop_assert_eq!(offset + into, 100 + at);
                 }

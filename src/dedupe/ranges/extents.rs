@@ -1,5 +1,5 @@
-//! Runs on Btrfs, where an extent is free when nobody holds any part of it: gathered for a file, decided extent by extent,
-//! then shared.
+//! Runs on Btrfs, where an extent is free when nobody holds any part of it: gathered for a file, decided extent by
+//! extent, then shared.
 
 use super::context::Context;
 use super::plan::{Decision, Outside, Weighed, Why, decide};
@@ -76,12 +76,12 @@ struct Gone {
     alone: HashSet<usize>,
 }
 
-/// Shares what was found of extents, for all their references. The kernel is believed that nothing else holds an extent if
-/// it calls that unshared when one reference is left.
+/// Shares what was found of extents, for all their references. The kernel is believed that nothing else holds an extent
+/// if it calls that unshared when one reference is left.
 ///
-/// What was found within extents that go has its source further ahead in the same file. That must have left its extent before
-/// others are led to it, or they would hold the extent from then on: so all goes in the order of the file that was read, whatever
-/// extents it lies in.
+/// What was found within extents that go has its source further ahead in the same file. That must have left its extent
+/// before others are led to it, or they would hold the extent from then on: so all goes in the order of the file that
+/// was read, whatever extents it lies in.
 fn share_all(victims: &[(usize, &Victim)], which: &dyn Fn(&Found) -> bool, gone: &mut Gone, context: &mut Context<'_>) {
     let mut tasks = Vec::new();
     let mut left: Vec<usize> = Vec::with_capacity(victims.len());

@@ -6,7 +6,8 @@ use crate::dedupe::catalogue::FileId;
 use crate::dedupe::file::Opened;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
-use crate::extents::layout::{self, Piece, Way};
+use crate::extents::layout::{self, Inode, Way};
+use crate::extents::piece::Piece;
 use crate::fs::filesystem::Kind;
 use crate::fs::pread;
 use rustix::io::{Errno, Result};
@@ -90,18 +91,17 @@ impl<'a> Files<'a> {
 
     /// Whether the bounds of extents are known.
     pub(super) fn is_exact(&self, file: u32) -> bool {
-        self.way(file) != Way::Fiemap
+        self.way(file).is_exact()
     }
 
     /// How its layout is asked for.
     pub(super) fn way(&self, file: u32) -> Way {
         let catalogue = self.run.catalogue;
         let file = FileId(file);
-        if self.privileged && catalogue.volume(file).kind == Kind::Btrfs {
-            Way::Items { root: catalogue.subvolume(file).number, inode: catalogue.record(file).ino }
-        } else {
-            Way::Fiemap
-        }
+        let volume = catalogue.volume(file);
+        let inode = || Inode { root: catalogue.subvolume(file).number, number: catalogue.record(file).ino };
+        let items = (self.privileged && volume.kind == Kind::Btrfs).then(inode);
+        Way { space: Some(volume.space), items }
     }
 
     /// Where a range of a file lies; in a dry run, where it would lie by now.
@@ -154,8 +154,8 @@ impl<'a> Files<'a> {
         Ok(pieces)
     }
 
-    /// Notes that a range of a file would have these pieces, whose offsets are in that file. `false`: there is no room for
-    /// that note.
+    /// Notes that a range of a file would have these pieces, whose offsets are in that file. `false`: there is no room
+    /// for that note.
     pub(super) fn plan(&mut self, file: u32, start: u64, length: u64, pieces: &[Piece]) -> bool {
         let range = start..self.whole_blocks(file, start + length);
         self.overlay.as_mut().is_none_or(|overlay| overlay.set(file, range, pieces))
@@ -166,8 +166,8 @@ impl<'a> Files<'a> {
         self.overlay.as_mut().map_or(0, |overlay| overlay.new_extent(length))
     }
 
-    /// Where the last block of a range ends: the last block of a file is shared and freed as a whole, though the file ends
-    /// within it.
+    /// Where the last block of a range ends: the last block of a file is shared and freed as a whole, though the file
+    /// ends within it.
     pub(super) fn whole_blocks(&self, file: u32, end: u64) -> u64 {
         let catalogue = self.run.catalogue;
         let block = catalogue.volume(FileId(file)).block_size.max(1);

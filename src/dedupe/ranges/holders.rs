@@ -3,7 +3,8 @@
 //!
 //! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
 
-use crate::extents::layout::Piece;
+use crate::extents::address_space::SpaceId;
+use crate::extents::piece::Piece;
 use std::ops::ControlFlow;
 
 /// A shared piece of a file.
@@ -26,8 +27,9 @@ impl Holder {
 }
 
 /// The shared pieces of all files in scope.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Holders {
+    space: SpaceId,
     holders: Vec<Holder>,
     /// For the middle of each half, quarter, … of the list: the farthest end in that part.
     ends: Vec<u64>,
@@ -36,10 +38,10 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// No holders yet, and room for so many bytes of them.
-    pub(super) fn new(memory: u64) -> Holders {
+    /// No holders yet, of places in this space, and room for so many bytes of them.
+    pub(super) fn new(space: SpaceId, memory: u64) -> Holders {
         let most = memory / (size_of::<Holder>() + size_of::<u64>()) as u64;
-        Holders { most: most as usize, ..Holders::default() }
+        Holders { space, holders: Vec::new(), ends: Vec::new(), most: most as usize, overflown: false }
     }
 
     /// Adds the shared ones among the pieces of a file.
@@ -49,8 +51,8 @@ impl Holders {
                 self.overflown = true;
                 return;
             }
-            let holder = Holder { file, logical: piece.logical, address: piece.address(), length: piece.length };
-            self.holders.push(holder);
+            let Some(address) = piece.address_in(self.space) else { continue };
+            self.holders.push(Holder { file, logical: piece.logical, address, length: piece.length });
         }
     }
 
@@ -124,11 +126,9 @@ mod tests {
         fn all_that_overlap_are_found(
             places in prop::collection::vec((0..200_u64, 1..60_u64), 0..60), from in 0..220_u64, length in 1..50_u64
         ) {
-            let mut holders = Holders::new(1 << 20);
+            let mut holders = Holders::new(SpaceId::assumed(), 1 << 20);
             for (number, (extent, length)) in (0..).zip(&places) {
-                let piece = Piece {
-                    logical: 0, length: *length, extent: *extent, offset: 0, disk: *length, encoded: false, shared: true,
-                };
+                let piece = Piece { shared: true, ..Piece::plain(0, *length, SpaceId::assumed().at(*extent)) };
                 holders.add(number, &[piece, Piece { shared: false, ..piece }]);
             }
             holders.sort();
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_there_is_room_for() {
-        let mut holders = Holders::new(400);
-        let piece = Piece { logical: 0, length: 1, extent: 5, offset: 0, disk: 1, encoded: false, shared: true };
+        let mut holders = Holders::new(SpaceId::assumed(), 400);
+        let piece = Piece { shared: true, ..Piece::plain(0, 1, SpaceId::assumed().at(5)) };
         holders.add(0, &[piece; 100]);
         assert!(holders.is_overflown() && holders.holders.len() <= 10);
     }

@@ -1,9 +1,10 @@
 //! Ranges that are equal in files that are not: each file is read once, its blocks are looked up by hash in an index of
-//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again. A dry run takes the
-//! same steps on layouts as they would be (`overlay`).
+//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again. A dry run takes
+//! the same steps on layouts as they would be (`overlay`).
 //!
-//! `scan` and `index` find runs; `layout` and `holders` know where things lie and who else holds them; `blocks` (XFS), or
-//! `victims`, `plan`, `extents` and `rewrite` (Btrfs) free what can be freed; `share` and `scratch` speak with the kernel.
+//! `scan` and `index` find runs; `layout` and `holders` know where things lie and who else holds them; `blocks` (XFS),
+//! or `victims`, `plan`, `extents` and `rewrite` (Btrfs) free what can be freed; `share` and `scratch` speak with the
+//! kernel.
 
 mod blocks;
 mod context;
@@ -88,9 +89,9 @@ pub fn smallest(options: &Options) -> u64 {
     }
 }
 
-/// Shares equal ranges among `files`, and with those that share with them. Files that are too small are passed over. What
-/// is done is counted in the run's counters, what comes free is booked in its account. Whether it came to the end, neither
-/// interrupted nor out of time.
+/// Shares equal ranges among `files`, and with those that share with them. Files that are too small are passed over.
+/// What is done is counted in the run's counters, what comes free is booked in its account. Whether it came to the end,
+/// neither interrupted nor out of time.
 ///
 /// Memory: `index_memory`, and a few MiB.
 pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
@@ -124,8 +125,8 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
         files: Files::new(run, rustix::process::geteuid().is_root(), options.index_memory / 4),
         lists: ExtentLists::default(),
         scratch: Scratch::new(run),
-        holders: Holders::new(other_memory / 2),
-        seen: Seen::new(other_memory / 2 / 64),
+        holders: Holders::new(volume.space, other_memory / 2),
+        seen: Seen::new(volume.space, other_memory / 2 / 64),
         block,
         min_run: options.min_run.div_ceil(block).saturating_mul(block),
         left: std::mem::take(left),

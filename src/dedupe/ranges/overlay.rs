@@ -1,7 +1,7 @@
 //! The plan of a dry run, range by range: where files would lie by now. It is laid over the layouts that the kernel
 //! reports, so a dry run takes the decisions of a run that changes them. Pure.
 
-use crate::extents::layout::Piece;
+use crate::extents::piece::Piece;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -119,10 +119,11 @@ fn clear(moved: &mut BTreeMap<u64, Moved>, range: &Range<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extents::address_space::SpaceId;
     use proptest::prelude::*;
 
     fn piece(logical: u64, length: u64, extent: u64) -> Piece {
-        Piece { logical, length, extent, offset: 0, disk: length, encoded: false, shared: false }
+        Piece::plain(logical, length, SpaceId::assumed().at(extent))
     }
 
     proptest! {
@@ -133,7 +134,9 @@ mod tests {
             let mut overlay = Overlay::new(0);
             // The file has a hole from 30 to 40.
             let present = [piece(0, 10, 1000), piece(10, 20, 2000), piece(40, 40, 3000)];
-            let find = |pieces: &[Piece], at: u64| pieces.iter().find_map(|p| p.within(at, at + 1)).map(|p| p.address());
+            let space = SpaceId::assumed();
+            let byte = |pieces: &[Piece], at: u64| pieces.iter().find_map(|piece| piece.within(at, at + 1));
+            let find = |pieces: &[Piece], at: u64| byte(pieces, at).and_then(|piece| piece.address_in(space));
             let mut model: Vec<_> = (0..80).map(|at| find(&present, at)).collect();
             for (number, (start, length, hole, pause)) in (1..).zip(steps) {
                 let range = start..start + length;
@@ -148,7 +151,12 @@ mod tests {
             for at in from..80 {
                 prop_assert_eq!(find(&now, at), model[at as usize], "at {}", at);
             }
-            prop_assert_eq!(overlay.apply(6, 0..80, present.to_vec()), present);
+            let fields = |piece: &Piece| {
+                let Piece { logical, length, offset, disk, shared, encoded, .. } = *piece;
+                (logical, length, piece.extent_in(space), offset, disk, shared, encoded)
+            };
+            let other: Vec<_> = overlay.apply(6, 0..80, present.to_vec()).iter().map(fields).collect();
+            prop_assert_eq!(other, present.iter().map(fields).collect::<Vec<_>>());
         }
     }
 

@@ -1,5 +1,5 @@
-//! Writes what is left of extents anew, in unnamed files, and moves the files' ranges there: by the kernel's compare, so
-//! that a write that comes between is never lost.
+//! Writes what is left of extents anew, in unnamed files, and moves the files' ranges there: by the kernel's compare,
+//! so that a write that comes between is never lost.
 
 use super::context::Context;
 use super::scratch::Manner;
@@ -8,8 +8,8 @@ use super::victims::{Reference, Victim};
 use crate::content::rewrite;
 use crate::dedupe::run::add;
 use crate::extents::bound::Bound;
-use crate::extents::layout::Piece;
 use crate::extents::map::Map;
+use crate::extents::piece::Piece;
 use crate::fs::fidedupe::is_nocow;
 use crate::fs::pread;
 use crate::monitor::Event;
@@ -61,12 +61,12 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
     (written, failed)
 }
 
-/// Plans to write a group to a file of its own, and to move all that refer to the items there. Returns the bytes that this
-/// would write: of compressed extents an estimate, since the same bytes compress differently elsewhere.
+/// Plans to write a group to a file of its own, and to move all that refer to the items there. Returns the bytes that
+/// this would write: of compressed extents an estimate, since the same bytes compress differently elsewhere.
 fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
     let lead = lead(group, context.block);
     let length = group.iter().map(|item| item.range.end - item.range.start).sum::<u64>();
-    let extent = context.files.plan_extent(lead + length);
+    let extent = context.account.space().at(context.files.plan_extent(lead + length));
     let mut at = lead;
     for item in group {
         let refers = |reference: &&Reference| reference.within(item.range.start, item.range.end).is_some();
@@ -78,7 +78,7 @@ fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
             }
             let offset = at + reference.offset.max(item.range.start) - item.range.start;
             let disk = lead + length;
-            let piece = Piece { logical, length, extent, offset, disk, encoded: false, shared };
+            let piece = Piece { offset, disk, shared, ..Piece::plain(logical, length, extent) };
             add(&context.run.counters.submitted, length);
             share::plan_pieces((reference.file, logical), length, &[piece], context.account, &mut context.files);
         }
@@ -119,7 +119,8 @@ fn items(number: usize, victim: &Victim) -> impl Iterator<Item = Item<'_>> {
     })
 }
 
-/// How many items go into one file: of one kind, up to its size, and the part of a block at a file's end only as the last.
+/// How many items go into one file: of one kind, up to its size, and the part of a block at a file's end only as the
+/// last.
 fn first_group(items: &[Item<'_>], block: u64) -> usize {
     let mut length = 0;
     for (number, item) in items.iter().enumerate() {
@@ -154,7 +155,7 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
     }
     fdatasync(&file)?;
     // Fewer bytes than were written, if the filesystem compresses them.
-    let taken = Map::of(&file, true)?.bytes();
+    let taken = Map::of(&file, context.account.space(), true)?.bytes();
     Ok((file, taken))
 }
 

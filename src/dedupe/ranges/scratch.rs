@@ -1,5 +1,5 @@
-//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left of
-//! extents. They have no name and go with their descriptor, whatever happens.
+//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left
+//! of extents. They have no name and go with their descriptor, whatever happens.
 
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::Run;
@@ -36,7 +36,8 @@ impl<'a> Scratch<'a> {
         Scratch { run, proven: None, hopeless: false, hole: [None, None] }
     }
 
-    /// A file of `length` bytes that is one hole, able to share with files that are written in place, or with the others.
+    /// A file of `length` bytes that is one hole, able to share with files that are written in place, or with the
+    /// others.
     pub(super) fn hole(&mut self, near: u32, nocow: bool, length: u64) -> Result<BorrowedFd<'_>> {
         if self.hole[usize::from(nocow)].is_none() {
             let file = self.file(near, Manner { nocow, compressed: false })?;

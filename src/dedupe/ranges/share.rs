@@ -8,7 +8,7 @@ use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::extents::bound::Bound;
-use crate::extents::layout::Piece;
+use crate::extents::piece::Piece;
 use crate::fs::fidedupe::{self, Refusal, WINDOW};
 use crate::fs::pread::prefetch;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -43,8 +43,8 @@ pub(super) fn share(
     settle(result, file, length, run, files)
 }
 
-/// Plans to share a range of `file` with its source, whose bytes were found equal. Returns how many bytes the kernel would
-/// share.
+/// Plans to share a range of `file` with its source, whose bytes were found equal. Returns how many bytes the kernel
+/// would share.
 pub(super) fn plan(
     source: Source,
     (file, start): (u32, u64),

@@ -1,11 +1,12 @@
-//! A look at the layouts before any data is read: how much there is to read, who shares with whom, and in which order to
-//! go.
+//! A look at the layouts before any data is read: how much there is to read, who shares with whom, and in which order
+//! to go.
 
 use super::context::Context;
 use super::holders::Holder;
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::skip::Skip;
-use crate::extents::layout::{self, Piece};
+use crate::extents::layout;
+use crate::extents::piece::Piece;
 use crate::util::mutex::lock;
 use crate::util::parallel;
 use std::cmp::Reverse;
@@ -25,8 +26,8 @@ pub(super) struct Survey {
 
 /// Looks at the files to be read, and for holders of their places at all others on the same filesystem.
 ///
-/// What is read first is kept, what is found again later goes. So files of which something outside the scope holds a part
-/// come first: that part could not be freed anyway.
+/// What is read first is kept, what is found again later goes. So files of which something outside the scope holds a
+/// part come first: that part could not be freed anyway.
 pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
     let mut bytes = 0;
     let mut sharing = Vec::new();
@@ -98,11 +99,11 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     });
 }
 
-/// Bytes in pieces that are shared, and not with anything in scope. (Where extents are shared as a whole, the kernel calls
-/// one shared that a single file holds in two parts.)
+/// Bytes in pieces that are shared, and not with anything in scope. (Where extents are shared as a whole, the kernel
+/// calls one shared that a single file holds in two parts.)
 fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
     let is_outside = |piece: &&Piece| {
-        let start = Piece { offset: 0, ..**piece }.address();
+        let Some(start) = Piece { offset: 0, ..**piece }.address_in(context.account.space()) else { return false };
         let length =
             if piece.encoded { piece.offset + piece.length } else { piece.disk.max(piece.offset + piece.length) };
         let is_another = |holder: &Holder| (holder.file, holder.logical) != (file, piece.logical);

@@ -5,7 +5,9 @@ use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::whole_extents;
-use crate::extents::layout::{Piece, join_neighbours};
+use crate::extents::address_space::SpaceId;
+use crate::extents::layout::join_neighbours;
+use crate::extents::piece::Piece;
 use crate::extents::ranges::RangeSet;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
@@ -89,7 +91,8 @@ impl Victim {
         rest
     }
 
-    /// About how many bytes of the disk a part of it takes, of so many bytes: as much less as the whole extent takes less.
+    /// About how many bytes of the disk a part of it takes, of so many bytes: as much less as the whole extent takes
+    /// less.
     pub(super) fn on_disk(&self, length: u64, block: u64) -> u64 {
         let decoded = self.references.iter().map(|reference| reference.offset + reference.length).max().unwrap_or(0);
         if !self.encoded || decoded == 0 {
@@ -107,9 +110,11 @@ impl Victim {
     /// Whether any of the references still leads to the extent.
     pub(super) fn is_held(&self, context: &mut Context<'_>) -> bool {
         let place = self.extent..self.extent + self.disk.max(1);
+        let space = context.account.space();
+        let lies_there = |piece: &Piece| piece.extent_in(space).is_some_and(|extent| place.contains(&extent));
         self.references.iter().any(|Reference { file, logical, length, .. }| {
             let pieces = context.files.pieces(*file, *logical, logical + length, usize::MAX, false);
-            pieces.is_ok_and(|pieces| pieces.iter().any(|piece| place.contains(&piece.extent)))
+            pieces.is_ok_and(|pieces| pieces.iter().any(lies_there))
         })
     }
 
@@ -180,7 +185,7 @@ pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resu
             parts.extend(context.parts(file, run)?);
         }
     }
-    let mut victims = collect(file, &pieces, &parts, context.run.catalogue.size(FileId(file)));
+    let mut victims = collect(file, &pieces, &parts, context.run.catalogue.size(FileId(file)), context.account.space());
     let mut outsiders = Vec::with_capacity(victims.len());
     for victim in &mut victims {
         let others = add_other_files(file, victim, context);
@@ -190,7 +195,7 @@ pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resu
 }
 
 /// Puts what was found and who refers to it together, extent by extent.
-fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim> {
+fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceId) -> Vec<Victim> {
     let mut victims: Vec<Victim> = Vec::new();
     let mut numbers: HashMap<u64, usize> = HashMap::new();
     let mut at = 0;
@@ -201,8 +206,9 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim
         // A part may have been cut finer, or its file may have changed since the pieces were listed.
         for piece in pieces[at..].iter().take_while(|piece| piece.logical < part.piece.end()) {
             let Some(cut) = piece.within(part.piece.logical, part.piece.end().min(size)) else { continue };
-            let number = *numbers.entry(cut.extent).or_insert_with(|| {
-                let Piece { extent, disk, encoded, .. } = *piece;
+            let Some(extent) = cut.extent_in(space) else { continue };
+            let number = *numbers.entry(extent).or_insert_with(|| {
+                let Piece { disk, encoded, .. } = *piece;
                 let (references, found, covered) = Default::default();
                 victims.push(Victim { extent, disk, encoded, references, found, covered, shared: false });
                 victims.len() - 1
@@ -215,7 +221,7 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim
                     length: gap.end - gap.start,
                     at: part.piece.logical + ahead,
                     source: part.source.advanced(ahead),
-                    lies_in: part.from.map(|from| from.extent),
+                    lies_in: part.from.and_then(|from| from.extent_in(space)),
                 };
                 victim.found.push(found);
                 victim.covered.insert(gap);
@@ -223,7 +229,8 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64) -> Vec<Victim
         }
     }
     for piece in pieces {
-        let Some(victim) = numbers.get(&piece.extent).map(|&number| &mut victims[number]) else { continue };
+        let number = piece.extent_in(space).and_then(|extent| numbers.get(&extent));
+        let Some(victim) = number.map(|&number| &mut victims[number]) else { continue };
         victim.shared |= piece.shared;
         let length = piece.length.min(size.saturating_sub(piece.logical));
         if length > 0 {
@@ -238,7 +245,9 @@ fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) ->
     if !victim.shared || context.holders.is_overflown() {
         return false;
     }
-    let base = Piece { extent: victim.extent, offset: 0, ..piece_of(victim) }.address();
+    let space = context.account.space();
+    let whole = Piece { encoded: victim.encoded, ..Piece::plain(0, victim.disk, space.at(victim.extent)) };
+    let Some(base) = whole.address_in(space) else { return false };
     let length = if victim.encoded { LONGEST_ENCODED } else { victim.disk };
     let mut any = false;
     for holder in context.still_holding(base, base + length, (file, 0, u64::MAX)) {
@@ -251,11 +260,6 @@ fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) ->
         }
     }
     any
-}
-
-fn piece_of(victim: &Victim) -> Piece {
-    let Victim { extent, disk, encoded, shared, .. } = *victim;
-    Piece { logical: 0, length: disk, extent, offset: 0, disk, encoded, shared }
 }
 
 /// Who holds an extent besides the references that are known.

@@ -20,8 +20,8 @@ pub struct Band {
 /// How many bands of less than a cell are collected before they are joined.
 const SMALL: usize = 200_000;
 
-/// The bands while they are collected. Those of a cell and more cannot be more than there are cells; smaller ones are put
-/// into the cell where they begin, and kept once.
+/// The bands while they are collected. Those of a cell and more cannot be more than there are cells; smaller ones are
+/// put into the cell where they begin, and kept once.
 pub(super) struct Bands {
     cells_a_byte: f64,
     wanted: bool,

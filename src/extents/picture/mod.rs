@@ -1,8 +1,8 @@
-//! Pictures of files, laid out: a row a file, all to one scale, with what lies where and who shares it. Pure: no I/O, no
-//! colours, no characters; `output` draws it in a terminal or as SVG.
+//! Pictures of files, laid out: a row a file, all to one scale, with what lies where and who shares it. Pure: no I/O,
+//! no colours, no characters; `output` draws it in a terminal or as SVG.
 //!
-//! A picture is bounded whatever it shows. Rows are as many as [`Sketch::new`] allows; a row is a fixed number of cells, in
-//! each of which the bytes of each [`Class`] are summed up; exact spans are kept only while they are few.
+//! A picture is bounded whatever it shows. Rows are as many as [`Sketch::new`] allows; a row is a fixed number of
+//! cells, in each of which the bytes of each [`Class`] are summed up; exact spans are kept only while they are few.
 
 mod bands;
 mod cells;

@@ -15,10 +15,10 @@ impl FileId {
     }
 }
 
-/// A stretch of a file that lies in one stretch on the disk; of a compressed extent, a piece of it with the address of the
-/// whole.
+/// A piece of a file in 32 bytes, without its address space: the list that it is in has that. For a compressed extent,
+/// a part of it with the address of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Packed {
     pub(super) physical: u64,
     pub(super) length: u64,
     pub(super) logical: u64,
@@ -28,15 +28,15 @@ pub(super) struct Piece {
     pub(super) is_unwritten: bool,
 }
 
-const _: () = assert!(size_of::<Piece>() == 32);
+const _: () = assert!(size_of::<Packed>() == 32);
 
-impl Piece {
+impl Packed {
     pub(super) fn physical_end(&self) -> u64 {
         self.physical.saturating_add(self.length)
     }
 
-    fn continues(&self, before: &Piece) -> bool {
-        let flags = |piece: &Piece| (piece.file, piece.is_marked, piece.is_unwritten);
+    fn continues(&self, before: &Packed) -> bool {
+        let flags = |piece: &Packed| (piece.file, piece.is_marked, piece.is_unwritten);
         flags(before) == flags(self)
             && before.physical.checked_add(before.length) == Some(self.physical)
             && before.logical.checked_add(before.length) == Some(self.logical)
@@ -48,9 +48,9 @@ impl Piece {
 pub(super) struct Space {
     addresses: Option<AddressSpace>,
     /// Compared byte by byte.
-    pub(super) plain: Vec<Piece>,
+    pub(super) plain: Vec<Packed>,
     /// Compared by address alone.
-    pub(super) encoded: Vec<Piece>,
+    pub(super) encoded: Vec<Packed>,
 }
 
 /// The extents of the files that are to be compared.
@@ -81,7 +81,7 @@ impl Holdings {
             return;
         }
         let has = |flag| extent.flags.contains(flag);
-        let piece = Piece {
+        let piece = Packed {
             physical,
             length: extent.length,
             logical: extent.logical,

@@ -1,16 +1,16 @@
 //! Who shares with whom: among files whose extents are known, the sets of files that hold the same physical ranges.
 //!
-//! [`Holdings`] collects extents, [`find`] sorts them by their physical place and sweeps over them once or twice; no file
-//! is ever compared with another. What is told are [`Group`]s: all that exactly the same set of files has in common is
-//! one group, however many ranges it lies in. No I/O here, and nothing is printed.
+//! [`Holdings`] collects extents, [`find`] sorts them by their physical place and sweeps over them once or twice; no
+//! file is ever compared with another. What is told are [`Group`]s: all that exactly the same set of files has in
+//! common is one group, however many ranges it lies in. No I/O here, and nothing is printed.
 //!
 //! What cannot be known: the pieces of a compressed extent all carry the address of its beginning, so two files with
 //! pieces of the same one share its blocks on the disk, but which bytes, and how many, the kernel does not tell. Such
 //! pieces are compared by that address alone and counted apart, as [`Amount::encoded_bytes`], an upper bound.
 //!
-//! **Memory**: 32 bytes an extent (extents that continue each other in the file and on the disk count as one), and about
-//! 100 bytes for each set of files that has something in common. **Time**: sorting, and a step for each extent, whatever
-//! the number of holders; lists of holders are made only within the limits of [`Options`].
+//! **Memory**: 32 bytes an extent (extents that continue each other in the file and on disk count as one), and about
+//! 100 bytes for each set of files that has something in common. **Time**: sorting, and a step for each extent,
+//! whatever the number of holders; lists of holders are made only within the limits of [`Options`].
 
 mod found;
 mod holdings;
@@ -94,8 +94,8 @@ pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) ->
 }
 
 impl Sharing {
-    /// Hands the ranges of the listed groups to `each`, in the order of their physical places (of each filesystem, what is
-    /// compressed after what is not). Ranges that continue each other in all holders are one.
+    /// Hands the ranges of the listed groups to `each`, in the order of their physical places (of each filesystem, what
+    /// is compressed after what is not). Ranges that continue each other in all holders are one.
     ///
     /// # Errors
     /// Only if the monitor asks to stop.

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 
 /// The key of a set of files: the sum of their random numbers, so that it costs a step to add or remove one.
 ///
-/// Two sets with one key would count as one. 128 bits make that impossible by chance, and nobody can prepare files for it
-/// because each run draws new numbers.
+/// Two sets with one key would count as one. 128 bits make that impossible by chance, and nobody can prepare files for
+/// it because each run draws new numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SetKey([u64; 2]);
 

@@ -1,7 +1,7 @@
 //! The sets of files that the first sweep finds, by their keys, and the bytes of each set.
 
 use super::found::{Amount, FileSharing, Group};
-use super::holdings::Piece;
+use super::holdings::Packed;
 use super::set_key::SetKey;
 use super::sweep::{Segment, Visitor};
 use std::collections::HashMap;
@@ -38,8 +38,8 @@ impl Sets {
         }
     }
 
-    /// Orders the sets by what they have in common, and lists as many as have no more than so many holders together. Their
-    /// groups, whose files are not known yet.
+    /// Orders the sets by what they have in common, and lists as many as have no more than so many holders together.
+    /// Their groups, whose files are not known yet.
     pub(super) fn rank(&mut self, listed_holders: u64) -> Vec<Group> {
         let mut order: Vec<u32> = (0..self.totals.len() as u32).collect();
         order.sort_by_key(|set| std::cmp::Reverse(self.totals[*set as usize].amount.total()));
@@ -115,7 +115,7 @@ impl Visitor for Sets {
         }
     }
 
-    fn ended(&mut self, piece: &Piece, shared: u64) {
+    fn ended(&mut self, piece: &Packed, shared: u64) {
         let file = &mut self.files[piece.file as usize];
         file.shared.bytes = file.shared.bytes.saturating_add(shared);
         if piece.is_marked {

@@ -1,7 +1,7 @@
 //! The sweep: once over the sorted pieces from the lowest address to the highest, with those that cover the present
 //! address at hand. What is done at each place is the visitor's; here is only who is there.
 
-use super::holdings::{FileId, Holdings, Piece};
+use super::holdings::{FileId, Holdings, Packed};
 use super::set_key::{Keys, SetKey};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -40,13 +40,13 @@ pub(super) struct Segment<'a> {
 
 enum Held<'a> {
     Active(&'a [Active]),
-    Token(&'a [Piece], u32),
+    Token(&'a [Packed], u32),
 }
 
 impl Segment<'_> {
     /// The holders that are watched, in no order.
     pub(super) fn each_holder(&self, mut each: impl FnMut(Holder)) {
-        let holder = |piece: &Piece, skipped: u64, length: u64| Holder {
+        let holder = |piece: &Packed, skipped: u64, length: u64| Holder {
             file: FileId(piece.file),
             logical: piece.logical.saturating_add(skipped),
             length,
@@ -75,7 +75,7 @@ pub(super) trait Visitor {
     /// A file is no longer there.
     fn left(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
     /// A piece ends, of which so many bytes were not alone.
-    fn ended(&mut self, _piece: &Piece, _shared: u64) {}
+    fn ended(&mut self, _piece: &Packed, _shared: u64) {}
     /// A file was there at several places at once for so many bytes.
     fn doubled(&mut self, _file: u32, _bytes: u64) {}
     /// Files hold pieces of a compressed extent: each file with its bytes, two files at least.
@@ -111,9 +111,9 @@ pub(super) fn sweep(
 }
 
 /// The pieces of one compressed extent, sorted by file.
-fn token(pieces: &[Piece], keys: &Keys, watched: u32, visitor: &mut impl Visitor) {
+fn token(pieces: &[Packed], keys: &Keys, watched: u32, visitor: &mut impl Visitor) {
     let of_files = pieces.chunk_by(|a, b| a.file == b.file);
-    let bytes = |pieces: &[Piece]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length));
+    let bytes = |pieces: &[Packed]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length));
     let holders: Vec<_> = of_files.map(|pieces| (pieces[0].file, bytes(pieces))).collect();
     // The pieces that a single file has of an extent are as a rule what an overwrite has left of it, not a sharing.
     if holders.len() < 2 {
@@ -134,7 +134,7 @@ fn token(pieces: &[Piece], keys: &Keys, watched: u32, visitor: &mut impl Visitor
 /// A piece that covers the present address.
 #[derive(Clone, Copy)]
 struct Active {
-    piece: Piece,
+    piece: Packed,
     slot: usize,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Present<'a> {
         }
     }
 
-    fn begin(&mut self, piece: &Piece, visitor: &mut impl Visitor) {
+    fn begin(&mut self, piece: &Packed, visitor: &mut impl Visitor) {
         self.advance(piece.physical, visitor);
         self.reach(piece.physical, visitor);
         let slot = self.free.pop().unwrap_or_else(|| {
