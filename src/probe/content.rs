@@ -1,8 +1,8 @@
 //! Questions on the content of files: holes, reserved space, files without a name, direct I/O.
 
+use super::answer::{Answer, Reply, Value};
 use super::place::{LENGTH, Place, fill};
 use super::sharing::has_unwritten;
-use super::{Answer, Reply, Value};
 use crate::fs::filesystem;
 use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Questions that the filesystem answers by itself: its kind, its units, its room.
 
+use super::answer::{Answer, Reply, Value};
 use super::place::Place;
-use super::{Answer, Reply, Value};
 use crate::fs::filesystem::Kind;
 use crate::util::text;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
 //! Questions on who asks and what the system lets them do.
 
+use super::answer::{Answer, Reply};
 use super::place::Place;
-use super::{Answer, Reply};
 use crate::sys::uring;
 use rustix::io::Errno;
 

@@ -1,7 +1,7 @@
-//! Questions on what is kept of a file beside its content: times, attributes, ACLs.
+//! Questions on the metadata that a filesystem keeps of a file: times, attributes, ACLs.
 
+use super::answer::{Answer, Reply};
 use super::place::Place;
-use super::{Answer, Reply};
 use rustix::fs::{Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 

@@ -1,8 +1,9 @@
 //! What a filesystem can do, found by trying, and what each answer means to a person.
 //!
-//! A question is a small function of a [`Place`]; the list of them is [`QUESTIONS`]. What there is to be tried is tried in
-//! files without a name (see `place`), so nothing stays behind. What may not be tried is said to be open, not guessed.
+//! A question is a small function of a [`Place`]; [`QUESTIONS`] lists them all. They try things on files without a name
+//! (see `place`), so nothing stays behind. A question that cannot be tried stays open: nothing is guessed.
 
+mod answer;
 pub mod bench;
 mod content;
 mod kind;
@@ -13,27 +14,15 @@ mod place;
 mod sharing;
 mod subvolume;
 
+pub use answer::Value;
+
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::util::text;
+use answer::{Answer, Reply};
 use place::Place;
 use rustix::io::Errno;
 use std::path::Path;
-
-/// The answer to a question, in a form for scripts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Yes or no.
-    Flag(bool),
-    /// A count.
-    Number(u64),
-    /// Bytes.
-    Bytes(u64),
-    /// Words.
-    Text(String),
-    /// It could not be tried.
-    Open,
-}
 
 /// A question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,30 +43,6 @@ pub struct Stats {
     /// How many stayed open.
     pub open: u64,
 }
-
-/// An answer, and what it means.
-struct Answer {
-    value: Value,
-    means: String,
-}
-
-impl Answer {
-    fn new(value: Value, means: impl Into<String>) -> Self {
-        Answer { value, means: means.into() }
-    }
-
-    /// One of two meanings.
-    fn flag(yes: bool, means_yes: &str, means_no: &str) -> Self {
-        Answer::new(Value::Flag(yes), if yes { means_yes } else { means_no })
-    }
-
-    fn text(text: &str, means: &str) -> Self {
-        Answer::new(Value::Text(text.to_string()), means)
-    }
-}
-
-/// `None` where the question makes no sense; an error where the answer stays open.
-type Reply = std::result::Result<Option<Answer>, Errno>;
 
 type Question = fn(&Place) -> Reply;
 
@@ -120,7 +85,7 @@ const QUESTIONS: [(&str, Question); 34] = [
 
 /// Asks all questions about the filesystem that `path` lies on: a directory, or the one that a file lies in.
 ///
-/// The monitor is told once why questions stay open.
+/// The monitor gets one report of why questions stay open.
 ///
 /// # Errors
 /// If there is no such path, or the monitor asks to stop.

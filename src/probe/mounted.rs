@@ -1,7 +1,7 @@
 //! Questions that the mount and its options answer; where an option shows on a new file, that file is asked.
 
+use super::answer::{Answer, Reply, Value};
 use super::place::Place;
-use super::{Answer, Reply, Value};
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts::Mount;
 use crate::sys::btrfs;

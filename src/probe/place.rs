@@ -19,7 +19,7 @@ pub(super) struct Place {
     path: PathBuf,
     pub(super) kind: Kind,
     pub(super) space: StatVfs,
-    /// `None` where the system does not tell.
+    /// `None` if the system does not show it.
     pub(super) mount: Option<Mount>,
     unwritable: Cell<Option<Errno>>,
 }
@@ -73,7 +73,7 @@ impl Place {
         Ok(file)
     }
 
-    /// Where no file can be made without a name: one whose name is gone before anything is done with it.
+    /// A file for filesystems without unnamed files: its name is removed at once.
     fn removed_file(&self) -> rustix::io::Result<OwnedFd> {
         let name = format!(".pleach-probe-{}", rustix::process::getpid().as_raw_nonzero());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,7 +1,7 @@
 //! Questions on sharing: clones, dedupe, extent maps, and what the kernel's own copy does.
 
+use super::answer::{Answer, Reply, Value};
 use super::place::{LENGTH, Place, fill, read_only};
-use super::{Answer, Reply, Value};
 use crate::extents::extent::{Extent, ExtentFlags};
 use crate::fs::filesystem::Kind;
 use crate::sys::reflink::{self, DedupeStatus};

@@ -1,7 +1,7 @@
 //! Questions on Btrfs's subvolumes. Nothing is made to find out: what would be allowed follows from owner and flags.
 
+use super::answer::{Answer, Reply, Value};
 use super::place::Place;
-use super::{Answer, Reply, Value};
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::util::text;

@@ -49,7 +49,7 @@ pub struct Row {
 pub struct Stats {
     /// The snapshots, oldest first.
     pub rows: Vec<Row>,
-    /// Manifests and files that could not be read; each was told to the monitor.
+    /// Manifests and files that could not be read; each was reported to the monitor.
     pub errors: u64,
     /// Wall-clock seconds.
     pub seconds: f64,

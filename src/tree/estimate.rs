@@ -1,7 +1,7 @@
-//! About how much there is below some paths: for the progress of a first run, which has no earlier one to go by.
+//! Estimates how much there is below some paths: for the progress of a first run, which no earlier run can predict.
 //!
-//! A whole filesystem says at once how much is in use. Anything else is counted by names and sizes, on one thread, beside the
-//! work itself; whoever asks can end that at any time. The figures decide nothing.
+//! A whole filesystem says at once how much is in use. Anything else is counted by names and sizes, on one thread,
+//! beside the work itself; whoever asks can end that at any time. The figures decide nothing.
 
 use crate::fs::mounts;
 use crate::fs::openat;

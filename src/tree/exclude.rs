@@ -1,8 +1,8 @@
-//! What the user wants left out of a walk: by pattern, by a tag in a directory, by filesystem, by size and by age.
+//! Entries that the user excludes from a walk: by pattern, by a tag in a directory, by filesystem, by size and by age.
 //!
-//! The visitors of a walk ask a [`Filter`] which entries of a directory they are to see. It decides by name alone where it
-//! can, before anything of an entry is known, so nothing that is excluded is opened, and no excluded directory is listed.
-//! What the user named as a source is never excluded.
+//! The visitors of a walk ask a [`Filter`] which entries of a directory they are to see. It decides by name alone where
+//! it can, before anything of an entry is known, so nothing that is excluded is opened, and no excluded directory is
+//! listed. What the user named as a source is never excluded.
 
 mod file;
 pub(crate) mod mounts;
@@ -29,7 +29,7 @@ use tag::{Tag, Tags};
 /// How many patterns that matched nothing are named.
 const SHOWN: usize = 5;
 
-/// What is to be left out.
+/// What is excluded.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Patterns of names and paths.
@@ -46,14 +46,14 @@ pub struct Options {
     pub older_than: Option<Duration>,
 }
 
-/// How many entries were left out, by what decided it. What lies below a directory that was left out is not counted.
+/// How many entries were excluded, by reason. Entries below an excluded directory are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By a pattern.
     pub patterns: u64,
-    /// Directories whose content was, for a tag in them.
+    /// Directories with a tag in them: their content was excluded.
     pub tags: u64,
-    /// Directories whose content was, since another filesystem is mounted there.
+    /// Mount points of other filesystems: their content was excluded.
     pub filesystems: u64,
     /// Files that are too large.
     pub sizes: u64,
@@ -68,7 +68,7 @@ impl Counts {
     }
 }
 
-/// What is left out of one walk. Asked from many threads.
+/// The exclusions of one walk, for many threads at once.
 #[derive(Debug)]
 pub struct Filter {
     patterns: Matcher,
@@ -130,8 +130,8 @@ impl Filter {
         })
     }
 
-    /// Whether the subdirectory at `path` (without its leading slash) is not to be entered because another filesystem is
-    /// mounted there. Asked before it is opened.
+    /// Whether the subdirectory at `path` (without its leading slash) is not to be entered because another filesystem
+    /// is mounted there. Asked before it is opened.
     pub fn stops_at<P>(&self, parent: &Directory<P>, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let stops = self.one_file_system

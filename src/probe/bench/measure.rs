@@ -1,7 +1,7 @@
-//! One engine, one thing to copy, one place for the copy: what is timed, and what is counted.
+//! Measures one case: the time it takes, and its system calls.
 
+use super::case::{Case, SMALL, Source, Target};
 use super::scratch::Scratch;
-use super::{SMALL, Source, Target};
 use crate::content::copy::engines;
 use crate::content::copy::small_files::{self, FileError, Opened, Wanted};
 use crate::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
@@ -13,14 +13,6 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// What is copied by which engine, and into what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Case {
-    pub(super) engine: Engine,
-    pub(super) source: Source,
-    pub(super) target: Target,
-}
 
 /// Why a case came to no end.
 #[derive(Debug)]
@@ -35,8 +27,8 @@ type Work<'a> = Box<dyn FnMut() -> Result<(), Stop> + Send + 'a>;
 
 /// The time that a case takes, from the first call to the last; for files, with their sync.
 pub(super) fn time(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Duration, Stop> {
-    let ear = Ear(monitor);
-    let mut work = case.prepare(scratch, &ear)?;
+    let advance = Advance(monitor);
+    let mut work = case.prepare(scratch, &advance)?;
     let begin = Instant::now();
     let done = work();
     let taken = begin.elapsed();
@@ -47,22 +39,21 @@ pub(super) fn time(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Resu
 
 /// The system calls of a case.
 pub(super) enum Counted {
-    /// The number of calls.
     Calls(u64),
-    /// Calls cannot be counted here.
-    Unavailable(Errno),
+    /// They cannot be counted on this system.
+    Impossible(Errno),
 }
 
-/// Counts the system calls of a case.
+/// Counts the system calls that a case makes.
 pub(super) fn count(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Counted, Stop> {
-    let ear = Ear(monitor);
-    let mut work = case.prepare(scratch, &ear)?;
+    let advance = Advance(monitor);
+    let mut work = case.prepare(scratch, &advance)?;
     let counted = seccomp::counted(&mut *work);
     drop(work);
     tidy(scratch)?;
     match counted {
         Ok((done, calls)) => done.map(|()| Counted::Calls(calls)),
-        Err(errno) => Ok(Counted::Unavailable(errno)),
+        Err(errno) => Ok(Counted::Impossible(errno)),
     }
 }
 
@@ -71,9 +62,9 @@ fn tidy(scratch: &Scratch) -> Result<(), Stop> {
 }
 
 impl Case {
-    /// Opens what is not part of the work: the one large file and its copy. Small files are opened and closed one by one,
-    /// and that is part of it.
-    fn prepare<'a>(self, scratch: &'a Scratch, ear: &'a Ear<'_>) -> Result<Work<'a>, Stop> {
+    /// Opens what is not part of the work: the one large file and its copy. Small files are opened and closed one by
+    /// one, and that is part of it.
+    fn prepare<'a>(self, scratch: &'a Scratch, advance: &'a Advance<'_>) -> Result<Work<'a>, Stop> {
         let engine = self.engine;
         Ok(match self.source {
             Source::Large => {
@@ -83,7 +74,7 @@ impl Case {
                     Target::Memory => in_memory()?,
                 };
                 Box::new(move || {
-                    copied(&from, &status, &to, engine, &Strategy::new(), ear)?;
+                    copied(&from, &status, &to, engine, &Strategy::new(), advance)?;
                     match self.target {
                         Target::File => rustix::fs::fsync(&to).map_err(writing),
                         Target::Memory => Ok(()),
@@ -91,18 +82,18 @@ impl Case {
                 })
             }
             Source::Small if engines::takes_groups(engine) && self.target == Target::File => Box::new(move || {
-                at_once(engine, scratch, ear)?;
+                at_once(engine, scratch, advance)?;
                 scratch.sync().map_err(writing)
             }),
             Source::Small => Box::new(move || {
-                let ladder = Strategy::new();
+                let strategy = Strategy::new();
                 for name in scratch.names() {
                     let (from, status) = scratch.small(name).map_err(reading)?;
                     let to = match self.target {
                         Target::File => scratch.new_small_copy(name).map_err(writing)?,
                         Target::Memory => in_memory()?,
                     };
-                    copied(&from, &status, &to, engine, &ladder, ear)?;
+                    copied(&from, &status, &to, engine, &strategy, advance)?;
                 }
                 match self.target {
                     Target::File => scratch.sync().map_err(writing),
@@ -114,35 +105,35 @@ impl Case {
 }
 
 /// Copies the small files as a ring does: many at once, and it opens, makes and closes them as well.
-fn at_once(engine: Engine, scratch: &Scratch, ear: &Ear<'_>) -> Result<(), Stop> {
+fn at_once(engine: Engine, scratch: &Scratch, advance: &Advance<'_>) -> Result<(), Stop> {
     let names = scratch.names().iter().map(|name| name.as_bytes());
     let wanted: Vec<_> = names.map(|name| Wanted { dir: scratch.small_dir(), name, size: SMALL.1 as u64 }).collect();
-    let (ladder, request) = (Strategy::new(), Request { engine: Some(engine), hashed: false });
-    let mut told = Told { scratch, copied: 0, stop: None };
-    small_files::files(&wanted, &mut told, &ladder, &request, ear)
+    let (strategy, request) = (Strategy::new(), Request { engine: Some(engine), hashed: false });
+    let mut copies = SmallCopies { scratch, copied: 0, stop: None };
+    small_files::files(&wanted, &mut copies, &strategy, &request, advance)
         .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
-    match told {
-        Told { stop: Some(stop), .. } => Err(stop),
+    match copies {
+        SmallCopies { stop: Some(stop), .. } => Err(stop),
         // It leaves off without a word when it is asked to.
-        Told { copied, .. } if copied < wanted.len() => Err(reading(Errno::CANCELED)),
+        SmallCopies { copied, .. } if copied < wanted.len() => Err(reading(Errno::CANCELED)),
         _ => Ok(()),
     }
 }
 
-/// What was told of files that are copied at once.
-struct Told<'a> {
+/// The copies of files that are copied at once.
+struct SmallCopies<'a> {
     scratch: &'a Scratch,
     copied: usize,
     stop: Option<Stop>,
 }
 
-impl Told<'_> {
+impl SmallCopies<'_> {
     fn stop(&mut self, stop: Stop) {
         self.stop.get_or_insert(stop);
     }
 }
 
-impl small_files::Files for Told<'_> {
+impl small_files::Files for SmallCopies<'_> {
     type Copy = OwnedFd;
 
     fn opened(&mut self, number: usize, _: Opened<'_>) -> Option<OwnedFd> {
@@ -192,29 +183,29 @@ fn copied(
     status: &Status,
     to: &OwnedFd,
     engine: Engine,
-    ladder: &Strategy,
-    ear: &Ear<'_>,
+    strategy: &Strategy,
+    advance: &Advance<'_>,
 ) -> Result<(), Stop> {
     let request = Request { engine: Some(engine), hashed: false };
-    match copy::content(from.as_fd(), status, to.as_fd(), ladder, &request, ear) {
+    match copy::content(from.as_fd(), status, to.as_fd(), strategy, &request, advance) {
         Ok(copied) if copied.engine == engine => Ok(()),
-        Ok(copied) => Err(Stop::Impossible(refusal(engine, ladder, &copied))),
+        Ok(copied) => Err(Stop::Impossible(refusal(engine, strategy, &copied))),
         Err(error) => Err(stop(error)),
     }
 }
 
-/// What the kernel said to an engine in whose place another one copied.
-fn refusal(engine: Engine, ladder: &Strategy, copied: &Copied) -> String {
-    match ladder.refusals().into_iter().find(|refusal| refusal.engine == engine) {
+/// Why the kernel refused an engine that another one replaced.
+fn refusal(engine: Engine, strategy: &Strategy, copied: &Copied) -> String {
+    match strategy.refusals().into_iter().find(|refusal| refusal.engine == engine) {
         Some(refusal) => text::cause(&refusal.errno.into()),
         None => format!("{} took its place", copied.engine),
     }
 }
 
-/// Passes on how far a copy has come, and not which engine took whose place: that is what the table says.
-struct Ear<'a>(&'a dyn Monitor);
+/// Passes the progress of a copy on, but not which engine replaced which: the table shows that.
+struct Advance<'a>(&'a dyn Monitor);
 
-impl Monitor for Ear<'_> {
+impl Monitor for Advance<'_> {
     fn advance(&self, done: Amount) {
         self.0.advance(done);
     }

@@ -1,20 +1,24 @@
-//! How fast each way of copying is on a filesystem: one large file and many small ones, by each engine of the copy ladder,
-//! into files beside them and into memory.
+//! How fast each way of copying is on a filesystem: one large file and many small ones, by each copy engine, into files
+//! beside them and into memory.
 //!
-//! The files have just been written, so they are in the page cache: what is measured is the copying, and the device only
-//! as far as it writes. Copies into files are on the disk before the time ends (one fsync for the large file, one syncfs for all of the small
-//! ones); those into memory (memfd) touch no device. One engine works at a time, on one thread.
-//! Small files are opened, made and closed within their time, one after the other; but `uring` has many of them under way.
+//! The files have just been written, so they are in the page cache: the benchmark measures the copying, and the device
+//! only as far as it writes. Copies into files are on the disk before the time ends (one fsync for the large file, one
+//! syncfs for all small ones); copies into memory (memfd) touch no device. One engine works at a time, on one thread.
+//! Small files are opened, made and closed within their time, one after the other; `uring` works on many at once.
 
+mod case;
 mod measure;
 mod scratch;
+
+pub use case::{Source, Target};
 
 use super::place::{Place, noise};
 use crate::content::copy::Engine;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Event, Monitor};
 use crate::util::text;
-use measure::{Case, Counted, Stop};
+use case::{Case, SMALL};
+use measure::{Counted, Stop};
 use rustix::io::Errno;
 use scratch::Scratch;
 use std::path::Path;
@@ -22,32 +26,12 @@ use std::time::{Duration, Instant};
 
 /// The size of the large file, where there is room for it.
 const LARGE: u64 = 256 << 20;
-/// The least size that tells anything.
+/// The least size with a meaningful result.
 const LEAST: u64 = 16 << 20;
-/// The small files, and the size of each.
-const SMALL: (u64, usize) = (2000, 4096);
 /// How often each case is measured, unless that takes too long.
 const ROUNDS: usize = 3;
 /// No further round begins after this time.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// What is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// One large file.
-    Large,
-    /// Many small files.
-    Small,
-}
-
-/// Into what it is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Into files on the same filesystem, which are then on the disk.
-    File,
-    /// Into files in memory (memfd_create(2)).
-    Memory,
-}
 
 /// What one engine took for one source into one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +105,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     scratch.fill_large(size, &content, go_on).map_err(making)?;
     scratch.fill_small(SMALL.1, &content, go_on).map_err(making)?;
 
-    let mut cases: Vec<_> = all().map(|case| Measured { case, seconds: Vec::new(), impossible: None }).collect();
+    let mut cases: Vec<_> = case::all().map(|case| Measured { case, seconds: Vec::new(), impossible: None }).collect();
     let begin = Instant::now();
     let mut rounds = 0;
     while rounds < ROUNDS && (rounds == 0 || begin.elapsed() < PATIENCE) {
@@ -143,7 +127,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
                 announce("counting calls of", case, size + small, monitor)?;
                 let calls = match measure::count(case, &scratch, monitor) {
                     Ok(Counted::Calls(calls)) => Some(calls),
-                    Ok(Counted::Unavailable(errno)) => {
+                    Ok(Counted::Impossible(errno)) => {
                         uncounted = Some(errno);
                         None
                     }
@@ -182,15 +166,6 @@ impl Measured {
         }
         Ok(())
     }
-}
-
-fn all() -> impl Iterator<Item = Case> {
-    let targets = [Target::File, Target::Memory];
-    let places =
-        [Source::Large, Source::Small].into_iter().flat_map(move |source| targets.map(|target| (source, target)));
-    Engine::ALL
-        .into_iter()
-        .flat_map(move |engine| places.clone().map(move |(source, target)| Case { engine, source, target }))
 }
 
 fn announce(what: &str, case: Case, bytes: u64, monitor: &dyn Monitor) -> Result<()> {
@@ -244,15 +219,6 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_engine_copies_both_sources_into_both_targets() {
-        assert_eq!(all().count(), Engine::ALL.len() * 4);
-        let cases: Vec<_> = all().collect();
-        assert!(
-            cases.iter().enumerate().all(|(place, case)| cases.iter().position(|other| other == case) == Some(place))
-        );
-    }
 
     #[test]
     fn the_median_is_a_value_that_was_measured() {

@@ -1,6 +1,7 @@
 //! The files that are copied, and where their copies go: in a directory of the run's own, gone when the run is over.
 //!
-//! A run that was killed leaves its directory; the next one on the same directory sees that nobody holds it and removes it.
+//! A run that was killed leaves its directory; the next one on the same directory sees that nobody holds it and removes
+//! it.
 
 use crate::fs::pread;
 use crate::fs::status::Status;

@@ -1,17 +1,17 @@
-//! What a snapshot cost: the space that it took on the disk, and whether there is a cheaper way.
+//! The cost of a snapshot: the space that it took on the disk, and whether there is a cheaper way.
 
-use super::{Options, Stats, Unchanged};
+use super::options::{Options, Unchanged};
+use super::stats::Stats;
 use crate::content::copy::Reason;
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::snapshot::repository::{Added, Repository, Space};
 
-/// So much metadata for unchanged files is worth a word.
+/// From this size on, metadata for unchanged files is worth a suggestion.
 const CONSIDERABLE: u64 = 16 << 20;
 
-/// Adds to the stats of a published snapshot what it took, and notes it in the repository.
+/// Adds the space that a published snapshot took to its stats, and notes it in the repository.
 ///
-/// Data is what the run knows to have written. The rest is what the filesystem has less room now than before, without
-/// that.
+/// The data is what the run has written. The metadata is the rest of the space that the filesystem lost during the run.
 pub(super) fn measure(
     stats: Stats,
     repository: &Repository,

@@ -1,6 +1,7 @@
-//! The filesystems that a run reads from: which each of them is, and whose clock stamps its files. Asked for once a device.
+//! The filesystems that a run reads from: the identity of each, and the clock of its timestamps. Each device is queried
+//! once.
 
-use super::Previous;
+use super::previous::Previous;
 use crate::fs::identity::{self, Identity};
 use crate::fs::status::Status;
 use crate::fs::timestamp::{Clock, may_have_changed_since};
@@ -10,8 +11,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
-/// A file on a server that was seen twice with the same ctime, so long apart, in nanoseconds, was read after the tick of that
-/// ctime was over, whatever the server's clock shows.
+/// A file on a server that was seen twice with the same ctime, so long apart, in nanoseconds, was read after the tick
+/// of that ctime was over, whatever the server's clock shows.
 const SEEN_TWICE: i128 = 10_000_000_000;
 
 /// The filesystems of a run.
@@ -23,7 +24,7 @@ pub(super) struct Devices {
     known: Mutex<HashMap<u64, Device>>,
 }
 
-/// What the last snapshot says.
+/// Facts of the last snapshot.
 #[derive(Debug)]
 struct Last {
     version: u32,
@@ -58,12 +59,12 @@ impl Devices {
         Devices { begun, previous, known: Mutex::default() }
     }
 
-    /// The identity of the device `dev`, of which `fd` is a file or directory.
+    /// The identity of the device `dev`; `fd` is a file or directory on it.
     pub(super) fn identity(&self, dev: u64, fd: impl AsFd) -> Option<Identity> {
         self.device(dev, fd.as_fd()).identity
     }
 
-    /// All that were met and can be recognised, for the manifest.
+    /// All filesystems that were found and can be recognised, for the manifest.
     pub(super) fn origins(&self) -> Vec<Origin> {
         let known = lock(&self.known);
         let mut origins: Vec<Origin> = known
@@ -74,7 +75,7 @@ impl Devices {
         origins
     }
 
-    /// How the device `dev`, of which `fd` is a file or directory, relates to the last snapshot's `old_dev`.
+    /// How the device `dev` relates to the last snapshot's `old_dev`; `fd` is a file or directory on `dev`.
     pub(super) fn relation(&self, old_dev: u64, dev: u64, fd: impl AsFd) -> Relation {
         let device = self.device(dev, fd.as_fd());
         let is_same = match (&self.previous, device.identity) {

@@ -1,9 +1,12 @@
-//! A directory of the source in the snapshot: its copy in the staging tree and its record. Its entries are in `tree`.
+//! A directory of the source in the snapshot: its copy in the staging tree and its record. Its entries are in
+//! `entries`.
 
-use super::context::{Context, cannot_make};
-use super::place::{self, Last, Place};
-use super::record::keep;
+use super::added_entry::keep;
+use super::context::Context;
+use super::failure::{Attempt, Failure, cannot_make};
+use super::inherited_entry;
 use super::staged::Staged;
+use super::staged_directory::{self, Last, StagedDirectory};
 use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::metadata::Attributes;
@@ -13,25 +16,27 @@ use crate::monitor::Change;
 use crate::snapshot::manifest::{Directory as Record, Meta};
 use crate::tree::walk::Directory;
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The inode number in the record of a directory that could not be read completely, so that it counts as changed next time.
+/// The inode number in the record of a directory that could not be read completely, so that it counts as changed next
+/// time.
 const UNKNOWN: u64 = 0;
 
-/// The record of a directory, and how it differs from the last snapshot's. Only a plan needs the latter.
+/// The record of a directory, and how the directory differs from the last snapshot's; only a plan needs the difference.
 pub(super) type Recorded = (Record, Option<Change>);
 
 /// Adds a directory of the walk to the snapshot. `None`: the snapshot cannot have it, which has been reported.
 pub(super) fn enter(
     context: &Context<'_>,
     directory: &Directory<()>,
-    parent: Option<&Directory<Place>>,
+    parent: Option<&Directory<StagedDirectory>>,
     part: &mut Stats,
-) -> Result<Option<(Place, Recorded)>> {
+) -> Result<Option<(StagedDirectory, Recorded)>> {
     let old = based_on(context, directory)?;
     let entered = match &old {
         Some(old) if is_untouched(context, directory, old) => {
-            Some((Place::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() }))
+            Some((StagedDirectory::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() }))
         }
         _ => enter_changed(context, directory, parent, old.as_ref(), part)?,
     };
@@ -45,7 +50,7 @@ pub(super) fn enter(
 /// Adds a directory without its entries. `None`: the snapshot cannot have it, which has been reported.
 pub(super) fn keep_empty(
     context: &Context<'_>,
-    parent: &Directory<Place>,
+    parent: &Directory<StagedDirectory>,
     path: &[u8],
     status: &Status,
     part: &mut Stats,
@@ -53,12 +58,12 @@ pub(super) fn keep_empty(
     let mut meta = Meta { ino: UNKNOWN, ..Meta::of(status, false) };
     if let Some(staged) = &context.staged {
         let name = last(path);
-        let above = place::copy(parent, staged, context.monitor, part)?;
+        let above = staged_directory::copy(parent, staged, context.monitor, part)?;
         if staged.based {
             // The last snapshot may have had its entries.
-            context.take_out(above, path)?;
+            inherited_entry::take_out(above, path, context.monitor)?;
         }
-        let made = rustix::fs::mkdirat(above, name, place::PRIVATE);
+        let made = rustix::fs::mkdirat(above, name, staged_directory::PRIVATE);
         match made.and_then(|()| staged.creator.apply_at(above, name, &Attributes::of(status, &[]))) {
             Ok(refused) => keep(&mut meta, refused),
             Err(errno) => {
@@ -73,7 +78,7 @@ pub(super) fn keep_empty(
 }
 
 /// Ends a directory after all its entries: it gets the metadata that they would have inherited or changed.
-pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>, part: &mut Stats) -> Result<()> {
+pub(super) fn leave(context: &Context<'_>, directory: &Directory<StagedDirectory>, part: &mut Stats) -> Result<()> {
     let (Some(staged), Some((copy, last))) = (&context.staged, directory.place.changed()) else {
         return Ok(());
     };
@@ -100,8 +105,8 @@ fn based_on(context: &Context<'_>, directory: &Directory<()>) -> Result<Option<R
     }
 }
 
-/// Whether the directory itself needs no change in a tree that began with its `old` version. The top of the tree was made
-/// private when the tree began.
+/// Whether the directory itself needs no change in a tree that began with its `old` version. The top of the tree was
+/// made private when the tree began.
 fn is_untouched(context: &Context<'_>, directory: &Directory<()>, old: &Record) -> bool {
     let (now, then) = (&directory.status, &old.meta);
     let is_same = (now.mtime, now.ctime, now.ino, now.mode) == (then.mtime, then.ctime, then.ino, then.mode);
@@ -114,12 +119,12 @@ fn is_untouched(context: &Context<'_>, directory: &Directory<()>, old: &Record) 
 fn enter_changed(
     context: &Context<'_>,
     directory: &Directory<()>,
-    parent: Option<&Directory<Place>>,
+    parent: Option<&Directory<StagedDirectory>>,
     old: Option<&Record>,
     part: &mut Stats,
-) -> Result<Option<(Place, Meta)>> {
+) -> Result<Option<(StagedDirectory, Meta)>> {
     let errors = part.errors;
-    let mut xattrs = place::read_xattrs(directory, context.monitor, part);
+    let mut xattrs = staged_directory::read_xattrs(directory, context.monitor, part);
     let fileattr = context.fileattr(directory.fd.as_fd(), directory.status.dev, None);
     let is_incomplete = part.errors > errors;
     let mut meta = Meta::of(&directory.status, !xattrs.is_empty() || is_incomplete).with(fileattr);
@@ -127,19 +132,20 @@ fn enter_changed(
         meta.ino = UNKNOWN;
     }
     meta.recheck = context.devices.may_change_unnoticed(&meta, None, &directory.fd);
-    let last = Last { xattrs: place::take_handed_down(&mut xattrs), fileattr };
-    let Some(staged) = &context.staged else { return Ok(Some((Place::untouched(), meta))) };
+    let last = Last { xattrs: staged_directory::take_inherited(&mut xattrs), fileattr };
+    let Some(staged) = &context.staged else { return Ok(Some((StagedDirectory::untouched(), meta))) };
     let attributes = Attributes::of(&directory.status, &xattrs);
-    let made = open_copy(context, directory, parent, staged, old, part)?.and_then(|copy| {
+    let made = open_copy(context, directory, parent, staged, old, part).and_then(|copy| {
         let refused = match staged.based {
-            true => place::reopen(staged, &copy, &attributes),
+            true => staged_directory::reopen(staged, &copy, &attributes),
             false => staged.creator.begin_directory(&copy, &attributes),
         };
-        refused.map(|refused| (copy, refused))
+        refused.map(|refused| (copy, refused)).map_err(Failure::Entry)
     });
     let (copy, refused) = match made {
         Ok(made) => made,
-        Err(errno) => {
+        Err(Failure::Run(error)) => return Err(error),
+        Err(Failure::Entry(errno)) => {
             let hint = "it was left out with all that is in it";
             context.entry_failed(&directory.path, errno, hint, part)?;
             return Ok(None);
@@ -148,32 +154,34 @@ fn enter_changed(
     keep(&mut meta, refused);
     // A filesystem may refuse them only when they are given, after this record is written.
     meta.kept_xattrs.extend(last.xattrs.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
-    Ok(Some((Place::open(copy, last), meta)))
+    Ok(Some((StagedDirectory::open(copy, last), meta)))
 }
 
-/// The directory's copy, open for changes: a new one, or the last snapshot's if the tree began with that; or why it cannot be
-/// made.
+/// The directory's copy, open for changes: a new one, or the last snapshot's if the tree began with that.
+///
+/// # Errors
+/// Why it cannot be made, or one that ends the run.
 fn open_copy(
     context: &Context<'_>,
     directory: &Directory<()>,
-    parent: Option<&Directory<Place>>,
+    parent: Option<&Directory<StagedDirectory>>,
     staged: &Staged,
     old: Option<&Record>,
     part: &mut Stats,
-) -> Result<rustix::io::Result<OwnedFd>> {
+) -> Attempt<OwnedFd, Errno> {
     let Some(parent) = parent else {
         let copy = staged.tree.try_clone();
-        return copy.map(Ok).map_err(|cause| Error::failed("open the staging area").because(cause));
+        return copy.map_err(|cause| Error::failed("open the staging area").because(cause).into());
     };
     if old.is_some() {
-        return Ok(openat::open_dir(staged.tree.as_fd(), &directory.path));
+        return openat::open_dir(staged.tree.as_fd(), &directory.path).map_err(Failure::Entry);
     }
-    let above = place::copy(parent, staged, context.monitor, part)?;
+    let above = staged_directory::copy(parent, staged, context.monitor, part)?;
     if staged.based {
         // The last snapshot may have something else under this name.
-        context.take_out(above, &directory.path)?;
+        inherited_entry::take_out(above, &directory.path, context.monitor)?;
     }
-    Ok(place::make(above, directory.name()))
+    staged_directory::make(above, directory.name()).map_err(Failure::Entry)
 }
 
 /// How a directory differs from the last snapshot's, for a plan.
@@ -192,8 +200,8 @@ fn change(context: &Context<'_>, path: &[u8], scaffold: bool, status: &Status) -
     })
 }
 
-/// The snapshot's own top is no copy of a directory: everyone who may enter the repository may read it, and its time is the
-/// snapshot's.
+/// The snapshot's own top is no copy of a directory: everyone who may enter the repository may read it, and its time is
+/// the snapshot's.
 fn leave_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
     let now = Time::now();

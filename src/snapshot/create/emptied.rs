@@ -4,7 +4,7 @@
 //! Empty directories in it change nothing: they may be mount points. A mount point below a source may well be empty for a
 //! day: it is reported, and the snapshot is made.
 
-use super::Options;
+use super::options::Options;
 use crate::error::{Advice, Error, Result};
 use crate::fs::openat;
 use crate::fs::status::Status;

@@ -1,22 +1,29 @@
-//! Regular files: cloned from the source where that works, else from the last snapshot, else copied.
+//! Regular files: cloned from the source if possible, else from the last snapshot, else copied.
 //!
-//! Most files take the fast path, in three steps over a group: open and look at the sources (device waits, many threads at
-//! once), create and clone (few threads at once), then check that nothing was written meanwhile, and hash. What does not
-//! fit takes the thorough path, one file at a time, with its retries.
+//! Most files take the fast path, in three steps over a group: open and look at the sources (device waits, many threads
+//! at once), create and clone (few threads at once), then check that nothing was written meanwhile, and hash. All other
+//! files take the thorough path, one file at a time, with its retries.
 //!
-//! An unchanged file on the snapshot's own filesystem is cloned from the source and not from the last snapshot: its inode
-//! has just been read, so the last snapshot's need not be; and the snapshot shares with the file that lives on, so pruning
-//! older ones gives space back even after a defragmentation. That it is the same content is checked by its status, before
-//! and after, on the open file.
+//! An unchanged file on the snapshot's own filesystem is cloned from the source and not from the last snapshot: its
+//! inode has just been read, so the last snapshot's need not be; and the snapshot shares with the file that lives on,
+//! so pruning older ones gives space back even after a defragmentation. The status of the open file, before and after,
+//! shows that the content is the same.
 
-use super::changed::Changed;
-use super::context::{NAME_TAKEN, Target};
-use super::fill::Source;
-use super::record::{Brought, unread_xattrs};
-use super::seen::Seen;
+use super::added_entry::{AddedEntry, Try, unread_xattrs};
+use super::changed_file;
+use super::failure::{Failure, NAME_TAKEN, or_none};
+use super::file_hash;
+use super::hard_link;
+use super::new_file;
+use super::recheck;
+use super::renamed_file;
+use super::resumed_file;
+use super::source_entry::SourceEntry;
+use super::source_file::{self, SourceFile};
 use super::stats::Stats;
+use super::target::Target;
+use super::unchanged_link;
 use crate::content::copy::{self, CopyError};
-use crate::content::hash;
 use crate::error::{Error, Result};
 use crate::fs::metadata;
 use crate::fs::openat;
@@ -33,278 +40,274 @@ pub(super) const GROUP: usize = 64;
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
 
-impl Target<'_> {
-    /// Brings the regular files of a group in. The result has a place for each of the group; other types and files that
-    /// failed have none.
-    pub(super) fn files(&self, group: &[Seen<'_>], part: &mut Stats) -> Result<Vec<Option<Entry>>> {
-        let mut sources: Vec<Option<Source>> = Vec::with_capacity(group.len());
-        for seen in group {
-            let is_fast = self.is_fast(seen);
-            sources.push(if is_fast { self.open_seen(seen).ok() } else { None });
-        }
-        let mut cloned: Vec<Option<Brought>> = Vec::with_capacity(group.len());
-        let mut failure = None;
-        if sources.iter().any(Option::is_some) {
-            self.staged.write(|| {
-                for (seen, source) in group.iter().zip(&sources) {
-                    let brought = source.as_ref().map(|source| self.clone_source(seen, source));
-                    cloned.push(match brought.transpose() {
-                        // The thorough path tries what a clone refused.
-                        Ok(brought) => brought.and_then(std::result::Result::ok),
-                        Err(error) => {
-                            failure.get_or_insert(error);
-                            None
-                        }
-                    });
-                }
-            });
-        }
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        cloned.resize_with(group.len(), || None);
-        let mut entries = Vec::with_capacity(group.len());
-        for ((seen, source), brought) in group.iter().zip(sources).zip(cloned) {
-            let verified = match (source, brought) {
-                (Some(source), Some(brought)) => self.verify(seen, &source, brought)?,
-                _ => None,
-            };
-            let only_read = verified.is_some();
-            let brought = match verified {
-                Some(brought) => Some(brought),
-                None if seen.status.file_type() == FileType::RegularFile => {
-                    self.once(seen, part, |part| self.thorough(seen, part))?
-                }
-                None => None,
-            };
-            entries.push(brought.map(|brought| {
-                part.add(&brought.cost);
-                // For clones, most of what a night makes, it takes as long as it saves.
-                if brought.cost.copied_bytes > 0 {
-                    self.staged.ahead.made(1, brought.cost.copied_bytes);
-                }
-                self.note_finished(&brought, !only_read);
-                brought.entry
-            }));
-        }
-        Ok(entries)
-    }
-
-    /// A single-named file that the filesystem is known to clone, or one with nothing in it.
-    fn is_fast(&self, seen: &Seen<'_>) -> bool {
-        let status = &seen.status;
-        status.file_type() == FileType::RegularFile
-            && status.nlink == 1
-            && !self.is_to_link(seen)
-            && self.staged.filesystem.reflink
-            && self.context.is_same_filesystem(status.dev, self.directory.fd.as_fd(), self.staged)
-            && !self.is_compared(seen, true)
-    }
-
-    /// Hashes what is new, then asks whether the source is still as it was. `None`: it is not, and the copy is gone.
-    fn verify(&self, seen: &Seen<'_>, source: &Source, mut brought: Brought) -> Result<Option<Brought>> {
-        if seen.change.is_some() && self.context.hashes() {
-            // Nothing is read but what was seen.
-            if !Status::of(&source.fd).is_ok_and(|now| now.is_untouched_since(&source.status)) {
-                self.withdraw(seen.name)?;
-                return Ok(None);
-            }
-            match self.hash(source, &mut brought) {
-                Ok(()) => {}
-                Err(Errno::CANCELED) => return Err(Error::interrupted()),
-                Err(_) => {
-                    self.withdraw(seen.name)?;
-                    return Ok(None);
-                }
-            }
-        }
-        match Status::of(&source.fd) {
-            Ok(after) if after.is_untouched_since(&source.status) => Ok(Some(brought)),
-            _ => {
-                self.withdraw(seen.name)?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// One file by all means: other filesystems, files that cannot be cloned or that change meanwhile.
-    fn thorough(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
-        if let Some(linked) = self.link_previous(seen)? {
-            return Ok(Some(linked));
-        }
-        match self.clone_previous(seen)? {
-            Some(brought) => Ok(Some(brought)),
-            None => self.take_source(seen, part),
-        }
-    }
-
-    /// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
-    fn clone_previous(&self, seen: &Seen<'_>) -> Result<Option<Brought>> {
-        let (None, Some(old)) = (seen.change, &seen.old) else { return Ok(None) };
-        let is_same = || self.context.is_same_filesystem(seen.status.dev, self.directory.fd.as_fd(), self.staged);
-        if !self.staged.filesystem.reflink || is_same() {
-            return Ok(None);
-        }
-        let (Some(old_file), Some(previous)) = (old.file(), self.previous()) else { return Ok(None) };
-        let Ok(fd) = openat::open_file(previous, seen.name) else { return Ok(None) };
-        let Ok(status) = Status::of(&fd) else { return Ok(None) };
-        if status.file_type() != FileType::RegularFile || status.size != old_file.size {
-            return Ok(None);
-        }
-        let mut xattrs = Vec::new();
-        if old.meta.has_xattrs {
-            // If they cannot be read here, the source has them.
-            let Ok(present) = metadata::xattrs(&fd) else { return Ok(None) };
-            xattrs = present;
-        }
-        for (name, value) in old.meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
-            xattrs.retain(|(present, _)| present != name.as_ref());
-            xattrs.push((name.to_vec(), value.to_vec()));
-        }
-        // The content is the last snapshot's, the status the source's: they are equal but for the access time.
-        let fileattr = old.meta.fileattr();
-        let status = Status { dev: status.dev, ..seen.status };
-        let source = Source { fd, status, xattrs, fileattr, recheck: false, unread: None };
-        let Ok(mut brought) = self.clone_source(seen, &source)? else { return Ok(None) };
-        brought.entry.meta.dev = seen.status.dev;
-        brought.entry.meta.has_xattrs = old.meta.has_xattrs;
-        Ok(Some(brought))
-    }
-
-    /// Clones or copies from the source, again if it changes meanwhile.
-    fn take_source(&self, seen: &Seen<'_>, part: &mut Stats) -> Result<Option<Brought>> {
-        for attempt in 1.. {
-            let source = match self.open_now(seen.name) {
-                Ok(Some(source)) => source,
-                // Deleted meanwhile: it is not there.
-                Err(Errno::NOENT) => return Ok(None),
-                // A link is not followed, a socket cannot be opened.
-                Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
-                    let error = Error::failed("take in").at(self.path(seen));
-                    self.problem(&error.hint("it became something else while its directory was read; run again"), part);
-                    return Ok(None);
-                }
-                Err(errno) => {
-                    self.problem(&Error::io("open", self.path(seen), errno), part);
-                    return Ok(None);
-                }
-            };
-            if let Some(errno) = source.unread.filter(|_| attempt == 1) {
-                self.problem(&unread_xattrs(self.path(seen), errno), part);
-            }
-            // What was seen by name may be older than what was opened.
-            let is_same = source.status.is_untouched_since(&seen.status);
-            let changed = if is_same { seen.change } else { seen.change.or(Some(Change::Content)) };
-            let now = Seen { name: seen.name, status: source.status, old: seen.old.clone(), change: changed };
-            let is_last_try = attempt == ATTEMPTS;
-            let taken = match self.take_over(&now, &source, part)? {
-                Some(brought) => Changed::Brought(brought),
-                None => match self.changed(&now, &source, is_last_try)? {
-                    Changed::NotCompared => self.take_plainly(&now, &source, is_last_try, part)?,
-                    taken => taken,
-                },
-            };
-            let mut brought = match taken {
-                Changed::Frozen(brought) => return Ok(Some(brought)),
-                Changed::Brought(brought) => brought,
-                Changed::Meanwhile => continue,
-                // It was left out, and told.
-                Changed::NotCompared => return Ok(None),
-            };
-            if Status::of(&source.fd).is_ok_and(|after| after.is_untouched_since(&source.status)) {
-                return Ok(Some(brought));
-            }
-            if is_last_try {
-                let error = Error::failed("take a quiet copy of").at(self.path(seen));
-                self.problem(&error.hint("it changed each time it was read; the last try was kept and marked"), part);
-                if let Body::File(file) = &mut brought.entry.body {
-                    file.changed = true;
-                }
-                return Ok(Some(brought));
-            }
-            self.withdraw(seen.name)?;
-            part.read_bytes += brought.cost.read_bytes;
-        }
-        Ok(None)
-    }
-
-    /// Clones or copies an open source, without regard to an earlier version. What cannot be taken is left out, and told.
-    fn take_plainly(&self, seen: &Seen<'_>, source: &Source, is_last_try: bool, part: &mut Stats) -> Result<Changed> {
-        let skip = |action, errno, part| self.skip(seen, action, errno, part).map(|()| Changed::NotCompared);
-        match self.clone_source(seen, source)? {
-            Ok(brought) => match self.settle(seen, source, brought, is_last_try)? {
-                Ok(taken) => Ok(taken),
-                Err(errno) => skip("read", errno, part),
-            },
-            Err(reason) => match self.copy_unless_known(seen, source, reason)? {
-                Ok(brought) => Ok(Changed::Brought(brought)),
-                Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
-                Err(CopyError::Source(errno)) => skip("read", errno, part),
-                Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(self.cannot_make(seen.name, errno)),
-                Err(CopyError::Destination(errno)) => skip("make in the snapshot", errno, part),
-                // No clone is asked for here any more.
-                Err(CopyError::Refused(_)) => skip("clone", Errno::OPNOTSUPP, part),
-            },
-        }
-    }
-
-    /// Adds the hash of the source to the record.
-    pub(super) fn hash(&self, source: &Source, brought: &mut Brought) -> rustix::io::Result<()> {
-        let status = &source.status;
-        let hash = if let Some(hash) = self.noted_hash(status, &brought.entry.name) {
-            brought.cost.resumed_files = 1;
-            Some(hash)
-        } else if let Some(hash) = self.known_hash(status, &source.fd) {
-            Some(hash)
-        } else {
-            // A source that may change without a trace is not what was cloned a moment ago.
-            let is_loose = self.context.devices.may_change_unnoticed(&brought.entry.meta, None, &source.fd);
-            let clone = is_loose.then(|| openat::open_file(self.above, &brought.entry.name).ok()).flatten();
-            let hashed = hash::file(clone.as_ref().unwrap_or(&source.fd), status.size, self.context.monitor)?;
-            brought.cost.read_bytes += hashed.read;
-            hashed.hash
+/// Adds the regular files of a group. The result has an element for each entry of the group; it is `None` for other
+/// types and for files that were skipped.
+pub(super) fn add_group(
+    target: &Target<'_>,
+    group: &[SourceEntry<'_>],
+    part: &mut Stats,
+) -> Result<Vec<Option<Entry>>> {
+    let open = |found| source_file::open_as_found(target.context, target.directory.fd.as_fd(), found).ok();
+    let sources: Vec<Option<SourceFile>> =
+        group.iter().map(|found| if is_fast(target, found) { open(found) } else { None }).collect();
+    let cloned = clone_group(target, group, &sources)?;
+    let mut entries = Vec::with_capacity(group.len());
+    for ((found, source), added) in group.iter().zip(sources).zip(cloned) {
+        let verified = match (source, added) {
+            (Some(source), Some(added)) => verify(target, found, &source, added)?,
+            _ => None,
         };
-        if let Body::File(file) = &mut brought.entry.body {
-            file.hash = hash;
-        }
-        Ok(())
+        let only_read = verified.is_some();
+        let added = match verified {
+            Some(added) => Some(added),
+            None if found.status.file_type() == FileType::RegularFile => {
+                hard_link::add(target, found, part, |part| add_thoroughly(target, found, part))?
+            }
+            None => None,
+        };
+        entries.push(added.map(|added| {
+            part.add(&added.cost);
+            // For clones, most of an incremental snapshot, it takes as long as it saves.
+            if added.cost.copied_bytes > 0 {
+                target.staged.writeback.made(1, added.cost.copied_bytes);
+            }
+            resumed_file::note_finished(target, &added, !only_read);
+            added.entry
+        }));
     }
+    Ok(entries)
+}
 
-    /// Leaves a file out, and what was begun of it.
-    fn skip(&self, seen: &Seen<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<()> {
-        if errno == Errno::CANCELED {
-            return Err(Error::interrupted());
-        }
-        let error = Error::io(action, self.path(seen), errno);
-        if errno == Errno::EXIST {
-            // Another file, which must not be taken back.
-            self.problem(&error.hint(NAME_TAKEN), part);
-            return Ok(());
-        }
-        self.problem(&error, part);
-        self.withdraw(seen.name)
-    }
+/// A file with a single name that the filesystem can clone, or an empty one.
+fn is_fast(target: &Target<'_>, found: &SourceEntry<'_>) -> bool {
+    let status = &found.status;
+    status.file_type() == FileType::RegularFile
+        && status.nlink == 1
+        && !unchanged_link::is_to_link(target.context, found)
+        && target.staged.filesystem.reflink
+        && target.context.is_same_filesystem(status.dev, target.directory.fd.as_fd(), target.staged)
+        && !changed_file::is_compared(target.context, target.staged, found, true)
+}
 
-    /// Opens a source and reads its attributes. Whether it still is what was seen is asked later, when it has been read.
-    fn open_seen(&self, seen: &Seen<'_>) -> rustix::io::Result<Source> {
-        let fd = openat::open_file(self.directory.fd.as_fd(), seen.name)?;
-        let unchanged = seen.old.as_ref().filter(|_| seen.change.is_none()).map(|old| &old.meta);
-        let has_none = unchanged.is_some_and(|old| !old.has_xattrs);
-        let xattrs = if has_none { Vec::new() } else { metadata::xattrs(&fd)? };
-        let fileattr = self.context.fileattr(fd.as_fd(), seen.status.dev, unchanged);
-        Ok(Source { fd, status: seen.status, xattrs, fileattr, recheck: false, unread: None })
+/// Clones the open sources of a group, when it is this thread's turn to write.
+fn clone_group(
+    target: &Target<'_>,
+    group: &[SourceEntry<'_>],
+    sources: &[Option<SourceFile>],
+) -> Result<Vec<Option<AddedEntry>>> {
+    let mut cloned = Vec::with_capacity(group.len());
+    let mut failure = None;
+    if sources.iter().any(Option::is_some) {
+        target.staged.write(|| {
+            for (found, source) in group.iter().zip(sources) {
+                // The thorough path tries again what could not be cloned.
+                let added = source.as_ref().map(|source| or_none(new_file::clone(target, found, source)));
+                cloned.push(added.unwrap_or(Ok(None)).unwrap_or_else(|error| {
+                    failure.get_or_insert(error);
+                    None
+                }));
+            }
+        });
     }
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    cloned.resize_with(group.len(), || None);
+    Ok(cloned)
+}
 
-    /// Opens a source as it is now. `None`: it is no regular file any more, and nothing of it was read.
-    fn open_now(&self, name: &[u8]) -> rustix::io::Result<Option<Source>> {
-        let fd = openat::open_file(self.directory.fd.as_fd(), name)?;
-        let status = Status::of(&fd)?;
-        if status.file_type() != FileType::RegularFile {
-            return Ok(None);
+/// Hashes a new or changed file, then checks that the source is still as it was. `None`: it is not, and the copy is
+/// gone.
+fn verify(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+    mut added: AddedEntry,
+) -> Result<Option<AddedEntry>> {
+    let is_hashed = found.change.is_some() && target.context.hashes();
+    // Only content with the status that was found is read.
+    let mut is_whole = !is_hashed || source.is_untouched();
+    if is_hashed && is_whole {
+        match file_hash::add(target, source, &mut added) {
+            Ok(()) => {}
+            Err(Errno::CANCELED) => return Err(Error::interrupted()),
+            Err(_) => is_whole = false,
         }
-        let recheck = self.context.flusher.flush(&fd, status.dev).is_err();
-        let (xattrs, unread) = metadata::readable_xattrs(&fd);
-        let fileattr = self.context.fileattr(fd.as_fd(), status.dev, None);
-        Ok(Some(Source { fd, status, xattrs, fileattr, recheck, unread }))
     }
+    if is_whole && source.is_untouched() {
+        return Ok(Some(added));
+    }
+    target.withdraw(found.name)?;
+    Ok(None)
+}
+
+/// Adds one file in the first way that works: from other filesystems, files that cannot be cloned or that change
+/// meanwhile.
+fn add_thoroughly(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats) -> Result<Option<AddedEntry>> {
+    if let Some(linked) = unchanged_link::add(target, found)? {
+        return Ok(Some(linked));
+    }
+    match clone_last_version(target, found)? {
+        Some(added) => Ok(Some(added)),
+        None => add_from_source(target, found, part),
+    }
+}
+
+/// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
+fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option<AddedEntry>> {
+    let (None, Some(old)) = (found.change, &found.old) else { return Ok(None) };
+    let is_same = || target.context.is_same_filesystem(found.status.dev, target.directory.fd.as_fd(), target.staged);
+    if !target.staged.filesystem.reflink || is_same() {
+        return Ok(None);
+    }
+    let (Some(old_file), Some(previous)) = (old.file(), target.previous_directory()) else { return Ok(None) };
+    let Ok(fd) = openat::open_file(previous, found.name) else { return Ok(None) };
+    let Ok(status) = Status::of(&fd) else { return Ok(None) };
+    if status.file_type() != FileType::RegularFile || status.size != old_file.size {
+        return Ok(None);
+    }
+    let mut xattrs = Vec::new();
+    if old.meta.has_xattrs {
+        // If they cannot be read here, the source has them.
+        let Ok(present) = metadata::xattrs(&fd) else { return Ok(None) };
+        xattrs = present;
+    }
+    for (name, value) in old.meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
+        xattrs.retain(|(present, _)| present != name.as_ref());
+        xattrs.push((name.to_vec(), value.to_vec()));
+    }
+    // The content is the last snapshot's, the status the source's: they are equal but for the access time.
+    let fileattr = old.meta.fileattr();
+    let status = Status { dev: status.dev, ..found.status };
+    let source = SourceFile { fd, status, xattrs, fileattr, recheck: false, unread: None };
+    let Some(mut added) = or_none(new_file::clone(target, found, &source))? else { return Ok(None) };
+    added.entry.meta.dev = found.status.dev;
+    added.entry.meta.has_xattrs = old.meta.has_xattrs;
+    Ok(Some(added))
+}
+
+/// Clones or copies from the source, again if that changes meanwhile.
+fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats) -> Result<Option<AddedEntry>> {
+    for attempt in 1.. {
+        let Some(source) = open_source(target, found, attempt == 1, part)? else { return Ok(None) };
+        // The entry as found by its name may be older than the open file.
+        let is_same = source.status.is_untouched_since(&found.status);
+        let change = if is_same { found.change } else { found.change.or(Some(Change::Content)) };
+        let now = SourceEntry { name: found.name, status: source.status, old: found.old.clone(), change };
+        let is_last_try = attempt == ATTEMPTS;
+        let mut added = match try_source(target, &now, &source, is_last_try, part)? {
+            Try::Frozen(added) => return Ok(Some(added)),
+            Try::Added(added) => added,
+            Try::Changed => continue,
+            Try::Nothing => return Ok(None),
+        };
+        if source.is_untouched() {
+            return Ok(Some(added));
+        }
+        if is_last_try {
+            let error = Error::failed("take a quiet copy of").at(target.path(found));
+            let hint = "it changed each time it was read; the last try was kept and marked";
+            target.context.problem(&error.hint(hint), part);
+            if let Body::File(file) = &mut added.entry.body {
+                file.changed = true;
+            }
+            return Ok(Some(added));
+        }
+        target.withdraw(found.name)?;
+        part.read_bytes += added.cost.read_bytes;
+    }
+    Ok(None)
+}
+
+/// Opens the source as it is now. `None`: it cannot be added, which is reported unless it was deleted.
+fn open_source(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    is_first_try: bool,
+    part: &mut Stats,
+) -> Result<Option<SourceFile>> {
+    let context = target.context;
+    match source_file::open_now(context, target.directory.fd.as_fd(), found.name) {
+        Ok(Some(source)) => {
+            if let Some(errno) = source.unread.filter(|_| is_first_try) {
+                context.problem(&unread_xattrs(target.path(found), errno), part);
+            }
+            return Ok(Some(source));
+        }
+        // Deleted meanwhile: it is not there.
+        Err(Errno::NOENT) => {}
+        // A link is not followed, a socket cannot be opened.
+        Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
+            let error = Error::failed("take in").at(target.path(found));
+            context.problem(&error.hint("it became something else while its directory was read; run again"), part);
+        }
+        Err(errno) => context.problem(&Error::io("open", target.path(found), errno), part),
+    }
+    Ok(None)
+}
+
+/// One try to add a file from its open source, in the cheapest way: from a killed run, as a change of the last version,
+/// anew.
+fn try_source(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+    is_last_try: bool,
+    part: &mut Stats,
+) -> Result<Try> {
+    if let Some(added) = resumed_file::take_over(target, found, source, part)? {
+        return Ok(Try::Added(added));
+    }
+    match changed_file::add(target, found, source, is_last_try)? {
+        Try::Nothing => add_anew(target, found, source, is_last_try, part),
+        done => Ok(done),
+    }
+}
+
+/// Clones or copies an open source, without regard to an earlier version. A file that fails is skipped and reported.
+fn add_anew(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+    is_last_try: bool,
+    part: &mut Stats,
+) -> Result<Try> {
+    let skip = |action, errno, part| skip(target, found, action, errno, part).map(|()| Try::Nothing);
+    let reason = match new_file::clone(target, found, source) {
+        Ok(added) => match recheck::settle(target, found, source, added, is_last_try) {
+            Err(Failure::Entry(errno)) => return skip("read", errno, part),
+            Err(Failure::Run(error)) => return Err(error),
+            Ok(done) => return Ok(done),
+        },
+        Err(Failure::Run(error)) => return Err(error),
+        Err(Failure::Entry(reason)) => reason,
+    };
+    let failed = match renamed_file::add(target, found, source, reason) {
+        Ok(added) => return Ok(Try::Added(added)),
+        Err(Failure::Run(error)) => return Err(error),
+        Err(Failure::Entry(failed)) => failed,
+    };
+    match failed {
+        CopyError::Source(Errno::CANCELED) => Err(Error::interrupted()),
+        CopyError::Source(errno) => skip("read", errno, part),
+        CopyError::Destination(errno) if copy::is_fatal(errno) => Err(target.cannot_make(found.name, errno)),
+        CopyError::Destination(errno) => skip("make in the snapshot", errno, part),
+        // A copy never asks for a clone.
+        CopyError::Refused(_) => skip("clone", Errno::OPNOTSUPP, part),
+    }
+}
+
+/// Skips a file, reports it, and removes what was begun of it.
+fn skip(target: &Target<'_>, found: &SourceEntry<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<()> {
+    if errno == Errno::CANCELED {
+        return Err(Error::interrupted());
+    }
+    let error = Error::io(action, target.path(found), errno);
+    if errno == Errno::EXIST {
+        // Another file has the name, and must stay.
+        target.context.problem(&error.hint(NAME_TAKEN), part);
+        return Ok(());
+    }
+    target.context.problem(&error, part);
+    target.withdraw(found.name)
 }

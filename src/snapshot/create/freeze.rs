@@ -1,11 +1,14 @@
-//! Sources on Btrfs read from a temporary read-only snapshot of their subvolume, so that the whole tree is of one moment.
+//! Sources on Btrfs read from a temporary read-only snapshot of their subvolume, so that the whole tree is of one
+//! moment.
 //!
-//! The walk goes by the sources' own paths, and the frozen directories stand in for those that live. What a snapshot
-//! of a subvolume does not have in it is read as it lives: other mounts, and subvolumes below that were not named as sources.
+//! The walk goes by the sources' own paths, and the frozen directories replace the live ones. What a snapshot of
+//! a subvolume does not have in it is read as it lives: other mounts, and subvolumes below that were not named as
+//! sources.
 //!
-//! A frozen snapshot lies in the repository's staging area, where that is on the same filesystem: no name appears in the
-//! source, and what a killed run leaves goes with the other leftovers. Else it lies in the filesystem's top-level
-//! subvolume, which most systems do not mount; there a lock tells the leftovers of killed runs from those in use.
+//! A frozen snapshot lies in the repository's staging area, where that is on the same filesystem: no name appears in
+//! the source, and what a killed run leaves goes with the other leftovers. Else it lies in the filesystem's top-level
+//! subvolume, which most systems do not mount; there a lock distinguishes leftovers of killed runs from snapshots in
+//! use.
 
 use super::context::Own;
 use crate::error::{Advice, Error, Result};
@@ -240,7 +243,7 @@ fn place(directory: &OwnedFd) -> rustix::io::Result<(u32, u32, u64)> {
 }
 
 fn repository_allows(repository: &Repository) -> bool {
-    // Elsewhere the call that makes the first one tells.
+    // Elsewhere the call that makes the first snapshot shows it.
     !matches!(Filesystem::identify(repository.fd()), Ok(Id::Btrfs(_))) || repository.can_make_subvolumes()
 }
 

@@ -1,7 +1,7 @@
-//! Where to find a file of which only size and a fingerprint are known: 16 bytes a file, bounded. Pure.
+//! Finds files by size and a fingerprint: 16 bytes a file, bounded. Pure.
 //!
-//! A fingerprint is some bits of a hash; whoever looks a place up asks there whether it is the right one. Where more files
-//! come than there is room for, the largest are kept: it is they whose reading and writing is worth being spared.
+//! A fingerprint is some bits of a hash, so the caller must check each place that is found. If more files come than
+//! there is room for, the largest are kept: they save the most reading and writing.
 
 use crate::fs::status::Time;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ pub(super) struct Lookup {
     least: u64,
 }
 
-/// [`Lookup`] in the making.
+/// Collects the files of a [`Lookup`].
 #[derive(Debug)]
 pub(super) struct Gathering {
     places: Lookup,
@@ -42,7 +42,7 @@ impl Gathering {
             let half = places.packed.len() / 2;
             places.packed.select_nth_unstable(half);
             places.packed.drain(..half);
-            // Of the files of this size some are gone, so no more of them come in.
+            // Some files of this size are gone, so no more of them are added.
             places.least = places.packed.iter().min().map_or(0, |packed| size_of_file(*packed) + 1);
         }
     }
@@ -102,7 +102,7 @@ fn size_of_file(packed: u128) -> u64 {
     (packed >> (FINGERPRINT_BITS + PLACE_BITS)) as u64
 }
 
-/// The fingerprint of what an inode is as long as nobody touches it, under whatever name.
+/// The fingerprint of an inode that does not change as long as nobody touches it, under whatever name.
 pub(super) fn identity(ino: u64, mtime: Time, ctime: Time) -> u64 {
     let mut hasher = DefaultHasher::new();
     (ino, mtime, ctime).hash(&mut hasher);

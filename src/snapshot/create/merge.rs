@@ -1,8 +1,8 @@
-//! The sink of the walk: writes the manifest, and reads the last one in step with it to see what is gone or renamed.
+//! The sink of the walk: writes the manifest, and reads the last one in step with it to find what is gone or renamed.
 
+use super::entries::Output;
 use super::removal::Removal;
 use super::stats::Stats;
-use super::tree::Output;
 use crate::error::Result;
 use crate::monitor::{Change, Monitor};
 use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Renamed files are recognised among at most this many new and this many gone ones: 8 MiB each.
 const RENAME_CANDIDATES: usize = 1 << 20;
 
-/// Two sorted streams: the records that come, and those of the last snapshot.
+/// The merge of two sorted streams: the new records and those of the last snapshot.
 pub(super) struct Merge<'a> {
     writer: Option<Writer>,
     old: Option<Items<'a>>,
@@ -22,9 +22,9 @@ pub(super) struct Merge<'a> {
     ahead: Option<Item>,
     ahead_directory: Vec<u8>,
     directory: Vec<u8>,
-    /// Where the plan goes.
+    /// Gets the plan of a dry run.
     plan: Option<&'a dyn Monitor>,
-    /// What is gone goes from the staging tree as well, where that began with it.
+    /// Removes entries that are gone from the staging tree, if that began as a snapshot of the last tree.
     removal: Option<Removal<'a>>,
     gone: Vec<u64>,
     come: Vec<u64>,
@@ -63,7 +63,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Takes what a part of the walk yielded.
+    /// Takes the output of a part of the walk.
     pub(super) fn push(&mut self, output: Output) -> Result<()> {
         for (mut item, change) in output.items {
             if let Item::Directory(directory) = &item {
@@ -103,7 +103,7 @@ impl<'a> Merge<'a> {
         std::mem::take(&mut self.shortened)
     }
 
-    /// Passes what is left of the old stream, adds what only the streams know to `stats`, and hands the writer back.
+    /// Passes the rest of the old stream, completes `stats` with the counts of the merge, and returns the writer.
     pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Option<Writer>> {
         self.pass(None)?;
         if let Some(removal) = &mut self.removal {
@@ -119,7 +119,8 @@ impl<'a> Merge<'a> {
         Ok(self.writer)
     }
 
-    /// Passes the old records before `item` (all, without one): they have no counterpart. One that has goes with it.
+    /// Passes the old records before `item` (all of them without an item): they have no counterpart. Passes the
+    /// counterpart of the item too.
     fn pass(&mut self, item: Option<&Item>) -> Result<()> {
         while let Some(old) = &self.ahead {
             let order = match item {
@@ -189,7 +190,7 @@ fn path_of(directory: &[u8], item: &Item) -> Vec<u8> {
     }
 }
 
-/// What a renaming leaves as it was (the ctime it does not).
+/// A fingerprint of what renaming does not change.
 fn fingerprint(entry: &Entry, file: &FileBody) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.meta.ino, file.size, entry.meta.mtime).hash(&mut hasher);

@@ -1,40 +1,51 @@
-//! Takes a snapshot: walks the sources beside the last manifest, brings every entry into a staging tree, publishes it.
+//! Takes a snapshot: walks the sources in step with the last manifest, adds every entry to a staging tree, publishes
+//! the tree.
 //!
-//! `tree` is the visitor of the walk; `file` brings regular files in (each filled by `fill`, or by `changed` from
-//! what the last snapshot has of it), `node` everything else,
-//! `once` sees to hard links; `merge` writes the manifest and sees what is gone. What they all know is in `context`.
+//! The way of an entry: the walk gives it to `visitor`; `entries` looks it up and decides (`source_entry`,
+//! `inherited_entry`); `file` and `node` add it, `hard_link` adds further names of an inode; `merge` writes its record
+//! to the manifest and finds what is gone. The ways to add a regular file have a file each: `new_file`, `changed_file`,
+//! `renamed_file`, `resumed_file`, `unchanged_link`. `context` is what every step knows, and `target` is where the
+//! entries of one directory go.
 
-mod changed;
+mod added_entry;
+mod changed_file;
 mod content_index;
 mod context;
 mod cost;
 mod devices;
 mod directory;
 mod emptied;
+mod entries;
+mod failure;
 mod file;
-mod fill;
-mod finished;
+mod file_hash;
+mod finished_list;
 mod freeze;
-mod kept;
-mod linked;
-mod links;
+mod hard_link;
+mod inherited_entry;
+mod large_file;
+mod link_map;
 mod lookup;
 mod merge;
+mod new_file;
 mod node;
-mod once;
 mod options;
-mod place;
 mod previous;
 mod recheck;
-mod record;
 mod refuse;
 mod removal;
+mod renamed_file;
 mod resume;
-mod seen;
+mod resumed_file;
+mod source_entry;
+mod source_file;
 mod staged;
+mod staged_directory;
 mod stats;
+mod target;
 mod timestamp;
-mod tree;
+mod unchanged_link;
+mod visitor;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub use stats::Stats;
@@ -44,7 +55,7 @@ use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::repository::{Blocks, Repository, Staging, Start};
+use crate::snapshot::repository::{BlockHashes, Repository, Staging, Start};
 use crate::tree::exclude::Filter;
 use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
@@ -59,13 +70,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use timestamp::Timestamp;
-use tree::Tree;
+use visitor::SnapshotVisitor;
 
 /// Takes a snapshot of `sources` into the repository at `repo`.
 ///
 /// # Errors
-/// Whatever makes the snapshot as a whole impossible; then none appears, and those before it stay. A single entry that
-/// cannot be taken is told to the monitor, counted in [`Stats::errors`], and left out.
+/// Whatever makes the snapshot as a whole impossible; then none appears, and earlier snapshots stay. A single entry
+/// that cannot be added is reported to the monitor, counted in [`Stats::errors`], and skipped.
 pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     procfs::require()?;
@@ -81,7 +92,7 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
 }
 
 fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
-    // One without snapshots cannot have the one that is asked for.
+    // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let lock = repository.lock()?;
     if !lock.is_held {
@@ -99,12 +110,12 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
-    let moment = Timestamp::behind(candidates.newest, begun);
-    moment.report(monitor);
+    let timestamp = Timestamp::behind(candidates.newest, begun);
+    timestamp.report(monitor);
     loop {
         let previous = candidates.open(monitor)?;
-        match take_beside(&repository, filesystem, sources, moment, previous.as_ref(), options, monitor) {
-            // A block of it, which was read only now.
+        match take_beside(&repository, filesystem, sources, timestamp, previous.as_ref(), options, monitor) {
+            // A block of the manifest was damaged, which is found only when it is read.
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -113,34 +124,34 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     }
 }
 
-/// Takes the snapshot, compared with an earlier one. What killed runs left is gone then.
+/// Takes the snapshot, compared with an earlier one. Leftovers of killed runs are gone afterwards.
 ///
 /// # Errors
-/// Kind `Damage` if the earlier one's manifest is; nothing of the new snapshot is left then.
+/// Kind `Damage` if the manifest of the earlier snapshot is damaged; nothing of the new snapshot is left then.
 fn take_beside(
     repository: &Repository,
     filesystem: Filesystem,
     sources: &Sources,
-    moment: Timestamp,
+    timestamp: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
-    let name = repository.free_name(options.name.as_deref(), moment.created)?;
-    // What was written before the run is none of its cost.
+    let name = repository.free_name(options.name.as_deref(), timestamp.created)?;
+    // Data written before the run does not count as its cost.
     repository.sync()?;
     let before = repository.space();
     let leftovers = repository.leftovers()?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository.begin(&name, start)?;
-    let resume = Resume::begin(&staging, leftovers, moment.begun);
+    let resume = Resume::begin(&staging, leftovers, timestamp.begun);
     let parent = previous.map(|previous| previous.reader.header());
     let blocks = repository.blocks(&staging, parent.map(|parent| parent.name.as_str()))?;
-    let header = header(&name, moment.created, sources, options, previous);
+    let header = header(&name, timestamp.created, sources, options, previous);
     let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
             let own = frozen.own(repository);
-            visit(&frozen.sources(sources), own, previous, Some((staged, moment)), options, monitor)
+            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, monitor)
         });
         frozen.end(monitor);
         result
@@ -151,17 +162,17 @@ fn take_beside(
             monitor.phase("publishing", None);
             repository.publish(staging)?;
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
-            // The snapshot is there; what a failure leaves, in the trash or on its way there, the next run deletes.
+            // The snapshot is there. The next run deletes what a failure leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository.drop_blocks(&parent.name);
             }
             let _ = repository.clear_leftovers(&[], threads(options, true), monitor);
             Ok(stats)
         }
-        // Stopping must be quick: the next run clears what is left.
+        // Stopping must be quick: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
-            // The error that ended the run matters more than one of the clearing, which the next run tries again.
+            // The error that ended the run matters more than an error of clearing, which the next run tries again.
             let _ = repository.discard(staging, threads(options, true), monitor);
             Err(error)
         }
@@ -172,7 +183,7 @@ fn freeze(sources: &Sources, repository: &Repository, options: &Options, monitor
     if options.freeze { Frozen::freeze(sources, repository, monitor) } else { Ok(Frozen::default()) }
 }
 
-/// How the new tree begins: on Btrfs as a snapshot of the last one, where that can be.
+/// How the new tree begins: on Btrfs as a snapshot of the last tree, if possible.
 fn start<'a>(
     repository: &Repository,
     filesystem: Filesystem,
@@ -185,7 +196,7 @@ fn start<'a>(
     if filesystem.kind != Kind::Btrfs || options.subvolumes == Subvolumes::Never || links {
         return Ok(Start::Directory);
     }
-    // Only root may write into the directories of the last tree, whatever their modes, and give them their owners again.
+    // Only root may write to the directories of the last tree whatever their modes, and restore their owners.
     if !rustix::process::geteuid().is_root() || !repository.can_make_subvolumes() {
         monitor.event(Event::NoSubvolumes);
         return Ok(Start::Directory);
@@ -193,7 +204,7 @@ fn start<'a>(
     let Some(previous) = previous else { return Ok(Start::Subvolume) };
     let name = &previous.reader.header().name;
     if previous.reader.version() != manifest::VERSION {
-        // Its records, and perhaps its tree, lack what this version knows of an inode.
+        // Its records, and perhaps its tree, lack metadata that this version stores.
         return Ok(Start::Subvolume);
     }
     if repository.is_as_published(name)? {
@@ -209,7 +220,7 @@ fn start<'a>(
 fn fill(
     staging: &Staging,
     filesystem: Filesystem,
-    (blocks, resume): (Blocks, Resume),
+    (blocks, resume): (BlockHashes, Resume),
     header: &Header,
     visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
 ) -> Result<Stats> {
@@ -248,7 +259,7 @@ fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     }
 }
 
-/// The snapshots that this one can be compared with.
+/// The snapshots that the new one can be compared with.
 fn candidates<'r>(
     repository: &'r Repository,
     sources: &Sources,
@@ -270,7 +281,7 @@ fn visit(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
-    let (staged, moment) = staged.unzip();
+    let (staged, timestamp) = staged.unzip();
     let (staged, writer) = staged.unzip();
     let expected = previous.map(|previous| {
         let totals = previous.reader.totals();
@@ -288,28 +299,28 @@ fn visit(
     let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
     let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal, block_size)?;
     let filter = Filter::new(&options.excludes, sources);
-    let begun = moment.map(|moment| moment.begun);
-    let tree = Tree::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
+    let begun = timestamp.map(|timestamp| timestamp.begun);
+    let visitor = SnapshotVisitor::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let mut walk = || {
-        walk::walk(sources, &tree, threads(options, reads_content), |output| {
-            // There is no use in going on.
-            tree.staged().map_or(Ok(()), Staged::check_synced)?;
+        walk::walk(sources, &visitor, threads(options, reads_content), |output| {
+            // A snapshot is no longer possible.
+            visitor.staged().map_or(Ok(()), Staged::check_synced)?;
             merge.push(output)
         })
     };
-    match tree.staged() {
+    match visitor.staged() {
         Some(staged) => {
-            let walked = staged.ahead.during(1, || staged.sync(), walk);
-            // Before the error of an interrupted walk: what that left is kept for the next run.
+            let walked = staged.writeback.during(1, || staged.sync(), walk);
+            // This comes before the error of an interrupted walk, which keeps its files for the next run.
             staged.check_synced()?;
             walked?;
         }
         None => walk()?,
     }
-    tree.report_unmatched();
-    let origins = tree.origins();
-    let mut stats = tree.into_stats();
+    visitor.report_unmatched();
+    let origins = visitor.origins();
+    let mut stats = visitor.into_stats();
     if stats.errors > 0 {
         refuse::failed(sources)?;
     }
@@ -331,8 +342,8 @@ fn visit(
     Ok(stats)
 }
 
-/// How many threads walk. Where content is read, the device's queue decides, not the cores; where nothing is but names and
-/// inodes, the processor is the bound, and more threads than writers and as many readers only get into their way
+/// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and inodes
+/// are read, the processor is the limit, and more threads than writers and as many readers slow it down
 /// (docs/benchmarks.md).
 fn threads(options: &Options, reads_content: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

@@ -1,4 +1,4 @@
-//! Which earlier snapshot a new one is compared with: the newest of the same sources whose manifest is whole.
+//! The earlier snapshot that a new one is compared with: the newest of the same sources with an intact manifest.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
@@ -19,14 +19,14 @@ pub(super) struct Candidates<'r> {
     repository: &'r Repository,
     /// Their names, the best last.
     names: Vec<String>,
-    /// The moment of the newest snapshot of all.
+    /// The time of the newest snapshot of all.
     pub(super) newest: Option<Time>,
 }
 
 impl<'r> Candidates<'r> {
-    /// First the snapshots of just these sources, then those that have one of them; of each the newest first.
+    /// First the snapshots of exactly these sources, then those that have one of them; of each the newest first.
     ///
-    /// A snapshot whose manifest is damaged at its beginning or end is named and passed over.
+    /// A snapshot whose manifest is damaged at its beginning or end is reported and skipped.
     pub(super) fn of(repository: &'r Repository, sources: &Sources, monitor: &dyn Monitor) -> Result<Self> {
         let wanted: Vec<&[u8]> = sources.paths().iter().map(|path| path.as_os_str().as_bytes()).collect();
         let listing = repository.listing()?;
@@ -42,7 +42,7 @@ impl<'r> Candidates<'r> {
         Ok(candidates)
     }
 
-    /// Just the snapshot that `id` means.
+    /// Only the snapshot that `id` means.
     ///
     /// # Errors
     /// If it means none, or several, or its manifest is damaged.
@@ -52,7 +52,7 @@ impl<'r> Candidates<'r> {
         Ok(Candidates { repository, names: vec![name], newest })
     }
 
-    /// Opens the best one, and takes it from the list. A damaged one is named and passed over.
+    /// Opens the best snapshot and takes it from the list. A damaged one is reported and skipped.
     pub(super) fn open(&mut self, monitor: &dyn Monitor) -> Result<Option<Previous>> {
         while let Some(name) = self.names.pop() {
             let opened = self.repository.manifest(&name).and_then(|reader| {
@@ -68,7 +68,7 @@ impl<'r> Candidates<'r> {
         Ok(None)
     }
 
-    /// Tells that a manifest is damaged, and what is done without it.
+    /// Reports a damaged manifest, and what the run does without it.
     pub(super) fn pass_over(&self, damage: Error, monitor: &dyn Monitor) {
         let instead = match self.names.last() {
             Some(name) => format!("it is passed over: this snapshot is compared with {name} instead"),

@@ -1,5 +1,5 @@
-//! Sources of which no snapshot can be taken: in the repository, or on a filesystem that has failed. See `emptied` for sources
-//! that are empty.
+//! Sources that are refused: they lie in the repository, or on a filesystem that has failed. `emptied` refuses empty
+//! sources.
 
 use crate::error::{Error, Result};
 use crate::fs::openat;
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// A source in the repository would be a snapshot of snapshots. The repository may lie below a source: it is left out.
+/// Refuses a source in the repository: that would be a snapshot of snapshots. A repository below a source is skipped.
 pub(super) fn overlap(sources: &Sources, repo: &Path) -> Result<()> {
     let resolved = match (repo.canonicalize(), repo.parent(), repo.file_name()) {
         (Ok(path), ..) => path,
@@ -32,7 +32,7 @@ pub(super) fn overlap(sources: &Sources, repo: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a source lies in the directory `own`, wherever that may be mounted. What cannot be opened is not known to.
+/// Whether a source lies in the directory `own`, wherever that is mounted. A source that cannot be opened does not.
 fn lies_in(source: &Path, own: &Status) -> bool {
     let directory = if source.is_dir() { source } else { source.parent().unwrap_or(source) };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -40,7 +40,7 @@ fn lies_in(source: &Path, own: &Status) -> bool {
     opened.and_then(openat::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
 }
 
-/// Refuses to publish what is left of a source whose filesystem failed during the walk: nearly all of it may be missing.
+/// Refuses a source whose filesystem failed during the walk: nearly all of it may be missing.
 pub(super) fn failed(sources: &Sources) -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     for source in sources.paths() {

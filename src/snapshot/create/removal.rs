@@ -1,11 +1,12 @@
-//! What the last snapshot had and the new one has not is removed from a staging tree that began as a snapshot of the last.
+//! Removes from a staging tree that began as a snapshot of the last tree every entry that the new snapshot does not
+//! have.
 //!
-//! Whatever has no record in the new manifest goes: what was deleted, is excluded now, or could not be taken in. It is the
-//! merge of the two manifests that finds it, behind the walk: an entry of another type may stand under the name already,
-//! and stays. The directory gets its modification time back; whether the walk has left it by then does not matter, since
-//! both give the same.
+//! Entries without a record in the new manifest go: they were deleted, are excluded now, or could not be added. The
+//! merge of the two manifests finds them, behind the walk: an entry of another type may have the name already, and
+//! stays. The directory gets its modification time back. It does not matter whether the walk has left it by then: both
+//! set the same.
 
-use super::context::cannot_make;
+use super::failure::cannot_make;
 use crate::error::Result;
 use crate::fs::openat;
 use crate::monitor::Monitor;
@@ -24,7 +25,7 @@ pub(super) struct Removal<'a> {
     newest: Vec<u8>,
     /// It and those above it, topmost first.
     chain: Vec<Above>,
-    /// Where something was looked for last.
+    /// The directory of the last entry that was removed.
     open: Option<Open>,
     /// A directory that is gone with all below it.
     gone: Option<Vec<u8>>,
@@ -45,7 +46,7 @@ struct Open {
 }
 
 impl<'a> Removal<'a> {
-    /// From the tree whose root is `tree`.
+    /// A removal from the tree with the root directory `tree`.
     pub(super) fn new(tree: OwnedFd, monitor: &'a dyn Monitor) -> Self {
         Removal { tree, monitor, newest: Vec::new(), chain: Vec::new(), open: None, gone: None }
     }
@@ -64,7 +65,7 @@ impl<'a> Removal<'a> {
         self.chain.push(Above { length: path.len(), mtime: is_copy.then_some(directory.meta.mtime) });
     }
 
-    /// Removes what the record `old` of the last snapshot, at `path`, stands for.
+    /// Removes the entry that the record `old` of the last snapshot describes, at `path`.
     pub(super) fn remove(&mut self, old: &Item, path: &[u8]) -> Result<()> {
         if self.gone.as_ref().is_some_and(|gone| is_below(path, gone)) {
             return Ok(());
@@ -80,7 +81,7 @@ impl<'a> Removal<'a> {
             self.settle()?;
             let fd = match openat::open_dir(self.tree.as_fd(), above) {
                 Ok(fd) => Some(fd),
-                // It became something else, or went with what was above it.
+                // It became something else, or was removed with a directory above it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
                 Err(errno) => return Err(cannot_make(above, errno)),
             };
@@ -99,7 +100,7 @@ impl<'a> Removal<'a> {
         }
     }
 
-    /// Gives the directory where something was removed last its time again.
+    /// Restores the time of the directory that the last entry was removed from.
     pub(super) fn settle(&mut self) -> Result<()> {
         let Some(Open { path, fd: Some(fd), mtime: Some(mtime) }) = self.open.take() else { return Ok(()) };
         let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn below_is_told_by_whole_components() {
+    fn below_is_decided_by_whole_components() {
         assert!(is_below(b"a/b", b"a") && is_below(b"a", b"a") && is_below(b"a", b""));
         assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a/b"));
     }

@@ -1,6 +1,6 @@
-//! Where a snapshot is made: the staging tree, and what is known of its filesystem.
+//! The staging tree of a run, with everything that writes to it needs: its filesystem, hard links, lists of hashes.
 
-use super::links::Links;
+use super::link_map::LinkMap;
 use super::resume::Resume;
 use crate::content::copy::{Reason, Strategy};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::fs::filesystem::Filesystem;
 use crate::fs::metadata::{self, Creator, FileAttr, PROJECT_INHERIT, SEALS};
 use crate::fs::reopener::Reopener;
 use crate::fs::writeback::Writeback;
-use crate::snapshot::repository::{Blocks, Staging};
+use crate::snapshot::repository::{BlockHashes, Staging};
 use crate::tree::inode_map::Spill;
 use crate::util::semaphore::Semaphore;
 use rustix::io::Errno;
@@ -18,32 +18,32 @@ use std::sync::{Mutex, OnceLock};
 /// Where a snapshot is made.
 pub(super) struct Staged {
     pub(super) tree: OwnedFd,
-    pub(super) links: Links,
+    pub(super) links: LinkMap,
     /// Whether the tree began as a snapshot of the last one.
     pub(super) based: bool,
     pub(super) filesystem: Filesystem,
     pub(super) creator: Creator,
-    pub(super) ladder: Strategy,
+    pub(super) strategy: Strategy,
     /// Lists of hashes of large files.
-    pub(super) blocks: Blocks,
+    pub(super) blocks: BlockHashes,
     /// Held for a large file, which keeps the device busy by itself.
     pub(super) large: Mutex<()>,
-    /// What killed runs had finished, and what this one has.
+    /// Files that killed runs had finished, and the list of this run.
     pub(super) resume: Resume,
-    /// Whether files of the tree may have the project ids of the source: only root may give them, and what a repository
-    /// has in a project of its own is counted there.
+    /// Whether files of the tree may have the project ids of the source: only root may set them, and a repository with
+    /// a project id of its own keeps that for quotas.
     projects: bool,
     writers: Semaphore,
     /// Opens directories of the tree again.
     pub(super) reopener: Reopener,
-    /// Has what was made written out meanwhile.
-    pub(super) ahead: Writeback,
+    /// Starts the writeback of new data early.
+    pub(super) writeback: Writeback,
     /// Why a sync failed, once one has. The kernel reports lost data once, so no later sync makes that good.
     lost: OnceLock<Errno>,
 }
 
 impl Staged {
-    pub(super) fn new(staging: &Staging, blocks: Blocks, filesystem: Filesystem) -> Result<Self> {
+    pub(super) fn new(staging: &Staging, blocks: BlockHashes, filesystem: Filesystem) -> Result<Self> {
         let duplicate =
             |fd: &OwnedFd| fd.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause));
         let Staging { tree, links, is_subvolume, is_based, .. } = staging;
@@ -54,21 +54,21 @@ impl Staged {
             tree: duplicate(tree)?,
             // No link leads out of a subvolume.
             links: if *is_subvolume {
-                Links::in_tree(duplicate(tree)?, spill)
+                LinkMap::in_tree(duplicate(tree)?, spill)
             } else {
-                Links::in_directory(duplicate(links)?, spill)
+                LinkMap::in_directory(duplicate(links)?, spill)
             },
             based: *is_based,
             filesystem,
             creator,
-            ladder: Strategy::new(),
+            strategy: Strategy::new(),
             blocks,
             large: Mutex::new(()),
             resume: Resume::default(),
             projects: creator.is_root() && !metadata::has_project(tree),
             reopener: Reopener::new(tree).map_err(|errno| Error::failed("open the staging area").because(errno))?,
             writers: Semaphore::new(filesystem.kind.writers()),
-            ahead: Writeback::default(),
+            writeback: Writeback::default(),
             lost: OnceLock::new(),
         })
     }
@@ -78,11 +78,11 @@ impl Staged {
         if !self.filesystem.reflink {
             return Some(Reason::NoReflink);
         }
-        self.ladder.known(dev).and_then(std::result::Result::err)
+        self.strategy.known(dev).and_then(std::result::Result::err)
     }
 
-    /// Of a source's flags and project id, what its copy in the tree may have. All is in the manifest: what would make the
-    /// tree impossible to delete is only there.
+    /// The flags and the project id of a source that its copy in the tree may have. The manifest has all of them: flags
+    /// that would make the tree impossible to delete are only there.
     pub(super) fn takes(&self, fileattr: FileAttr) -> FileAttr {
         let FileAttr { flags, project } = fileattr.without(SEALS);
         match self.projects {
@@ -91,7 +91,7 @@ impl Staged {
         }
     }
 
-    /// Writes what was made to the disk. If that fails, nothing that this run made is used, by this run or by the next.
+    /// Writes the tree to the disk. If that fails, neither this run nor the next one uses anything of it.
     pub(super) fn sync(&self) -> Result<()> {
         if let Err(errno) = rustix::fs::syncfs(&self.tree) {
             let _ = self.lost.set(errno);
@@ -119,7 +119,7 @@ impl Staged {
         }
     }
 
-    /// Runs what creates and clones, when it is its turn.
+    /// Runs calls that create and clone, on a bounded number of threads at once.
     pub(super) fn write(&self, write: impl FnOnce()) {
         self.writers.with(write);
     }

@@ -25,7 +25,7 @@ pub struct Stats {
     pub new_files: u64,
     /// Files that differ from the last snapshot's.
     pub changed_files: u64,
-    /// Files whose identity is the last snapshot's.
+    /// Files that have the same identity in the last snapshot.
     pub unchanged_files: u64,
     /// Files that the last snapshot had under another name.
     pub renamed_files: u64,
@@ -49,7 +49,7 @@ pub struct Stats {
     pub hole_bytes: u64,
     /// Entries that the user wanted left out.
     pub excluded: exclude::Counts,
-    /// Entries left out or kept with a reservation; each was told to the monitor.
+    /// Entries left out or kept with a reservation; each was reported to the monitor.
     pub errors: u64,
     /// Why data was copied and not cloned, with its bytes.
     pub reasons: BTreeMap<Reason, u64>,

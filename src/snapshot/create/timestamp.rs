@@ -1,6 +1,6 @@
-//! The moment of a snapshot: when its scan began by the clock, and its place among the other snapshots.
+//! The time of a snapshot: when its scan began by the clock, and the time that orders it among the other snapshots.
 //!
-//! The two differ only where the clock was set back: then the snapshot takes a place a second behind the newest one, so
+//! The two differ only if the clock was set back: then the snapshot is ordered one second after the newest snapshot, so
 //! that names never collide and the order stays that of the runs.
 
 use crate::monitor::{Event, Monitor};
@@ -12,12 +12,12 @@ use crate::util::text;
 pub(super) struct Timestamp {
     /// By the clock.
     pub(super) begun: Time,
-    /// Its place in the order; never before `begun`.
+    /// The time that orders it; never before `begun`.
     pub(super) created: Time,
 }
 
 impl Timestamp {
-    /// That of a snapshot begun at `begun`, later in the order than the `newest` there is.
+    /// The time of a snapshot begun at `begun`, ordered after the `newest` snapshot.
     pub(super) fn behind(newest: Option<Time>, begun: Time) -> Timestamp {
         let created = match newest {
             Some(newest) if newest >= begun => Time { seconds: newest.seconds.saturating_add(1), nanos: 0 },

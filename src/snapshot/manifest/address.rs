@@ -1,9 +1,4 @@
-//! Where a record is in a manifest, so that it can be come back to.
-
-use super::reader::Reader;
-use super::record::Entry;
-use super::wire::Record;
-use crate::error::Result;
+//! The address of a record in a manifest, to read it again later.
 
 /// How many bits say where in its block a record begins; the block's number has the rest of 56.
 const OFFSET_BITS: u32 = 28;
@@ -29,24 +24,10 @@ impl Address {
     }
 }
 
-impl Reader {
-    /// The entry at an address that [`Items::address`](super::Items::address) of this manifest gave, and the path of its directory.
-    /// `None` if there is no entry.
-    pub fn entry_at(&self, address: Address) -> Result<Option<(Vec<u8>, Entry)>> {
-        if address.block >= self.blocks() {
-            return Ok(None);
-        }
-        let block = self.block(address.block)?;
-        let Some((Record::Entry { name, meta, body }, _)) = block.record(address.offset) else { return Ok(None) };
-        let entry = Entry { name: name.to_vec(), meta: meta.into_owned(), body: body.into_owned() };
-        Ok(Some((block.path_before(address.offset), entry)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::manifest::{Body, Directory, Header, Item, Meta, Time, Totals, Writer};
+    use crate::snapshot::manifest::{Body, Directory, Entry, Header, Item, Meta, Reader, Time, Totals, Writer};
     use std::fs::File;
 
     #[test]

@@ -130,8 +130,8 @@ impl Block {
         name.is_empty() || matches!(second(), Some((Record::Entry { name: found, .. }, _)) if found == name)
     }
 
-    /// The first directory here that is `path` or comes after it, and whether it is `path`; the number of marks if there
-    /// is none. Looks at no byte of a path twice, so that deep trees cost no more than flat ones.
+    /// The first directory here that is `path` or comes after it, and whether it is `path`; the number of marks if
+    /// there is none. Looks at no byte of a path twice, so that deep trees cost no more than flat ones.
     pub(super) fn find(&self, path: &[u8]) -> (usize, bool) {
         // How many first bytes `path` shares with the directory at the mark before, which is smaller.
         let mut matched = 0;

@@ -1,7 +1,7 @@
 //! One directory of a manifest and its entries, for the merge with the live tree.
 
 use super::block::Block;
-use super::reader::Reader;
+use super::blocks::Blocks;
 use super::record::{Directory, Entry};
 use super::wire::Record;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A directory's record and a place among its entries. Holds one block, however large the directory is.
 pub struct DirectoryCursor<'r> {
-    reader: &'r Reader,
+    blocks: &'r Blocks,
     directory: Directory,
     number: usize,
     block: Arc<Block>,
@@ -20,19 +20,19 @@ pub struct DirectoryCursor<'r> {
 }
 
 impl<'r> DirectoryCursor<'r> {
-    pub(super) fn open(reader: &'r Reader, path: &[u8]) -> Result<Option<Self>> {
-        if reader.index().len() == 0 {
+    pub(super) fn open(blocks: &'r Blocks, path: &[u8]) -> Result<Option<Self>> {
+        if blocks.index().len() == 0 {
             return Ok(None);
         }
-        let number = reader.index().find(path, b"");
-        let block = reader.block(number)?;
+        let number = blocks.index().find(path, b"");
+        let block = blocks.get(number)?;
         let (mark, true) = block.find(path) else { return Ok(None) };
         let Some(mark) = block.mark(mark).filter(|mark| !mark.continued) else { return Ok(None) };
         let Some((Record::Directory { scaffold, meta, .. }, position)) = block.record(mark.record) else {
             return Ok(None);
         };
         let directory = Directory { path: path.to_vec(), scaffold, meta: meta.into_owned() };
-        Ok(Some(DirectoryCursor { reader, directory, number, block, position, ahead: None }))
+        Ok(Some(DirectoryCursor { blocks, directory, number, block, position, ahead: None }))
     }
 
     /// The directory's own record.
@@ -56,8 +56,8 @@ impl<'r> DirectoryCursor<'r> {
         }
     }
 
-    /// Takes the entry of this name, if there is one, and passes over those before it. Names must be asked for in rising
-    /// order: an earlier one is never found.
+    /// Takes the entry of this name, if there is one, and passes over those before it. Names must be asked for in
+    /// rising order: an earlier one is never found.
     pub fn seek(&mut self, name: &[u8]) -> Result<Option<Entry>> {
         self.seek_with(name, |_| {})
     }
@@ -79,7 +79,7 @@ impl<'r> DirectoryCursor<'r> {
 
     /// Passes over everything before a name, without reading the blocks between.
     pub fn jump(&mut self, name: &[u8]) -> Result<()> {
-        let number = self.reader.index().find(&self.directory.path, name);
+        let number = self.blocks.index().find(&self.directory.path, name);
         if number > self.number {
             self.enter(number)?;
         }
@@ -93,7 +93,7 @@ impl<'r> DirectoryCursor<'r> {
     }
 
     fn enter(&mut self, number: usize) -> Result<()> {
-        self.block = self.reader.block(number)?;
+        self.block = self.blocks.get(number)?;
         self.number = number;
         self.ahead = None;
         // Behind the record that says in which directory we are.
@@ -113,10 +113,10 @@ impl<'r> DirectoryCursor<'r> {
                 None => {}
             }
             let next = self.number + 1;
-            if next >= self.reader.index().len() {
+            if next >= self.blocks.index().len() {
                 return Ok(None);
             }
-            let (path, name) = self.reader.index().key(next);
+            let (path, name) = self.blocks.index().key(next);
             if name.is_empty() || path != self.directory.path {
                 return Ok(None);
             }

@@ -18,7 +18,7 @@ pub(crate) fn lookups() -> u64 {
     LOOKUPS.get()
 }
 
-/// One record of the index, as it stands in the file. Offsets are not kept: blocks lie one behind the other.
+/// One record of the index, as it is in the file. Offsets are not kept: blocks lie one behind the other.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct IndexRecord<'a> {
     /// The block's bytes in the file.
@@ -58,7 +58,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads an index of `blocks` records whose blocks fill the file from `start` to `end`. `None` if it contradicts itself.
+    /// Reads an index of `blocks` records whose blocks fill the file from `start` to `end`. `None` if it contradicts
+    /// itself.
     pub(super) fn parse(mut bytes: &[u8], blocks: u64, start: u64, end: u64) -> Option<Index> {
         let mut index = Index::default();
         let mut offset = start;

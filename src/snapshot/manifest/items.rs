@@ -2,17 +2,17 @@
 
 use super::address::Address;
 use super::block::Block;
-use super::reader::Reader;
+use super::blocks::Blocks;
 use super::record::{Directory, Entry, Item};
 use super::wire::Record;
 use crate::error::Result;
 
 /// Iterator over the records, in their order. A block is unpacked when its turn comes.
 ///
-/// A damaged block gives one error, and the stream goes on behind it: the next record may then be an entry of a directory
-/// whose own record was lost, and [`directory`](Self::directory) tells which.
+/// A damaged block gives one error, and the stream goes on behind it: the next record may then be an entry of a
+/// directory whose own record was lost, and [`directory`](Self::directory) returns its path.
 pub struct Items<'r> {
-    reader: &'r Reader,
+    blocks: &'r Blocks,
     block: Option<Block>,
     next_block: usize,
     position: u32,
@@ -24,14 +24,14 @@ pub struct Items<'r> {
 }
 
 impl<'r> Items<'r> {
-    pub(super) fn all(reader: &'r Reader) -> Self {
-        Items { reader, block: None, next_block: 0, position: 0, given: 0, path: Vec::new(), start: None }
+    pub(super) fn all(blocks: &'r Blocks) -> Self {
+        Items { blocks, block: None, next_block: 0, position: 0, given: 0, path: Vec::new(), start: None }
     }
 
-    pub(super) fn from(reader: &'r Reader, directory: &[u8]) -> Self {
-        let next_block = reader.index().find(directory, b"");
+    pub(super) fn from(blocks: &'r Blocks, directory: &[u8]) -> Self {
+        let next_block = blocks.index().find(directory, b"");
         Items {
-            reader,
+            blocks,
             block: None,
             next_block,
             position: 0,
@@ -57,7 +57,7 @@ impl<'r> Items<'r> {
         self.position = 0;
         self.block = None;
         let start = self.start.take();
-        let block = self.reader.load(number)?;
+        let block = self.blocks.load(number)?;
         if let Some(start) = start {
             let (mark, _) = block.find(&start);
             self.position = block.mark(mark).map_or(u32::MAX, |mark| mark.record);
@@ -77,7 +77,7 @@ impl Iterator for Items<'_> {
         loop {
             let record = self.block.as_ref().and_then(|block| block.record(self.position));
             let Some((record, after)) = record else {
-                if self.next_block >= self.reader.index().len() {
+                if self.next_block >= self.blocks.index().len() {
                     self.block = None;
                     return None;
                 }

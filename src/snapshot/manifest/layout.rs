@@ -23,7 +23,7 @@ pub(super) const BLOCK_TARGET: usize = 64 * 1024;
 /// A BLAKE3 digest.
 pub(super) type Digest = [u8; 32];
 
-/// The error for a manifest whose `part` is not what was written.
+/// The error for a manifest with a damaged `part`.
 pub(super) fn damage(part: impl std::fmt::Display, path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Damage, format!("read the {part} of the manifest"))
         .at(path)
@@ -79,12 +79,13 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// The digest over all that is neither a block nor the index: beginning with header, totals, the footer's own fields.
+    /// The digest over all that is neither a block nor the index: beginning with header, totals, the footer's own
+    /// fields.
     fn digest(fields: &[u8], beginning: &[u8], totals: &[u8]) -> Digest {
         *blake3::Hasher::new().update(beginning).update(totals).update(fields).finalize().as_bytes()
     }
 
-    /// The footer as it stands in the file.
+    /// The footer as it is in the file.
     pub(super) fn encode(&self, beginning: &[u8], totals: &[u8]) -> [u8; FOOTER_LENGTH] {
         let mut out = [0; FOOTER_LENGTH];
         let numbers = [self.index_offset, self.index_length, self.totals_offset, self.totals_length, self.blocks];
@@ -98,8 +99,8 @@ impl Footer {
         out
     }
 
-    /// Reads a footer of a file of `length` bytes whose header ends at `beginning_length`. Its digest is [`Self::check`]ed
-    /// once the totals are read.
+    /// Reads a footer of a file of `length` bytes whose header ends at `beginning_length`. Its digest is
+    /// [`Self::check`]ed once the totals are read.
     pub(super) fn parse(
         bytes: &[u8; FOOTER_LENGTH],
         beginning_length: u64,

@@ -1,14 +1,12 @@
 //! How large the parts of a manifest can be, and reading within these limits. `docs/format.md` states them.
 //!
-//! A length in a file is a claim: somebody may have written it to exhaust memory, and may have made the digests fit. So no
-//! length decides an allocation before it is compared with the limit of its part and with the size of the file, memory is
-//! reserved as the bytes arrive, and memory that cannot be had is an error.
+//! A length in a file is a claim: somebody may have written it to exhaust memory, and may have made the digests fit. So
+//! no length decides an allocation before it is compared with the limit of its part and with the size of the file,
+//! memory is reserved as the bytes arrive, and memory that cannot be had is an error.
 
 use super::layout::{damage, unreadable};
-use super::record::{Body, Entry, Item};
 use crate::error::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
-use serde_bytes::ByteBuf;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -31,41 +29,12 @@ pub(super) const RECORD: usize = 16 << 20;
 /// The path of one directory.
 pub const PATH: usize = 4 << 20;
 /// The attributes of one record. The kernel lists no more than fit 64 KiB.
-const ATTRIBUTES: usize = 1 << 16;
+pub(super) const ATTRIBUTES: usize = 1 << 16;
 /// The sources or the tags of a snapshot.
 const SOURCES: usize = 1 << 20;
 
 /// How many bytes are read before more memory is reserved.
 const STEP: u64 = 4 << 20;
-
-/// Drops the attributes of a record that only the manifest would have, if they are too many or too long for a record.
-/// Whether there were such.
-pub fn shorten(item: &mut Item) -> bool {
-    let meta = match item {
-        Item::Directory(directory) => &mut directory.meta,
-        Item::Entry(entry) => &mut entry.meta,
-    };
-    let kept = &mut meta.kept_xattrs;
-    let is_too_long = kept.len() > ATTRIBUTES || bytes_of(kept) > RECORD / 2;
-    if is_too_long {
-        kept.clear();
-        // Not all of it is known: next time it counts as changed.
-        meta.ino = 0;
-    }
-    is_too_long
-}
-
-impl Entry {
-    /// About how many bytes of memory its parts of any length take.
-    pub(crate) fn bytes(&self) -> usize {
-        let target = if let Body::Symlink(target) = &self.body { target.len() } else { 0 };
-        self.name.len() + target + bytes_of(&self.meta.kept_xattrs)
-    }
-}
-
-fn bytes_of(xattrs: &[(ByteBuf, ByteBuf)]) -> usize {
-    xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum()
-}
 
 /// Where a part lies in a manifest, and how large it can be.
 #[derive(Clone, Copy, Debug)]

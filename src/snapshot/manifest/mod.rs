@@ -5,6 +5,7 @@
 
 mod address;
 mod block;
+mod blocks;
 mod cache;
 mod cursor;
 mod index;
@@ -25,11 +26,11 @@ pub use cursor::DirectoryCursor;
 pub(crate) use index::lookups;
 pub use items::Items;
 pub use layout::VERSION;
-pub use limits::{PATH as LONGEST_PATH, shorten};
+pub use limits::PATH as LONGEST_PATH;
 pub use names::EntryNames;
 pub use order::compare_paths;
 pub use reader::{Reader, Summary};
-pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals};
+pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals, shorten};
 pub use writer::Writer;
 
 #[cfg(test)]

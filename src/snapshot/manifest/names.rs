@@ -1,9 +1,9 @@
-//! The names of one directory's entries, read again from where its record is: nothing is searched for, and no path is compared,
-//! however deep the directory lies.
+//! The names of one directory's entries, read again from where its record is: nothing is searched for, and no path is
+//! compared, however deep the directory lies.
 
 use super::address::Address;
 use super::block::Block;
-use super::reader::Reader;
+use super::blocks::Blocks;
 use super::wire::Record;
 use crate::error::Result;
 use std::cmp::Ordering;
@@ -11,25 +11,23 @@ use std::sync::Arc;
 
 /// Iterates the names of a directory's entries in their order; subdirectories are not among them. Holds one block.
 pub struct EntryNames<'r> {
-    reader: &'r Reader,
+    blocks: &'r Blocks,
     number: usize,
     block: Arc<Block>,
     position: u32,
 }
 
-impl Reader {
-    /// The names of the entries of the directory whose record is at this address. `None` if there is no such record.
-    pub fn names_at(&self, address: Address) -> Result<Option<EntryNames<'_>>> {
-        if address.block >= self.blocks() {
+impl<'r> EntryNames<'r> {
+    /// The names in the directory that has its record at this address. `None` if there is no such record.
+    pub(super) fn open(blocks: &'r Blocks, address: Address) -> Result<Option<Self>> {
+        if address.block >= blocks.len() {
             return Ok(None);
         }
-        let block = self.block(address.block)?;
+        let block = blocks.get(address.block)?;
         let Some((Record::Directory { .. }, position)) = block.record(address.offset) else { return Ok(None) };
-        Ok(Some(EntryNames { reader: self, number: address.block, block, position }))
+        Ok(Some(EntryNames { blocks, number: address.block, block, position }))
     }
-}
 
-impl EntryNames<'_> {
     /// Whether this is the name of an entry. Names must be asked for in rising order: an earlier one is never found.
     pub fn seek(&mut self, name: &[u8]) -> Result<bool> {
         loop {
@@ -56,10 +54,10 @@ impl EntryNames<'_> {
     /// Goes on in the next block, if that goes on with this directory: it is the last of this block.
     fn next_block(&mut self) -> Result<bool> {
         let next = self.number + 1;
-        if next >= self.reader.index().len() || self.reader.index().key(next).1.is_empty() {
+        if next >= self.blocks.index().len() || self.blocks.index().key(next).1.is_empty() {
             return Ok(false);
         }
-        self.block = self.reader.block(next)?;
+        self.block = self.blocks.get(next)?;
         self.number = next;
         // Behind the record that names the directory.
         self.position = self.block.record(0).map_or(u32::MAX, |(_, after)| after);

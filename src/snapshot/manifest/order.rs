@@ -8,7 +8,7 @@ pub fn compare_paths(a: &[u8], b: &[u8]) -> Ordering {
     compare_tails(a, b, shared_length(a, b))
 }
 
-/// [`compare_paths`] for paths of which `shared` first bytes are known to be equal, and the next to differ.
+/// [`compare_paths`] for paths that are known to share exactly their first `shared` bytes.
 pub(super) fn compare_tails(a: &[u8], b: &[u8], shared: usize) -> Ordering {
     match (a.get(shared), b.get(shared)) {
         (Some(&x), Some(&y)) => rank(x).cmp(&rank(y)),
@@ -38,8 +38,8 @@ pub(super) fn is_path(path: &[u8]) -> bool {
     path.is_empty() || path.split(|&byte| byte == b'/').all(is_name)
 }
 
-/// Whether `path` may follow `before`, with which it shares `shared` first bytes: made of names, later in the order, and
-/// in a directory that came before (the root, which has the empty path, need not).
+/// Whether `path` may follow `before`, with which it shares `shared` first bytes: made of names, later in the order,
+/// and in a directory that came before (the root, which has the empty path, need not).
 pub(super) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> Result<(), &'static str> {
     let Some(before) = before else {
         return match path.contains(&b'/') {

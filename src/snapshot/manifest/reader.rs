@@ -1,19 +1,19 @@
-//! Reads a manifest: checks its ends and its index when it is opened, and each block when it is used.
+//! An open manifest. Opening checks its ends and its index; `blocks` reads and checks each block on use.
 
-use super::block::Block;
-use super::cache::Cache;
+use super::address::Address;
+use super::blocks::Blocks;
 use super::cursor::DirectoryCursor;
 use super::index::Index;
 use super::items::Items;
 use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
 use super::limits::{self, Extent};
-use super::record::{Header, Origin, Totals};
+use super::names::EntryNames;
+use super::record::{Entry, Header, Origin, Totals};
+use super::wire::Record;
 use crate::error::{Error, Result};
-use crate::util::mutex::lock;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
 
 /// What a manifest says of itself without its records: read and checked in three small reads, whatever its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,8 @@ pub struct Summary {
 /// A manifest, open for many threads at once. Memory: the index (about 100 bytes for each 64 KiB of records) and a
 /// bounded number of unpacked blocks.
 pub struct Reader {
-    file: File,
-    path: PathBuf,
-    version: u32,
     summary: Summary,
-    index: Index,
-    cache: Cache,
-    unpackers: Mutex<Vec<zstd::bulk::Decompressor<'static>>>,
+    pub(super) blocks: Blocks,
 }
 
 impl Summary {
@@ -48,7 +43,7 @@ impl Summary {
     }
 }
 
-/// What stands before and behind the blocks.
+/// The parts before and behind the blocks.
 struct Ends {
     version: u32,
     summary: Summary,
@@ -112,14 +107,12 @@ impl Reader {
         }
         let index = Index::parse(&bytes, footer.blocks, start, footer.index_offset)
             .ok_or_else(|| damage("index", path, "it contradicts itself"))?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let cache = Cache::new(4 * threads.max(8));
-        Ok(Reader { file, path: path.to_path_buf(), version, summary, index, cache, unpackers: Mutex::default() })
+        Ok(Reader { summary, blocks: Blocks::new(file, path, version, index) })
     }
 
     /// The version of its format. In version 1 no record has flags and a project id.
     pub fn version(&self) -> u32 {
-        self.version
+        self.blocks.version()
     }
 
     /// Which snapshot it is.
@@ -139,27 +132,27 @@ impl Reader {
 
     /// The path it was opened with.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.blocks.path()
     }
 
     /// How many blocks it has.
     pub fn blocks(&self) -> usize {
-        self.index.len()
+        self.blocks.len()
     }
 
     /// All records in their order.
     pub fn items(&self) -> Items<'_> {
-        Items::all(self)
+        Items::all(&self.blocks)
     }
 
     /// The records from that of a directory on, or from the first directory behind where it would be.
     pub fn items_from(&self, directory: &[u8]) -> Items<'_> {
-        Items::from(self, directory)
+        Items::from(&self.blocks, directory)
     }
 
     /// A directory and its entries, if the snapshot has it.
     pub fn directory(&self, path: &[u8]) -> Result<Option<DirectoryCursor<'_>>> {
-        DirectoryCursor::open(self, path)
+        DirectoryCursor::open(&self.blocks, path)
     }
 
     /// A directory and its entries from a name on: a way to share out a huge directory among threads.
@@ -169,75 +162,28 @@ impl Reader {
         Ok(Some(cursor))
     }
 
-    pub(super) fn index(&self) -> &Index {
-        &self.index
-    }
-
-    /// A block through the cache.
-    pub(super) fn block(&self, number: usize) -> Result<Arc<Block>> {
-        if let Some(block) = self.cache.get(number) {
-            return Ok(block);
+    /// The entry at an address that [`Items::address`] of this manifest gave, and the path of its directory. `None` if
+    /// there is no entry.
+    pub fn entry_at(&self, address: Address) -> Result<Option<(Vec<u8>, Entry)>> {
+        if address.block >= self.blocks() {
+            return Ok(None);
         }
-        let block = Arc::new(self.load(number)?);
-        self.cache.put(number, &block);
-        Ok(block)
+        let block = self.blocks.get(address.block)?;
+        let Some((Record::Entry { name, meta, body }, _)) = block.record(address.offset) else { return Ok(None) };
+        let entry = Entry { name: name.to_vec(), meta: meta.into_owned(), body: body.into_owned() };
+        Ok(Some((block.path_before(address.offset), entry)))
     }
 
-    /// Reads all of the file and compares it with its digests: nothing is unpacked.
+    /// The names of the entries of the directory whose record is at this address. `None` if there is no such record.
+    pub fn names_at(&self, address: Address) -> Result<Option<EntryNames<'_>>> {
+        EntryNames::open(&self.blocks, address)
+    }
+
+    /// Reads all of the file and compares it with its digests. It unpacks nothing.
     ///
     /// # Errors
-    /// Kind `Damage` for the first block that is not what was written.
+    /// Kind `Damage` for the first block whose digest is wrong.
     pub fn check(&self) -> Result<()> {
-        (0..self.index.len()).try_for_each(|number| self.stored(number).map(|_| ()))
-    }
-
-    /// A block's bytes as they stand in the file, checked.
-    fn stored(&self, number: usize) -> Result<Vec<u8>> {
-        let place = self.index.place(number);
-        let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
-        let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };
-        let stored = limits::read(&self.file, extent, self.part(number), &self.path)?;
-        if *blake3::hash(&stored).as_bytes() != place.digest {
-            return Err(damage(self.part(number), &self.path, "its checksum is wrong"));
-        }
-        Ok(stored)
-    }
-
-    fn part(&self, number: usize) -> String {
-        format!("block {} of {}", number + 1, self.index.len())
-    }
-
-    /// A block from the file, checked.
-    pub(super) fn load(&self, number: usize) -> Result<Block> {
-        let place = self.index.place(number);
-        let part = || self.part(number);
-        let stored = self.stored(number)?;
-        let length = place.raw as usize;
-        if u64::from(place.raw) > limits::BLOCK {
-            return Err(damage(part(), &self.path, "it is larger than such a part can be"));
-        }
-        // A frame need not say how much it unpacks to. One that does is held to it before memory is reserved.
-        let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
-        if claimed.is_some_and(|claimed| claimed != length as u64) {
-            return Err(damage(part(), &self.path, "it cannot be unpacked"));
-        }
-        let mut raw = Vec::new();
-        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), &self.path))?;
-        let free = lock(&self.unpackers).pop();
-        let mut unpacker = match free {
-            Some(unpacker) => unpacker,
-            None => zstd::bulk::Decompressor::new()
-                .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
-        };
-        let unpacked = unpacker.decompress_to_buffer(&stored, &mut raw);
-        lock(&self.unpackers).push(unpacker);
-        if unpacked.is_err() || raw.len() != length {
-            return Err(damage(part(), &self.path, "it cannot be unpacked"));
-        }
-        let block = Block::parse(raw, self.version).map_err(|why| damage(part(), &self.path, why))?;
-        if !block.begins_with(self.index.key(number)) {
-            return Err(damage(part(), &self.path, "it is not the one that the index names"));
-        }
-        Ok(block)
+        self.blocks.check()
     }
 }

@@ -10,6 +10,7 @@ use crate::fs::status::Status;
 pub use crate::fs::status::Time;
 use crate::tree::inode_map;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// The first record: which snapshot this is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub struct Header {
     pub host: String,
     /// The absolute paths that were asked for, in order, without duplicates.
     #[serde(deserialize_with = "limits::sources")]
-    pub sources: Vec<serde_bytes::ByteBuf>,
+    pub sources: Vec<ByteBuf>,
     /// The tags given by the user.
     #[serde(deserialize_with = "limits::sources")]
     pub tags: Vec<String>,
@@ -82,7 +83,7 @@ pub struct Meta {
     pub mtime: Time,
     /// Last change of the inode.
     pub ctime: Time,
-    /// Birth, where the filesystem tells it.
+    /// Birth, if the filesystem has it.
     pub btime: Option<Time>,
     /// `st_dev` of the source.
     pub dev: u64,
@@ -90,25 +91,26 @@ pub struct Meta {
     pub ino: u64,
     /// Number of hard links in the source.
     pub nlink: u64,
-    /// Whether the source has extended attributes or ACLs. If neither the tree nor this record has any, they could not be read.
+    /// Whether the source has extended attributes or ACLs. If neither the tree nor this record has any, they could not
+    /// be read.
     pub has_xattrs: bool,
     /// Those extended attributes (ACLs among them) that the snapshot's own tree could not take: name, value.
     #[serde(deserialize_with = "limits::attributes")]
-    pub kept_xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+    pub kept_xattrs: Vec<(ByteBuf, ByteBuf)>,
     /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
     pub kept_here: bool,
-    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` tells them: those in [`crate::fs::metadata::FLAGS`]. `None`: the
-    /// filesystem has none, the source could not be asked, or the manifest is of version 1.
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` returns them: those in [`crate::fs::metadata::FLAGS`].
+    /// `None`: the filesystem has none, the source could not be asked, or the manifest is of version 1.
     pub flags: Option<u32>,
     /// Project id. `None` as above.
     pub project: Option<u32>,
-    /// Whether the inode may change again without a change of `ctime`, or not all of it could be read: it counts as changed
-    /// next time. False in manifests before version 3, which leave that to the reader.
+    /// Whether the inode may change again without a change of `ctime`, or not all of it could be read: it counts as
+    /// changed next time. False in manifests before version 3, which leave that to the reader.
     pub recheck: bool,
 }
 
 impl Meta {
-    /// The record of an inode's metadata, as its status tells it.
+    /// The record of an inode's metadata, from its status.
     pub fn of(status: &Status, has_xattrs: bool) -> Meta {
         let Status { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, .. } = *status;
         Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, ..Meta::default() }
@@ -138,7 +140,7 @@ pub enum Body {
     File(FileBody),
     /// A symbolic link and where it points.
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// A character or block device (the mode tells which): major, minor.
+    /// A character or block device (the mode shows which): major, minor.
     Device(u32, u32),
     /// A named pipe.
     Fifo,
@@ -172,7 +174,8 @@ pub enum Stored {
     Inline,
 }
 
-/// A filesystem that entries of a snapshot were read from, so that another one with equal inode numbers and times is noticed.
+/// A filesystem that entries of a snapshot were read from, so that another one with equal inode numbers and times is
+/// noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// `st_dev` of its entries, as their records have it.
@@ -223,4 +226,31 @@ impl Entry {
             _ => None,
         }
     }
+
+    /// About how many bytes of memory its parts of any length take.
+    pub(crate) fn bytes(&self) -> usize {
+        let target = if let Body::Symlink(target) = &self.body { target.len() } else { 0 };
+        self.name.len() + target + bytes_of(&self.meta.kept_xattrs)
+    }
+}
+
+/// Drops the attributes of a record that only the manifest would have, if they are too many or too long for a record.
+/// Whether there were such.
+pub fn shorten(item: &mut Item) -> bool {
+    let meta = match item {
+        Item::Directory(directory) => &mut directory.meta,
+        Item::Entry(entry) => &mut entry.meta,
+    };
+    let kept = &mut meta.kept_xattrs;
+    let is_too_long = kept.len() > limits::ATTRIBUTES || bytes_of(kept) > limits::RECORD / 2;
+    if is_too_long {
+        kept.clear();
+        // The record lacks something: the next run looks at the entry again.
+        meta.ino = 0;
+    }
+    is_too_long
+}
+
+fn bytes_of(xattrs: &[(ByteBuf, ByteBuf)]) -> usize {
+    xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum()
 }

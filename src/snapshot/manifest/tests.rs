@@ -123,7 +123,7 @@ fn the_index_of_a_deep_tree_is_a_fraction_of_its_records() {
         items.push(directory(&deep[1..]));
     }
     let reader = Reader::open(&write(dir.path(), &items, &Totals::default())).unwrap();
-    let keys: usize = (0..reader.blocks()).map(|number| reader.index().key(number).0.len()).sum();
+    let keys: usize = (0..reader.blocks()).map(|number| reader.blocks.index().key(number).0.len()).sum();
     assert!(reader.blocks() > 1 && keys < deep.len() / 2, "{keys} of {}", deep.len());
     assert!(all(reader.items()) == items);
 }

@@ -1,5 +1,5 @@
-//! The records as they stand in a block: those of [`super::record`], with names borrowed and directory paths shortened by
-//! what they share with the directory before. What an older version had in its place is in `older`.
+//! The records as they are in a block: those of [`super::record`], with names borrowed and directory paths shortened
+//! by what they share with the directory before. What an older version had in its place is in `older`.
 
 use super::older::{Meta1, Meta2};
 use super::record::{Body, Entry, Meta};

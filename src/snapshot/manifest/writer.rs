@@ -229,8 +229,8 @@ impl Writer {
 }
 
 impl OpenBlock {
-    /// A block is several times as long as the path at its beginning, or the index of a deep tree would be as large as the
-    /// tree's records.
+    /// A block is several times as long as the path at its beginning, or the index of a deep tree would be as large as
+    /// the tree's records.
     fn is_full(&self) -> bool {
         let records = self.raw.len() - self.leading.min(self.raw.len());
         records >= BLOCK_TARGET && records >= 8 * self.leading

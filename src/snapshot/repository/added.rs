@@ -1,8 +1,8 @@
-//! What each snapshot added on the disk, measured when it was published, in `.pleach/added/NAME`. The manifest cannot have
-//! it, for it is part of what is measured. A snapshot without such a file is as good as any.
+//! What each snapshot added on the disk, measured when it was published, in `.pleach/added/NAME`. The manifest cannot
+//! have it, for it is part of what is measured. A snapshot without such a file is as good as any.
 
-use super::dir::os;
-use super::{Dir, Repository};
+use super::dir::{Dir, os};
+use super::handle::Repository;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::io::{Read, Write};
@@ -68,20 +68,20 @@ impl Repository {
         let _ = write();
     }
 
-    /// Removes the notes of snapshots that are not there, and that of `fresh`, which is about to be made.
-    pub(super) fn clear_added(&self, fresh: Option<&str>) {
-        let Some(dir) = self.added_dir() else { return };
-        for name in dir.names().unwrap_or_default() {
-            let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-            if is_fresh || self.root.has_dir(os(&name)).is_ok_and(|has| !has) {
-                let _ = dir.unlink(os(&name));
-            }
-        }
-    }
-
     fn added_dir(&self) -> Option<Dir> {
         self.control.has_dir(ADDED).ok().filter(|has| *has)?;
         self.control.dir(ADDED).ok()
+    }
+}
+
+/// Removes the notes of snapshots that are not there, and that of `fresh`, which is about to be made.
+pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
+    let Some(dir) = repository.added_dir() else { return };
+    for name in dir.names().unwrap_or_default() {
+        let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
+        if is_fresh || repository.root.has_dir(os(&name)).is_ok_and(|has| !has) {
+            let _ = dir.unlink(os(&name));
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl Dir {
         }
     }
 
-    /// Mode 0700, and no access control list, neither its own nor one for what is made in it.
+    /// Mode 0700, and no access control list, neither its own nor one for new entries.
     pub(crate) fn make_private(&self) -> Result<()> {
         let fail = |errno| Error::io("set the mode of", &self.path, errno);
         for list in ["system.posix_acl_default", "system.posix_acl_access"] {
@@ -84,7 +84,7 @@ impl Dir {
         fs::fchmod(&self.fd, Mode::RWXU).map_err(fail)
     }
 
-    /// Opens a regular file in this directory. Nothing else that may stand in its place is waited for.
+    /// Opens a regular file in this directory. Never waits for anything else that may be in its place.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> Result<File> {
         let name = name.as_ref();
         let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

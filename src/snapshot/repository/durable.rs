@@ -29,7 +29,8 @@ fn sync_below(tree: BorrowedFd<'_>) -> Result<()> {
                 FileType::Directory if path.is_empty() => directories.push(name.to_vec()),
                 FileType::Directory => directories.push([&path[..], name].join(&b'/')),
                 FileType::RegularFile => match openat::open_file(directory.as_fd(), name) {
-                    // Its owner may not read it, as with some directories. It was written by syncfs(2); only an error of that could go unnoticed.
+                    // Its owner may not read it, as with some directories. It was written by syncfs(2); only an error
+                    // of that could go unnoticed.
                     Err(Errno::ACCESS) => {}
                     file => sync(&file?)?,
                 },

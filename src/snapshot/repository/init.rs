@@ -1,6 +1,7 @@
-//! Makes repositories, and tells them from other directories.
+//! Makes repositories, and distinguishes them from other directories.
 
-use super::{CONTROL, Dir, FORMAT, unusable};
+use super::dir::Dir;
+use super::layout::{CONTROL, FORMAT};
 use crate::error::{Error, Result};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -16,7 +17,7 @@ const PARTS: [&str; 5] = ["format.new", "lock", "manifests", "partial", "trash"]
 pub(super) enum Found {
     /// A repository, perhaps of another format.
     Repository,
-    /// One whose making was interrupted.
+    /// A repository that is incomplete: its making was interrupted.
     HalfMade,
     /// Nothing is in it (`lost+found`, which mkfs makes, apart).
     Empty,
@@ -47,7 +48,8 @@ fn is_empty(root: &Dir) -> Result<bool> {
     Ok(others == 0)
 }
 
-/// Makes the directory of a repository. Its parent must be there: if that is missing, more likely a disk is not mounted.
+/// Makes the directory of a repository. Its parent must be there: if that is missing, more likely a disk is not
+/// mounted.
 pub(super) fn make_root(path: &Path) -> Result<Dir> {
     match fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -109,4 +111,10 @@ pub(super) fn check_format(control: &Dir) -> Result<()> {
             .at(path)
             .because(io::Error::new(io::ErrorKind::InvalidData, "it is not what pleach writes there"))),
     }
+}
+
+/// The error for a path that is no usable directory.
+pub(super) fn unusable(path: &Path, errno: Errno) -> Error {
+    let error = Error::io("open the repository", path, errno);
+    if errno == Errno::NOTDIR { error.hint("a repository is a directory") } else { error }
 }

@@ -1,19 +1,24 @@
 //! What killed runs left of snapshots in the making: set aside while a new run takes finished files over, then deleted.
 //! None of it ever becomes a snapshot.
 
-use super::blocks::BLOCKS;
-use super::dir::os;
-use super::{Dir, Repository, Staging};
+use super::added;
+use super::block_hashes;
+use super::dir::{Dir, os};
+use super::handle::Repository;
+use super::layout::{BLOCKS, FINISHED};
+use super::name::check_name;
+use super::staging::Staging;
+use super::subvolume;
+use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
 use crate::fs::rename;
-use crate::tree::deletion;
+use crate::monitor::Monitor;
+use crate::tree::deletion::{self, FreshNames};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// The list of finished files of a snapshot in the making.
-pub(super) const FINISHED: &str = "finished";
 /// Begins the names of what was set aside. No snapshot's name begins so.
 const ASIDE: &str = ".killed-";
 /// How many leftovers a run makes use of: the newest.
@@ -29,13 +34,6 @@ pub struct Leftover {
     /// Its lists of hashes, if it has any.
     pub(crate) blocks: Option<Dir>,
     name: String,
-}
-
-impl Staging {
-    /// Makes the list of finished files.
-    pub fn create_finished(&self) -> Result<File> {
-        self.dir.file(FINISHED, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
-    }
 }
 
 /// All of this needs the repository's lock.
@@ -65,6 +63,49 @@ impl Repository {
         }
         Ok(leftovers)
     }
+
+    /// Removes what killed or failed runs left: staged snapshots but those in `used`, manifests without a tree, the
+    /// trash. Not to be called between [`begin`](Self::begin) and [`publish`](Self::publish).
+    pub fn clear_leftovers(&self, used: &[Leftover], threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+        let partial = self.partial()?;
+        let fresh = FreshNames::new();
+        for name in partial.names()? {
+            if used.iter().any(|leftover| leftover.is_named(&name)) {
+                continue;
+            }
+            if let Some(point) = deletion::mount_at(partial.as_fd(), &name) {
+                // Moving it would move the mount. It is in nobody's way here.
+                monitor.problem(&deletion::busy(&partial.join(os(&name)), &point));
+                continue;
+            }
+            complete(self, &partial, &name)?;
+            throw_away(self, &partial, &name, &fresh)?;
+        }
+        for name in self.manifests.names()? {
+            if !self.root.has_dir(os(&name))? {
+                clear_entry(self, &self.manifests, &name, &fresh)?;
+            }
+        }
+        block_hashes::clear(self)?;
+        added::clear(self, None);
+        self.empty_trash(threads, monitor)
+    }
+
+    /// Gives a staged snapshot up and deletes it, with all other leftovers.
+    pub fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
+        throw_away(self, &self.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
+        self.clear_leftovers(&[], threads, monitor).map(|_| ())
+    }
+}
+
+/// Completes the publishing of a snapshot that was cut off when its tree had been renamed already.
+fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
+    let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
+    if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
+        return Ok(());
+    }
+    let is_published = repository.manifests.stat(name)?.is_some() && repository.root.has_dir(name)?;
+    if is_published { subvolume::seal_published(repository, name) } else { Ok(()) }
 }
 
 impl Leftover {

@@ -1,6 +1,6 @@
 //! The repository's lock.
 
-use super::Dir;
+use super::dir::Dir;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
@@ -42,8 +42,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a process that was started meanwhile, by whoever calls this library, holds it open until
-    /// it has become its own program, and would hold the lock with it.
+    /// Closing the file is not enough: a process that was started meanwhile, by whoever calls this library, holds it
+    /// open until it has become its own program, and would hold the lock with it.
     fn drop(&mut self) {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }

@@ -1,6 +1,6 @@
 //! The rules for names of snapshots.
 
-use super::LATEST;
+use super::layout::LATEST;
 use crate::error::{Error, Result};
 use crate::util::text;
 use std::ffi::OsStr;
@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 /// The longest name that the filesystems have, in bytes.
 const LONGEST: usize = 255;
 
-/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, is shown on terminals, and is one
-/// of the forms of an ID: `latest:` begins another one.
+/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, is shown on terminals, and is
+/// one of the forms of an ID: `latest:` begins another one.
 ///
 /// # Errors
 /// Kind `Usage`, with the rule that was broken.

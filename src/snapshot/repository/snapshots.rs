@@ -1,7 +1,9 @@
 //! Which snapshots there are, and which of them an `ID` means.
 
 use super::dir::os;
-use super::{LATEST, Repository, check_name};
+use super::handle::Repository;
+use super::layout::LATEST;
+use super::name::check_name;
 use crate::error::{Advice, Error, Result};
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{Header, Summary, Totals};
@@ -29,7 +31,7 @@ pub struct SnapshotInfo {
 /// The snapshots of a repository.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Those whose manifests are whole, oldest first.
+    /// The snapshots with intact manifests, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
     /// Why others could not be listed, one each.
     pub problems: Vec<Error>,
@@ -53,7 +55,7 @@ impl SnapshotInfo {
 }
 
 impl Repository {
-    /// [`listing`](Self::listing) that tells the problems to the monitor.
+    /// [`listing`](Self::listing) that reports the problems to the monitor.
     pub fn snapshots(&self, monitor: &dyn Monitor) -> Result<Vec<SnapshotInfo>> {
         let listing = self.listing()?;
         listing.problems.iter().for_each(|problem| monitor.problem(problem));
@@ -99,12 +101,12 @@ impl Repository {
         Ok(SnapshotInfo { name: name.to_string(), header, totals })
     }
 
-    /// The snapshot that `id` means: a name, the beginning of exactly one, `latest`, or `latest:PATH`, the newest one with
-    /// this path among its sources or in one of them.
+    /// The snapshot that `id` means: a name, the beginning of exactly one, `latest`, or `latest:PATH`, the newest one
+    /// with this path among its sources or in one of them.
     ///
     /// # Errors
-    /// Kind `Failed` if it means none or several; kind `Damage` if that snapshot's manifest is damaged, or, for `latest`,
-    /// one is that might be the newest.
+    /// Kind `Failed` if it means none or several; kind `Damage` if that snapshot's manifest is damaged, or, for
+    /// `latest`, one is that might be the newest.
     pub fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
         if id == LATEST {
             return self.latest(|_| true);
@@ -150,8 +152,8 @@ impl Repository {
         }
     }
 
-    /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has them
-    /// all. If that is not the newest of all, the monitor is told.
+    /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has
+    /// them all. If that is not the newest of all, the monitor gets a notice.
     pub fn resolve_for(&self, id: &str, paths: &[PathBuf], monitor: &dyn Monitor) -> Result<SnapshotInfo> {
         if id != LATEST || paths.is_empty() {
             return self.resolve(id);
@@ -161,7 +163,7 @@ impl Repository {
             return Ok(newest);
         }
         let older = self.listing()?.snapshots.into_iter().rev().find(|info| self.has_all(info, paths));
-        // Where none has them, the error of the newest names what is missing.
+        // If none has them, the error of the newest names the missing path.
         let Some(found) = older else { return Ok(newest) };
         monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
         Ok(found)

@@ -1,10 +1,12 @@
 //! Trees that are Btrfs subvolumes: begun as a snapshot of an earlier tree, read-only once they are published.
 //!
-//! A new tree may only begin as a snapshot of one that is still exactly what its manifest says. Whoever makes a snapshot
-//! writable, to take something out of it, changes its tree behind the manifest's back. So publishing notes at the manifest
-//! which subvolume the tree is and which transaction was the last to change anything in it.
+//! A new tree may only begin as a snapshot of one that is still exactly what its manifest says. Whoever makes a
+//! snapshot writable, to take something out of it, changes its tree behind the manifest's back. So publishing notes at
+//! the manifest which subvolume the tree is and which transaction was the last to change anything in it.
 
-use super::{Dir, Repository, check_name};
+use super::dir::Dir;
+use super::handle::Repository;
+use super::name::check_name;
 use crate::error::{Error, Result};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, Subvolume};
 use crate::sys::btrfs::subvolume;
@@ -31,8 +33,8 @@ pub enum Start<'a> {
 }
 
 impl Repository {
-    /// Whether trees can be subvolumes here: found by making one in the staging area and deleting it. Whoever does so must
-    /// also be able to write into directories whose owners and modes forbid it, as those of the last tree may.
+    /// Whether trees can be subvolumes here: found by making one in the staging area and deleting it. Whoever does so
+    /// must also be able to write into directories whose owners and modes forbid it, as those of the last tree may.
     pub fn can_make_subvolumes(&self) -> bool {
         let Ok(partial) = self.partial() else { return false };
         let name = format!(".trial-{}", std::process::id());
@@ -48,8 +50,8 @@ impl Repository {
         writes && deleted
     }
 
-    /// The directory for frozen snapshots of sources. It is part of the staging area: what a killed run left there goes with
-    /// all else.
+    /// The directory for frozen snapshots of sources. It is part of the staging area: what a killed run left there goes
+    /// with all else.
     pub fn frozen_dir(&self) -> Result<OwnedFd> {
         Ok(self.partial()?.make_dir(FROZEN)?.into())
     }
@@ -75,32 +77,38 @@ impl Repository {
         let length = fs::fgetxattr(&manifest, NOTE, &mut noted[..]).unwrap_or(0);
         Ok(noted.get(..length) == Some(note(&tree).as_bytes()))
     }
+}
 
-    /// Makes the tree of a snapshot read-only whose publishing was cut off just before that.
-    pub(super) fn seal_published(&self, name: &str) -> Result<()> {
-        let tree = self.tree(name)?;
-        match subvolume_at(&tree) {
-            // Nobody knows what was done to it meanwhile, so no tree will begin with it.
-            Some(subvolume) if !subvolume.read_only => self.make_read_only(name, tree.as_fd()),
-            _ => Ok(()),
-        }
+/// Makes the tree of a snapshot read-only if its publishing was interrupted just before that.
+pub(super) fn seal_published(repository: &Repository, name: &str) -> Result<()> {
+    let tree = repository.tree(name)?;
+    match subvolume_at(&tree) {
+        // Nobody knows what was done to it meanwhile, so no tree will begin with it.
+        Some(subvolume) if !subvolume.read_only => make_read_only(repository, name, tree.as_fd()),
+        _ => Ok(()),
     }
+}
 
-    /// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is, if that is still what it
-    /// was `before`. A sync of the repository's directory brings it to the disk, together with the rename.
-    pub(super) fn seal(&self, name: &str, tree: BorrowedFd<'_>, before: &Subvolume, manifest: &File) -> Result<()> {
-        self.make_read_only(name, tree)?;
-        if subvolume_at(tree).is_some_and(|after| note(&after) == note(before)) {
-            // Without the note the next snapshot clones file by file, and is none the worse for it.
-            let _ = fs::fsetxattr(manifest, NOTE, note(before).as_bytes(), XattrFlags::empty());
-        }
-        Ok(())
+/// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is, if that is still what
+/// it was `before`. A sync of the repository's directory writes it to the disk, together with the rename.
+pub(super) fn seal(
+    repository: &Repository,
+    name: &str,
+    tree: BorrowedFd<'_>,
+    before: &Subvolume,
+    manifest: &File,
+) -> Result<()> {
+    make_read_only(repository, name, tree)?;
+    if subvolume_at(tree).is_some_and(|after| note(&after) == note(before)) {
+        // Without the note the next snapshot clones file by file, and is none the worse for it.
+        let _ = fs::fsetxattr(manifest, NOTE, note(before).as_bytes(), XattrFlags::empty());
     }
+    Ok(())
+}
 
-    fn make_read_only(&self, name: &str, tree: BorrowedFd<'_>) -> Result<()> {
-        subvolume::set_read_only(tree, true)
-            .map_err(|errno| Error::io("make the snapshot read-only", self.root.join(name), errno))
-    }
+fn make_read_only(repository: &Repository, name: &str, tree: BorrowedFd<'_>) -> Result<()> {
+    subvolume::set_read_only(tree, true)
+        .map_err(|errno| Error::io("make the snapshot read-only", repository.root.join(name), errno))
 }
 
 /// Makes a tree called `name` in `dir`, and opens it.
@@ -116,7 +124,7 @@ pub(super) fn make(dir: &Dir, name: &str, start: Start<'_>) -> Result<Dir> {
     Ok(tree)
 }
 
-/// The subvolume whose root a directory is, if it is one.
+/// The subvolume that has this directory as its root, if it is one.
 pub(super) fn subvolume_at(dir: impl AsFd) -> Option<Subvolume> {
     let is_root = fs::fstat(&dir).is_ok_and(|stat| stat.st_ino == ROOT_DIRECTORY);
     is_root.then(|| logical::subvolume(dir).ok()).flatten()

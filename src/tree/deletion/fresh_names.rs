@@ -1,4 +1,4 @@
-//! Names for what is moved into a trash directory.
+//! Names for entries that are moved into a trash directory.
 
 use crate::fs::rename;
 use rustix::io::{Errno, Result};

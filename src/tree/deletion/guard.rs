@@ -1,4 +1,4 @@
-//! What is mounted in a directory whose entries are deleted: such an entry is neither moved nor deleted.
+//! Mounts in a directory whose entries are deleted: an entry with a mount is neither moved nor deleted.
 
 use crate::error::Error;
 use crate::fs::mounts::{Inside, Table};

@@ -1,10 +1,11 @@
-//! Deletes a directory tree where it is: nothing is renamed, no mount is crossed, no link followed, and a Btrfs subvolume
-//! anywhere in it keeps all of it. For trees that are not pleach's own.
+//! Deletes a directory tree where it is: nothing is renamed, no mount is crossed, no link followed, and a Btrfs
+//! subvolume anywhere in it keeps all of it. For trees that are not pleach's own.
 //!
 //! Depth costs a name and two numbers a level: only the nearest directories are open, and those above are opened again
 //! by `..`, which must lead to the same inode as before.
 
-use super::{busy, is_dir, is_dot};
+use super::entry::{is_dir, is_dot};
+use super::guard::busy;
 use crate::error::Error;
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts::{Inside, Table};
@@ -216,7 +217,7 @@ impl<'a> Descent<'a> {
         self.levels.last().and_then(|level| level.fd.as_ref()).map_or(self.parent, |fd| fd.as_fd())
     }
 
-    /// Enters a subdirectory and deletes what is in it but directories.
+    /// Enters a subdirectory and deletes its entries except directories.
     fn go_into(&mut self, name: CString) {
         match self.enter(name.clone(), false) {
             Ok(status) if self.is_btrfs && status.ino == ROOT_DIRECTORY => {
@@ -300,7 +301,7 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// Deletes what is in the present directory but its subdirectories, and notes those.
+    /// Deletes the entries of the present directory except its subdirectories, and notes those.
     fn clear(&mut self) {
         let Some(fd) = self.levels.last().and_then(|level| level.fd.as_ref()) else { return };
         let (mut rest, mut gone, mut failed) = (Vec::new(), 0, Vec::new());

@@ -1,8 +1,11 @@
 //! Emptying a trash directory.
 
 use super::*;
-use crate::monitor::{Recording, Silent};
+use crate::monitor::{Monitor, Recording, Silent};
+use rustix::fs::{self, Mode, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 fn run(trash: &Path, monitor: &dyn Monitor) -> Stats {
     let dir = std::fs::File::open(trash).unwrap();

@@ -9,8 +9,8 @@ use std::path::Path;
 /// The most that is read: a list of hundreds of thousands of lines. What is longer is no list of patterns.
 const LONGEST: u64 = 64 << 20;
 
-/// Reads patterns from a file, `-` for stdin: a line each, blanks at its end cut off, without empty lines and those that
-/// begin with `#`.
+/// Reads patterns from a file, `-` for stdin: a line each, blanks at its end cut off, without empty lines and those
+/// that begin with `#`.
 ///
 /// # Errors
 /// A file that cannot be read, is not text, or is longer than 64 MiB.

@@ -1,4 +1,4 @@
-//! Mount points, recognised from the directory above them: what is mounted there is not opened for it.
+//! Mount points, recognised from the directory above them, without opening the mounted filesystem.
 
 use crate::fs::filesystem::{Filesystem, Id};
 use crate::fs::openat;
@@ -17,7 +17,7 @@ pub(super) fn is_another(above: &OwnedFd, below: &OwnedFd) -> bool {
 /// not set off.
 pub(crate) fn is_elsewhere(above: &OwnedFd, dev: u64, name: &[u8]) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    // What cannot be asked cannot be opened either: that tells of it.
+    // What cannot be queried cannot be opened either, and opening it reports that.
     let Ok(found) = rustix::fs::statx(above, name, flags, StatxFlags::TYPE) else { return false };
     if rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor) == dev
         || FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory

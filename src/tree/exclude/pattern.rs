@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Line {
     /// The words.
     pub text: String,
-    /// The file they stand in and the number of the line, from 1; none: the command line.
+    /// The file and the number of the line, from 1; none: the command line.
     pub place: Option<(PathBuf, usize)>,
 }
 
@@ -60,7 +60,7 @@ pub(super) enum Anchor {
     Source,
 }
 
-/// A name of a path, or what may stand for it.
+/// A name of a path, or what matches names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Just this name.
@@ -71,8 +71,8 @@ pub(super) enum Part {
     Anything,
 }
 
-/// Reads a pattern. Without a slash (apart from one at its end) it matches a name anywhere. With a slash at its beginning it
-/// matches an absolute path, with one in its middle a path relative to each source.
+/// Reads a pattern. Without a slash (apart from one at its end) it matches a name anywhere. With a slash at its
+/// beginning it matches an absolute path, with one in its middle a path relative to each source.
 ///
 /// # Errors
 /// One that can match nothing, whatever there is.

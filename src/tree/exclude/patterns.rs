@@ -1,7 +1,7 @@
-//! Many patterns at once: a tree of names, gone down beside the directories, so that what a name costs does not grow with
-//! the number of patterns.
+//! Many patterns at once: a tree of names, gone down beside the directories, so that what a name costs does not grow
+//! with the number of patterns.
 //!
-//! A node stands for the names that led to it. A directory has the nodes that its path leads to, mostly one or two; of
+//! A node represents the names that led to it. A directory has the nodes that its path leads to, mostly one or two; of
 //! each, an entry's name is looked up among the plain names and tried against the globs (globset). `**` leads to a node
 //! that stays in all directories below. The last pattern that matches decides, as in a `.gitignore`; which ones ever
 //! matched is kept, since one that never does is probably a mistake.
@@ -106,7 +106,7 @@ impl Tree {
         to
     }
 
-    /// Adds a node to those of a directory, with the one that `**` leads to: it stands for no name as well.
+    /// Adds a node to those of a directory, with the one that `**` leads to: it matches no name as well.
     fn add(&self, node: usize, nodes: &mut Vec<usize>) {
         for node in [Some(node), self.nodes[node].anywhere].into_iter().flatten() {
             if !nodes.contains(&node) {

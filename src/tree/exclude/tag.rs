@@ -39,7 +39,8 @@ impl Tags {
     }
 }
 
-/// Whether a directory has the tag of a cache. One that cannot be read is none: rather too much is kept than too little.
+/// Whether a directory has the tag of a cache. One that cannot be read is none: rather too much is kept than too
+/// little.
 fn is_cache(directory: &OwnedFd) -> bool {
     let is_long_enough =
         |status: Status| status.file_type() == FileType::RegularFile && status.size >= SIGNATURE.len() as u64;
@@ -47,7 +48,7 @@ fn is_cache(directory: &OwnedFd) -> bool {
         return false;
     }
     let Ok(file) = openat::open_file(directory.as_fd(), CACHE) else { return false };
-    // Asked again: something else may stand there by now.
+    // Checked again: something else may be there by now.
     let mut begin = [0; SIGNATURE.len()];
     Status::of(&file).is_ok_and(is_long_enough)
         && matches!(rustix::io::pread(&file, &mut begin, 0), Ok(read) if begin[..read] == *SIGNATURE)

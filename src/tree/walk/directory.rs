@@ -1,8 +1,8 @@
-//! A directory that is being visited, and how it is opened: by its name in the directory above, through no link, or in its
-//! stand-in.
+//! A directory that is being visited, and how it is opened: by its name in the directory above, through no link, or in
+//! its stand-in.
 
-use super::StandIns;
 use super::path_node::PathNode;
+use super::stand_ins::StandIns;
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;

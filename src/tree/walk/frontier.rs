@@ -1,14 +1,15 @@
 //! The order of a parallel walk.
 //!
-//! The frontier is a list of slots in the order of the result. A slot is a task that runs or has ended, or the *rest* of a
-//! directory: its batches of entries and subdirectories that nobody has begun. A free thread takes the next task from
-//! the first rest, so the walk stays close to its front; outputs leave at the front. What waits for an earlier slot is
-//! bounded: beyond [`Frontier::limit`] tasks a thread waits, unless what it could begin is the very front, which must
-//! always go on. Memory is thus the names of the directories on the way, and that many outputs.
+//! The frontier is a list of slots in the order of the result. A slot is a task that runs or has ended, or the *rest*
+//! of a directory: its batches of entries and subdirectories that nobody has begun. A free thread takes the next task
+//! from the first rest, so the walk stays close to its front; outputs leave at the front. What waits for an earlier
+//! slot is bounded: beyond [`Frontier::limit`] tasks a thread waits, unless what it could begin is the very front,
+//! which must always go on. Memory is thus the names of the directories on the way, and that many outputs.
 //!
-//! Of the directories with something left to begin only so many are open ([`most_open`]); the ones that came first, which are
-//! farthest from the front, are closed, and opened again when they are at the front.
+//! Of the directories with something left to begin only so many are open ([`most_open`]); the ones that came first,
+//! which are farthest from the front, are closed, and opened again when they are at the front.
 
+use super::open_files::open_files;
 use super::sources::Top;
 use crate::util::mutex::lock;
 use std::collections::VecDeque;
@@ -41,9 +42,10 @@ const MOST_PATHS: usize = 16 << 20;
 /// So long a path counts as much as a task.
 const LONG_PATH: usize = 64 << 10;
 
-/// How many directories with something left to begin are open: each takes two or three descriptors, and other work needs some.
+/// How many directories with something left to begin are open: each takes two or three descriptors, and other work
+/// needs some.
 fn most_open() -> usize {
-    super::open_files(12).clamp(4, 512)
+    open_files(12).clamp(4, 512)
 }
 
 struct State<D, C, O> {
@@ -142,8 +144,8 @@ impl<D, C, O> Frontier<D, C, O> {
         }
     }
 
-    /// Behind the running task `slot`: these batches and subdirectories of a directory whose path has this length. `close`
-    /// closes one of which nothing is under way.
+    /// Behind the running task `slot`: these batches and subdirectories of a directory whose path has this length.
+    /// `close` closes one of which nothing is under way.
     pub(super) fn expand(
         &self,
         slot: Slot,

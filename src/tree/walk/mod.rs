@@ -1,20 +1,25 @@
-//! Walks trees in parallel and hands what visitors make of them over in the order of the manifest.
+//! Walks trees in parallel and delivers the output of a visitor in the order of the manifest.
 //!
 //! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
-//! `sources` for the paths to walk, `stand_ins` for directories that are read in the place of others. The [`Visitor`]
-//! decides what is done with the entries.
+//! `sources` for the paths to walk, `stand_ins` for directories that are read instead of others. The walk itself does
+//! nothing with the entries it finds: that is the [`Visitor`]'s part.
 
 mod directory;
 mod frontier;
 mod names;
+mod open_files;
 mod path_node;
 mod sources;
 mod stand_ins;
+mod visitor;
 
 pub use directory::Directory;
-pub use names::{Name, Names};
+pub use names::{BATCH, Name, Names};
+pub use open_files::group;
+pub(crate) use open_files::open_files;
 pub use sources::{Sources, Top};
 pub use stand_ins::StandIns;
+pub use visitor::Visitor;
 
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
@@ -24,72 +29,11 @@ use frontier::{Frontier, Task};
 pub(crate) use path_node::PathNode;
 use sources::Node;
 use std::ffi::OsStr;
-use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// How many entries are handed over at once: a directory of a million is many batches.
-pub const BATCH: usize = 512;
-
-/// What is done with the directories and entries of a walk. Called from many threads at once.
-pub trait Visitor: Sync {
-    /// What is kept for a directory until all in it has been begun.
-    type Place: Send + Sync;
-    /// What a visit yields. The outputs reach the sink in the order of the walk: a directory, its entries by name, its
-    /// subdirectories by name.
-    type Output: Send;
-
-    /// A directory has been opened. `None` leaves it out.
-    fn enter(
-        &self,
-        directory: &Directory<()>,
-        parent: Option<&Directory<Self::Place>>,
-    ) -> Result<Option<(Self::Place, Self::Output)>>;
-
-    /// A directory that all is wanted of is to be listed. What this leaves out is neither looked at nor opened. What could
-    /// be read is kept even if an error cuts it short.
-    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
-        Names::list(&directory.fd, |_, _| true)
-    }
-
-    /// A subdirectory is about to be opened. `Break`: it is not to be, and this is kept of it.
-    fn approach(&self, _parent: &Directory<Self::Place>, _path: &[u8]) -> Result<ControlFlow<Option<Self::Output>>> {
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Some of its entries that are no directories, in the order of their names.
-    fn batch(
-        &self,
-        directory: &Directory<Self::Place>,
-        names: &mut dyn Iterator<Item = Name<'_>>,
-    ) -> Result<Self::Output>;
-
-    /// Nothing of a directory is under way: what it holds open is closed, and what takes memory for the length of its path let
-    /// go of, until [`Visitor::reopen`].
-    fn close(&self, _path: &[u8], _place: &mut Self::Place) {}
-
-    /// A directory that was closed is to be visited again; `path` is its path.
-    fn reopen(&self, _path: &[u8], _place: &mut Self::Place) -> rustix::io::Result<()> {
-        Ok(())
-    }
-
-    /// All its entries have been visited and all its subdirectories entered.
-    fn leave(&self, directory: &Directory<Self::Place>) -> Result<()>;
-
-    /// A directory could not be listed to its end, or a source was not found in it.
-    fn incomplete(&self, error: Error);
-
-    /// A directory could not be opened. What is known of it may be kept.
-    fn unreadable(
-        &self,
-        parent: Option<&Directory<Self::Place>>,
-        path: &[u8],
-        error: Error,
-    ) -> Result<Option<Self::Output>>;
-}
 
 /// The path with its leading slash, for messages and for people.
 pub fn absolute(path: &[u8]) -> PathBuf {
@@ -98,21 +42,10 @@ pub fn absolute(path: &[u8]) -> PathBuf {
     absolute
 }
 
-/// How many files a visitor may have open together on each thread, if it would have `wished`: fewer where a process may open
-/// few files.
-pub fn group(wished: usize) -> usize {
-    open_files(64).clamp(1, wished)
-}
-
-/// One part in so many of the files that this process may have open.
-pub(crate) fn open_files(parts: u64) -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit / parts).unwrap_or(usize::MAX)
-}
-
 /// Walks `sources` with `threads` threads. `sink` gets the outputs in order, from one thread at a time.
 ///
-/// Memory: the names of the directories that are being visited, and the outputs of at most [`frontier`]'s bound of tasks.
+/// Memory: the names of the directories that are being visited, and the outputs of at most [`frontier`]'s bound of
+/// tasks.
 ///
 /// # Errors
 /// The first that the visitor or the sink returned; what they can live with they keep to themselves.
@@ -173,7 +106,7 @@ struct Walk<'a, V: Visitor, S> {
     failure: Mutex<Option<Error>>,
 }
 
-/// An open directory with what is still to be begun in it.
+/// An open directory with the parts of it that have not been begun.
 struct Open<P> {
     directory: Directory<P>,
     names: Names,
@@ -183,7 +116,7 @@ struct Open<P> {
     pending: AtomicUsize,
 }
 
-/// An open directory that was closed until what is left of it is begun.
+/// A directory that was closed until the rest of it is begun.
 struct Closed<P> {
     node: Arc<PathNode>,
     status: Status,
@@ -204,7 +137,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         Closed { node, status, scaffold, top, reopener, place, names, only, pending }
     }
 
-    /// Opens a directory again. If it is not there any more, what is left of it is reported.
+    /// Opens a directory again. If it is gone, that is reported.
     fn reopen(&self, closed: Closed<V::Place>) -> Option<Arc<Open<V::Place>>> {
         let Closed { node, status, scaffold, top, reopener, mut place, names, only, pending } = closed;
         let path = node.path();

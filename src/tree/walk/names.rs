@@ -1,15 +1,17 @@
 //! The names in one directory: read through its own descriptor, kept in one piece of memory, sorted as bytes.
 //!
-//! About 16 bytes an entry beside the name itself, so that a directory of a million entries fits in some 40 MiB. Listing
-//! by the descriptor that the walk holds, and not by a path, leaves the source's access times alone: a second opening
-//! (walkdir's, by `/proc/self/fd/N`) could not ask for that.
+//! About 16 bytes an entry beside the name itself, so that a directory of a million entries fits in some 40 MiB.
+//! Listing by the descriptor that the walk holds, and not by a path, leaves the source's access times alone: a second
+//! opening (walkdir's, by `/proc/self/fd/N`) could not ask for that.
 
-use super::BATCH;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::{Errno, Result};
 use std::io;
 use std::os::fd::AsFd;
+
+/// How many entries are in one batch: a directory of a million has many.
+pub const BATCH: usize = 512;
 
 /// getdents64(2) fills it with some 1,000 names a call.
 const BUFFER: usize = 32 * 1024;
@@ -39,8 +41,8 @@ struct Span {
 }
 
 impl Names {
-    /// Lists an open directory that nobody has read from, as far as `wanted` says: it is asked with each name, and whether
-    /// that is a directory. What could be read is kept even if an error cuts it short.
+    /// Lists an open directory that nobody has read from, as far as `wanted` says: it is asked with each name, and
+    /// whether that is a directory. What could be read is kept even if an error cuts it short.
     pub fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
         let cut = names.read(fd, wanted).err();

@@ -1,5 +1,5 @@
-//! The path of a directory as a chain of names. Directories that are parked share the names above them, so that a tree of any
-//! depth takes memory for its names and not for its paths.
+//! The path of a directory as a chain of names. Directories that are parked share the names above them, so that a tree
+//! of any depth takes memory for its names and not for its paths.
 
 use std::sync::Arc;
 

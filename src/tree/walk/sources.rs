@@ -1,6 +1,7 @@
 //! What is walked: the sources, and the directories on the way to them from the root; or directories as they are named.
 
-use super::{Names, StandIns};
+use super::names::Names;
+use super::stand_ins::StandIns;
 use crate::error::{Error, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -33,13 +34,13 @@ pub struct Top {
 }
 
 impl Top {
-    /// A directory of which all is wanted. A link in its place is not followed, unless a slash stands behind its name.
+    /// A directory that is wanted as a whole. A link in its place is not followed, unless its name ends in a slash.
     pub fn whole(named: &Path) -> Top {
         Top { named: named.into(), follow: false, path: absolute(named), node: Node::whole() }
     }
 
-    /// A directory of which only these entries are wanted, each as a whole: it itself is on the way to them. It is opened
-    /// as the user sees it, through links.
+    /// A directory of which only these entries are wanted, each as a whole: it itself is on the way to them. It is
+    /// opened as the user sees it, through links.
     pub fn some(named: &Path, names: impl IntoIterator<Item = Vec<u8>>) -> Top {
         let children = names.into_iter().map(|name| (name, Arc::new(Node::whole()))).collect();
         Top { named: named.into(), follow: true, path: absolute(named), node: Node { whole: false, children } }
@@ -99,7 +100,8 @@ impl Sources {
         Sources { stand_ins, ..self.clone() }
     }
 
-    /// The directory that is read in the place of the one at `path` (without its leading slash), opened, if there is one.
+    /// The directory that is read in the place of the one at `path` (without its leading slash), opened, if there is
+    /// one.
     pub fn stand_in(&self, path: &[u8]) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.stand_ins.open(path, flags)?.ok()

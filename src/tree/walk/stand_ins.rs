@@ -1,7 +1,8 @@
-//! Directories that are read in the place of those at their paths: a frozen copy of a tree instead of the tree that lives.
+//! Directories that are read in the place of those at their paths: a frozen copy of a tree instead of the tree that
+//! lives.
 //!
 //! All below such a directory is read from it as well, up to the next one. A Btrfs snapshot has no subvolumes in it: an
-//! empty directory stands where one was. What lives there is read then, and its path remembered.
+//! empty directory is in the place of each. The walk then reads the live subvolume and remembers its path.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
@@ -12,10 +13,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the directory that stands for a subvolume in a snapshot.
+/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the directory that replaces a subvolume in a snapshot.
 const EMPTY_SUBVOLUME: u64 = 2;
 
-/// The directories that stand in for others, by the absolute paths of these without the leading slash.
+/// The directories that replace others, by the absolute paths of the replaced ones without the leading slash.
 #[derive(Clone, Debug, Default)]
 pub struct StandIns {
     directories: BTreeMap<Vec<u8>, Arc<OwnedFd>>,
@@ -28,7 +29,7 @@ impl StandIns {
         self.directories.insert(path.to_vec(), Arc::new(directory));
     }
 
-    /// Whether no directory stands in for another.
+    /// Whether no directory replaces another.
     pub fn is_empty(&self) -> bool {
         self.directories.is_empty()
     }
@@ -40,13 +41,14 @@ impl StandIns {
         paths
     }
 
-    /// Opens the directory that stands in for that at `path`, if one does.
+    /// Opens the directory that replaces the one at `path`, if one does.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Option<Result<OwnedFd>> {
         let directory = self.directories.get(path)?;
         Some(rustix::fs::openat(directory.as_fd(), c".", flags, Mode::empty()))
     }
 
-    /// Opens the living directory at `path` if what has been opened there, with the inode number `ino`, only stands for it.
+    /// Opens the living directory at `path` if what has been opened there, with the inode number `ino`, only stands for
+    /// it.
     pub(super) fn living_instead(
         &self,
         path: &[u8],

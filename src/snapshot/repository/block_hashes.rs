@@ -1,11 +1,15 @@
 //! Lists of hashes of large files (`delta::list`): the newest snapshot's, by which the next one's changed files are
 //! compared, and those of the snapshot in the making.
 //!
-//! They lie in `.pleach/blocks/NAME`, one directory a snapshot, one file a list, named by the content's BLAKE3. What a new
-//! snapshot still needs is linked into its own directory; that of the snapshot before goes when the new one is there.
+//! They lie in `.pleach/blocks/NAME`, one directory a snapshot, one file a list, named by the content's BLAKE3. What a
+//! new snapshot still needs is linked into its own directory; that of the snapshot before goes when the new one is
+//! there.
 
-use super::dir::os;
-use super::{Dir, Repository, Staging};
+use super::dir::{Dir, os};
+use super::handle::Repository;
+use super::layout::BLOCKS;
+use super::staging::Staging;
+use super::trash::throw_away;
 use crate::content::delta::{List, NewList};
 use crate::content::hash::tree::GRAIN;
 use crate::error::{Error, Result};
@@ -14,12 +18,9 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The directory of all lists, in the control directory.
-pub(super) const BLOCKS: &str = "blocks";
-
 /// The lists of one run.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct BlockHashes {
     old: Option<Dir>,
     new: Dir,
     next: AtomicU64,
@@ -33,7 +34,7 @@ pub struct Draft {
     name: String,
 }
 
-impl Blocks {
+impl BlockHashes {
     /// The list of the last snapshot's file with this size and BLAKE3, if there is one.
     pub fn list(&self, size: u64, hash: &[u8; 32]) -> Option<List> {
         let file = self.old.as_ref()?.file(HEXLOWER.encode(hash), OFlags::RDONLY, Mode::empty()).ok()?;
@@ -74,24 +75,14 @@ impl Blocks {
 /// All of this needs the repository's lock.
 impl Repository {
     /// The lists for a run that makes `staging`, and compares with the snapshot `parent`.
-    pub fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<Blocks> {
+    pub fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
         let new = staging.dir.make_dir(BLOCKS)?;
         let all = if self.control.has_dir(BLOCKS)? { Some(self.control.dir(BLOCKS)?) } else { None };
         let old = match all.zip(parent) {
             Some((all, parent)) if all.has_dir(parent)? => Some(all.dir(parent)?),
             _ => None,
         };
-        Ok(Blocks { old, new, next: AtomicU64::new(0) })
-    }
-
-    /// Puts the lists of a staged snapshot into their place. Without its tree they are a leftover.
-    pub(super) fn publish_blocks(&self, staging: &Staging) -> Result<()> {
-        if !staging.dir.has_dir(BLOCKS)? || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok() {
-            return Ok(());
-        }
-        let all = self.control.make_dir(BLOCKS)?;
-        fs::renameat(&staging.dir, BLOCKS, &all, staging.name())
-            .map_err(|errno| Error::io("publish", all.join(staging.name()), errno))
+        Ok(BlockHashes { old, new, next: AtomicU64::new(0) })
     }
 
     /// Puts the lists of a snapshot into the trash: a newer one has its own.
@@ -99,24 +90,34 @@ impl Repository {
         if self.control.has_dir(BLOCKS)? {
             let all = self.control.dir(BLOCKS)?;
             if all.has_dir(name)? {
-                self.throw_away(&all, name.as_bytes(), &FreshNames::new())?;
+                throw_away(self, &all, name.as_bytes(), &FreshNames::new())?;
             }
         }
         Ok(())
     }
+}
 
-    /// Puts the lists of snapshots that are not there into the trash.
-    pub(super) fn clear_blocks(&self) -> Result<()> {
-        if !self.control.has_dir(BLOCKS)? {
-            return Ok(());
-        }
-        let all = self.control.dir(BLOCKS)?;
-        let fresh = FreshNames::new();
-        for name in all.names()? {
-            if !self.root.has_dir(os(&name))? || self.manifests.stat(os(&name))?.is_none() {
-                self.throw_away(&all, &name, &fresh)?;
-            }
-        }
-        Ok(())
+/// Puts the lists of a staged snapshot into their place. Without its tree they are a leftover.
+pub(super) fn publish(repository: &Repository, staging: &Staging) -> Result<()> {
+    if !staging.dir.has_dir(BLOCKS)? || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok() {
+        return Ok(());
     }
+    let all = repository.control.make_dir(BLOCKS)?;
+    fs::renameat(&staging.dir, BLOCKS, &all, staging.name())
+        .map_err(|errno| Error::io("publish", all.join(staging.name()), errno))
+}
+
+/// Puts the lists of snapshots that are not there into the trash.
+pub(super) fn clear(repository: &Repository) -> Result<()> {
+    if !repository.control.has_dir(BLOCKS)? {
+        return Ok(());
+    }
+    let all = repository.control.dir(BLOCKS)?;
+    let fresh = FreshNames::new();
+    for name in all.names()? {
+        if !repository.root.has_dir(os(&name))? || repository.manifests.stat(os(&name))?.is_none() {
+            throw_away(repository, &all, &name, &fresh)?;
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
-//! The list of files that a run has finished, so that the next one can go on where it was killed. `docs/format.md` has its
-//! layout. What is taken over by it, and when, is in `resume`.
+//! The list of files that a run has finished, so that the next one can go on where it was killed. `docs/format.md` has
+//! its layout. `resumed_file` decides which files are taken over.
 //!
-//! The manifest cannot serve for that: it gets the records of a directory's files when the last of them is done, which for
-//! large files may be never. Here each is written as it is done; a batch of small ones at once.
+//! The manifest cannot serve for that: it gets the records of a directory's files when the last of them is complete,
+//! which for large files may be never. This list gets each file when it is complete, small files in batches.
 
 use super::lookup::{Gathering, Lookup, identity};
 use crate::fs::identity::Identity;
@@ -21,7 +21,7 @@ const BEGINNING: &[u8; 12] = b"pleachFI\x02\0\0\0";
 const CHECKSUM: usize = 8;
 /// The longest record, in bytes. A path may need more: such a file is not listed.
 const LONGEST: usize = 1 << 16;
-/// After so many bytes of records, or of content that they stand for, they are written.
+/// After so many bytes of records, or of content that they describe, they are written.
 const BATCH: (usize, u64) = (32 << 10, 4 << 20);
 
 /// The first record.
@@ -53,7 +53,8 @@ pub(super) struct Finished {
     pub(super) stored: Stored,
     /// How much of its data was written.
     pub(super) written: u64,
-    /// The file in the tree; `None` if that only has what the source has, so that nothing but the hash is worth keeping.
+    /// The file in the tree; `None` if that only has what the source has, so that nothing but the hash is worth
+    /// keeping.
     pub(super) copy: Option<Made>,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Made {
     pub(super) ctime: Option<Time>,
 }
 
-/// A list in the making. It only saves time: an error ends it, and nothing else.
+/// The list that a run writes. It only saves time: an error ends the list and not the run.
 #[derive(Debug)]
 pub(super) struct NewList(Mutex<Unwritten>);
 
@@ -74,7 +75,7 @@ struct Unwritten {
     file: Option<File>,
     length: u64,
     records: Vec<u8>,
-    /// Bytes of content that they stand for.
+    /// Bytes of content that they describe.
     content: u64,
 }
 
@@ -96,10 +97,8 @@ impl NewList {
             unwritten.write();
         }
     }
-}
 
-impl NewList {
-    /// Ends the list, and takes back what was written of it, if the disk still allows that.
+    /// Ends the list and empties it, if the disk still allows that.
     pub(super) fn withdraw(&self) {
         let mut unwritten = lock(&self.0);
         if let Some(file) = unwritten.file.take() {
@@ -136,7 +135,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Reads a list as far as it is good; at most `most` files of it are kept in mind. `None` if it is none.
+    /// Reads a list as far as it is intact and remembers at most `most` of its files. `None` if the file is no list.
     pub(super) fn open(file: File, most: usize) -> Option<List> {
         let mut input = BufReader::new(&file);
         let mut beginning = [0; BEGINNING.len()];
@@ -154,7 +153,7 @@ impl List {
         Some(List { file, header, places })
     }
 
-    /// The finished files whose source was of just this identity. A file as young as the list is none of them.
+    /// The finished files with a source of exactly this identity, except files as young as the list.
     pub(super) fn find(&self, status: &Status, filesystem: Identity) -> impl Iterator<Item = Finished> {
         let Status { ino, size, mtime, ctime, .. } = *status;
         let places = self.places.find(size, identity(ino, mtime, ctime));

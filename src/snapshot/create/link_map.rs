@@ -1,10 +1,10 @@
 //! Hard links: the names of one inode in the source become names of one inode in the snapshot.
 //!
-//! The first name that is brought in is also linked into a directory of the staging area, under the inode's number. Others
-//! are linked from there; the kernel decides who was first, and no path has to be kept. No link leads out of a Btrfs
-//! subvolume: where the tree is one, the path of the first name is kept, and the others are linked from that. What is kept
-//! besides, until the last name has come, is what their records need; `inode_map` bounds its memory. `once` brings the
-//! entries in.
+//! The first name that is added is also linked into a directory of the staging area, under the inode's number. Others
+//! are linked from there; the kernel decides which was first, and no path has to be kept. No link leads out of a Btrfs
+//! subvolume: where the tree is one, the path of the first name is kept, and the others are linked from that. What is
+//! kept besides, until the last name has come, is what their records need; `inode_map` bounds its memory. `hard_link`
+//! adds the entries.
 
 use crate::fs::openat;
 use crate::fs::rename;
@@ -18,9 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The inodes with several names.
-pub(super) struct Links {
+pub(super) struct LinkMap {
     shelf: Shelf,
-    known: Mutex<InodeMap<Known>>,
+    known: Mutex<InodeMap<Link>>,
 }
 
 /// Where further names are linked from.
@@ -32,47 +32,48 @@ enum Shelf {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct Link {
     /// Of the first name.
     entry: Entry,
     /// The directory of the first name, where it is linked from there.
     directory: Vec<u8>,
     /// Whether the tree had the first name when it began.
-    kept: bool,
+    inherited: bool,
     /// Names that have not come yet.
     missing: u64,
     /// It has as many names as the filesystem allows.
     is_full: bool,
 }
 
-/// What is known of an inode of which the tree has a name already.
+/// What is known of an inode that the tree has had a name of from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum Inherited {
     /// Nothing yet.
     First,
     /// The tree has another name of it as well.
     Again,
-    /// Another name of it was brought in: they are two inodes of the tree so far.
+    /// Another name of it was added: they are two inodes of the tree so far.
     Apart,
 }
 
-impl Links {
+impl LinkMap {
     /// Keeps the inodes in the directory `dir`, which is on the snapshot's filesystem and otherwise empty.
     pub(super) fn in_directory(dir: OwnedFd, spill: Spill) -> Self {
-        Links { shelf: Shelf::Directory(dir), known: Mutex::new(InodeMap::new(spill)) }
+        LinkMap { shelf: Shelf::Directory(dir), known: Mutex::new(InodeMap::new(spill)) }
     }
 
     /// Keeps the paths of the inodes in the tree with this root.
     pub(super) fn in_tree(tree: OwnedFd, spill: Spill) -> Self {
-        Links { shelf: Shelf::Tree(tree), known: Mutex::new(InodeMap::new(spill)) }
+        LinkMap { shelf: Shelf::Tree(tree), known: Mutex::new(InodeMap::new(spill)) }
     }
 
-    /// Makes `name` in `dir` a further name of an inode of the source, if that has been brought in: its record then.
+    /// Makes `name` in `dir` a further name of an inode of the source, if that has been added: its record then.
     pub(super) fn join(&self, inode: &Identity, dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
         let mut known = lock(&self.known);
         let Some(mut link) = known.get(inode)? else { return Ok(None) };
         let linked = match &self.shelf {
-            // The last one takes the shelf's own name along, so that an inode can have as many names as the filesystem allows.
+            // The last one takes the shelf's own name along, so that an inode can have as many names as the filesystem
+            // allows.
             Shelf::Directory(shelf) if link.missing <= 1 => {
                 rename::without_replacing(shelf, key(inode).as_str(), dir, name)
             }
@@ -95,8 +96,8 @@ impl Links {
         Ok(Some(Entry { name: name.to_vec(), ..link.entry }))
     }
 
-    /// Offers the file just made to the names that will follow; it lies in `dir`, the staging tree's directory at `path`, and
-    /// has its record's name. `false`: another thread was first.
+    /// Offers the file just made to the names that will follow; it lies in `dir`, the staging tree's directory at
+    /// `path`, and has its record's name. `false`: another thread was first.
     pub(super) fn offer(&self, inode: &Identity, dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
         let mut known = lock(&self.known);
         let missing = match known.get(inode)? {
@@ -122,38 +123,38 @@ impl Links {
         };
         match put {
             Ok(()) => {
-                known.insert(inode, &Known { missing, ..Known::new(entry, directory, false) })?;
+                known.insert(inode, &Link { missing, ..Link::new(entry, directory, false) })?;
                 Ok(true)
             }
-            // All its names had come already, or more can't be had, or only the manifest has it: it stands alone.
+            // All its names had come already, or it can have no more, or only the manifest has it: it remains alone.
             Err(Errno::EXIST | Errno::MLINK | Errno::NOENT) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
     /// A name of an inode of the source that the tree has had from its beginning, in its directory at `path`.
-    pub(super) fn keep(&self, inode: &Identity, path: &[u8], entry: &Entry) -> Result<Kept> {
+    pub(super) fn inherit(&self, inode: &Identity, path: &[u8], entry: &Entry) -> Result<Inherited> {
         let mut known = lock(&self.known);
         let Some(mut link) = known.get(inode)? else {
-            known.insert(inode, &Known::new(entry, path.to_vec(), true))?;
-            return Ok(Kept::First);
+            known.insert(inode, &Link::new(entry, path.to_vec(), true))?;
+            return Ok(Inherited::First);
         };
-        if !link.kept {
-            return Ok(Kept::Apart);
+        if !link.inherited {
+            return Ok(Inherited::Apart);
         }
         link.missing = link.missing.saturating_sub(1);
         link.settle(inode, &mut known)?;
-        Ok(Kept::Again)
+        Ok(Inherited::Again)
     }
 }
 
-impl Known {
-    fn new(entry: &Entry, directory: Vec<u8>, kept: bool) -> Known {
-        Known { entry: entry.clone(), directory, kept, missing: entry.meta.nlink.saturating_sub(1), is_full: false }
+impl Link {
+    fn new(entry: &Entry, directory: Vec<u8>, inherited: bool) -> Link {
+        Link { entry: entry.clone(), directory, inherited, missing: entry.meta.nlink.saturating_sub(1), is_full: false }
     }
 
     /// Remembers it, until the last name has come.
-    fn settle(&self, inode: &Identity, known: &mut InodeMap<Known>) -> Result<()> {
+    fn settle(&self, inode: &Identity, known: &mut InodeMap<Link>) -> Result<()> {
         match self.missing {
             0 => known.remove(inode).map(|_| ()),
             _ => known.insert(inode, self),

@@ -1,10 +1,10 @@
 //! The snapshot's part of a directory of the walk: its copy in the staging tree, and its version in the last snapshot.
 //!
-//! Where the staging tree began as a snapshot of the last one, most directories are right as they are. Then the copy is
-//! opened only when something in it has to change, and becomes what a new one is: private until it is left.
+//! If the staging tree began as a snapshot of the last tree, most directories need no change. Then the copy is opened
+//! only when something in it must change, and is treated like a new directory: it is private until the walk leaves it.
 
-use super::context::cannot_make;
-use super::record;
+use super::added_entry;
+use super::failure::cannot_make;
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub(super) const PRIVATE: Mode = Mode::RWXU;
 
 /// The snapshot's part of a directory.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct StagedDirectory {
     /// Its copy, once it is open for changes; never in a dry run.
     copy: OnceLock<Copy>,
     /// Held by the thread that opens the copy.
@@ -42,7 +42,7 @@ struct Copy {
     last: Last,
 }
 
-/// What a directory gets last, because what is made in it would inherit it.
+/// Metadata that a directory gets last, because new entries would inherit it.
 pub(super) struct Last {
     /// ACLs, properties of Btrfs.
     pub(super) xattrs: Vec<Xattr>,
@@ -50,20 +50,20 @@ pub(super) struct Last {
     pub(super) fileattr: FileAttr,
 }
 
-impl Place {
-    /// The part of a directory whose copy is as it should be.
-    pub(super) fn untouched() -> Place {
-        Place::default()
+impl StagedDirectory {
+    /// The part of a directory whose copy needs no change.
+    pub(super) fn untouched() -> StagedDirectory {
+        StagedDirectory::default()
     }
 
-    /// The part of a directory whose copy is open and has yet to get its `last`.
-    pub(super) fn open(fd: OwnedFd, last: Last) -> Place {
-        let place = Place::default();
+    /// The part of a directory whose copy is open and will get `last` at its end.
+    pub(super) fn open(fd: OwnedFd, last: Last) -> StagedDirectory {
+        let place = StagedDirectory::default();
         let _ = place.copy.set(Copy { fd, last });
         place
     }
 
-    /// Closes what is open, until [`Place::reopen`].
+    /// Closes what is open, until [`StagedDirectory::reopen`].
     pub(super) fn close(&mut self) {
         self.previous.take();
         if let Some(Copy { fd, last }) = self.copy.take() {
@@ -85,12 +85,12 @@ impl Place {
         Ok(())
     }
 
-    /// The copy, if it has been opened for changes, and what it has to get last.
+    /// The copy, if it has been opened for changes, and the metadata that it gets last.
     pub(super) fn changed(&self) -> Option<(BorrowedFd<'_>, &Last)> {
         self.copy.get().map(|copy| (copy.fd.as_fd(), &copy.last))
     }
 
-    /// The directory's version in the last snapshot, whose tree is `tree`; `None` where it has none.
+    /// The directory's version in the last snapshot, whose tree is `tree`; `None` if that snapshot has none.
     pub(super) fn previous(&self, tree: BorrowedFd<'_>, path: &[u8]) -> Option<BorrowedFd<'_>> {
         self.previous.get_or_init(|| openat::open_dir(tree, path).ok()).as_ref().map(AsFd::as_fd)
     }
@@ -98,7 +98,7 @@ impl Place {
 
 /// The copy of a directory, opened for changes.
 pub(super) fn copy<'d>(
-    directory: &'d Directory<Place>,
+    directory: &'d Directory<StagedDirectory>,
     staged: &Staged,
     monitor: &dyn Monitor,
     part: &mut Stats,
@@ -112,14 +112,15 @@ pub(super) fn copy<'d>(
         let failed = |errno| cannot_make(&directory.path, errno);
         let fd = openat::open_dir(staged.tree.as_fd(), &directory.path).map_err(failed)?;
         let mut xattrs = read_xattrs(directory, monitor, part);
-        let last = Last { xattrs: take_handed_down(&mut xattrs), fileattr: FileAttr::of(&directory.fd) };
+        let last = Last { xattrs: take_inherited(&mut xattrs), fileattr: FileAttr::of(&directory.fd) };
         reopen(staged, &fd, &Attributes::of(&directory.status, &xattrs)).map_err(failed)?;
         let _ = place.copy.set(Copy { fd, last });
     }
     place.copy.get().map(|copy| copy.fd.as_fd()).ok_or_else(|| cannot_make(&directory.path, Errno::BADF))
 }
 
-/// Makes a directory of the last snapshot's tree what a new one is: private, with nothing that its entries could inherit.
+/// Prepares a directory of the last snapshot's tree like a new one: private, with nothing that its entries could
+/// inherit.
 pub(super) fn reopen(staged: &Staged, fd: &OwnedFd, attributes: &Attributes<'_>) -> rustix::io::Result<Refused> {
     staged.creator.make_private(fd)?;
     metadata::remove_other_xattrs(fd, attributes.xattrs)?.removed()?;
@@ -136,13 +137,13 @@ pub(super) fn make(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Own
 pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, part: &mut Stats) -> Vec<Xattr> {
     let (xattrs, failure) = metadata::readable_xattrs(&directory.fd);
     if let Some(errno) = failure {
-        monitor.problem(&record::unread_xattrs(crate::tree::walk::absolute(&directory.path), errno));
+        monitor.problem(&added_entry::unread_xattrs(crate::tree::walk::absolute(&directory.path), errno));
         part.errors += 1;
     }
     xattrs
 }
 
-/// Takes out of a directory's attributes what it would hand down.
-pub(super) fn take_handed_down(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
+/// Takes those attributes of a directory that its entries would inherit out of the others.
+pub(super) fn take_inherited(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
     xattrs.extract_if(.., |(name, _)| metadata::is_inherited(name)).collect()
 }

@@ -1,0 +1,144 @@
+//! The entries of a directory, in the order of the steps that each takes: it is looked up in the source and in the last
+//! manifest; if the staging tree has it already, it is only recorded; else `file` or `node` adds it. Directories are
+//! `directory`'s.
+
+use super::context::Context;
+use super::failure::Failure;
+use super::file;
+use super::hard_link;
+use super::inherited_entry;
+use super::large_file;
+use super::node;
+use super::source_entry::SourceEntry;
+use super::staged::Staged;
+use super::staged_directory::StagedDirectory;
+use super::stats::Stats;
+use super::target::Target;
+use crate::error::{Error, Result};
+use crate::monitor::{Amount, Change};
+use crate::snapshot::manifest::{Entry, Item};
+use crate::tree::walk::{Directory, Name, absolute};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+/// Records for the manifest in their order, and how each differs from the last snapshot's.
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) items: Vec<(Item, Option<Change>)>,
+}
+
+/// Adds the entries of these names, `group` at a time, and returns their records.
+pub(super) fn add(
+    context: &Context<'_>,
+    directory: &Directory<StagedDirectory>,
+    names: &mut dyn Iterator<Item = Name<'_>>,
+    group: usize,
+    part: &mut Stats,
+) -> Result<Output> {
+    let mut output = Output::default();
+    let mut names = names.peekable();
+    let mut relation = None;
+    let mut cursor = match (context.previous, names.peek()) {
+        (Some(previous), Some(first)) => previous.reader.entries_from(&directory.path, first.bytes)?,
+        _ => None,
+    };
+    while names.peek().is_some() {
+        let mut found = Vec::with_capacity(group);
+        for name in names.by_ref().take(group) {
+            match SourceEntry::look_up(directory, name.bytes, &context.devices, &mut cursor, &mut relation) {
+                Ok(entry) if context.filter.leaves_out(directory, entry.name, &entry.status) => {}
+                Ok(entry) => found.push(entry),
+                // Deleted since the directory was listed: it is not there.
+                Err(Failure::Entry(Errno::NOENT)) => {}
+                Err(Failure::Entry(errno)) => {
+                    let error = Error::io("read the status of", absolute(&directory.join(name.bytes)), errno);
+                    context.problem(&error, part);
+                }
+                Err(Failure::Run(error)) => return Err(error),
+            }
+        }
+        if context.monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        match &context.staged {
+            Some(staged) => add_group(context, staged, directory, found, &mut output, part)?,
+            None => plan_group(&found, &mut output, part),
+        }
+    }
+    Ok(output)
+}
+
+/// Records entries as they would be added.
+fn plan_group(group: &[SourceEntry<'_>], output: &mut Output, part: &mut Stats) {
+    for found in group {
+        found.count(part);
+        output.items.push((Item::Entry(found.planned()), found.change));
+    }
+}
+
+/// Adds entries that have been looked up, and their records to `output` in their order.
+fn add_group(
+    context: &Context<'_>,
+    staged: &Staged,
+    directory: &Directory<StagedDirectory>,
+    group: Vec<SourceEntry<'_>>,
+    output: &mut Output,
+    part: &mut Stats,
+) -> Result<()> {
+    let mut entries = Vec::with_capacity(group.len());
+    let mut rest = Vec::new();
+    for found in group {
+        match inherited_entry::record(context, directory, &found, part)? {
+            Some(entry) => {
+                found.count(part);
+                entries.push((entry, None));
+            }
+            None => rest.push(found),
+        }
+    }
+    if !rest.is_empty() {
+        let target = Target::open(context, staged, directory, part)?;
+        add_anew(&target, &rest, &mut entries, part)?;
+        entries.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    }
+    entries.iter().for_each(|(entry, _)| large_file::carry_list(staged, entry));
+    context.monitor.advance(Amount { files: entries.len() as u64, bytes: 0 });
+    output.items.extend(entries.into_iter().map(|(entry, change)| (Item::Entry(entry), change)));
+    Ok(())
+}
+
+/// Adds entries that the staging tree does not have as they must be.
+fn add_anew(
+    target: &Target<'_>,
+    group: &[SourceEntry<'_>],
+    entries: &mut Vec<(Entry, Option<Change>)>,
+    part: &mut Stats,
+) -> Result<()> {
+    let context = target.context;
+    inherited_entry::make_room(target, group)?;
+    let files = file::add_group(target, group, part)?;
+    for (found, file) in group.iter().zip(files) {
+        let entry = match found.status.file_type() {
+            FileType::RegularFile => file,
+            FileType::Directory => {
+                let error = Error::failed("take in").at(target.path(found));
+                context.problem(&error.hint("it became a directory while its parent was read; run again"), part);
+                None
+            }
+            _ => {
+                let made = hard_link::add(target, found, part, |part| node::add(target, found, part))?;
+                made.map(|added| added.entry)
+            }
+        };
+        if let Some(mut entry) = entry {
+            let is_settled = |old: &Entry| found.change.is_none() && old.meta.ctime == entry.meta.ctime;
+            if !found.old.as_ref().is_some_and(is_settled) {
+                let fd = &target.directory.fd;
+                entry.meta.recheck |= context.devices.may_change_unnoticed(&entry.meta, found.old.as_ref(), fd);
+            }
+            found.count(part);
+            entries.push((entry, found.change));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! What a failure means: the run ends, or one entry is skipped or added in another way.
+
+use crate::content::copy;
+use crate::error::{Error, Result};
+use crate::tree::walk::absolute;
+use rustix::io::Errno;
+
+/// Why a step did not add its entry.
+pub(super) enum Failure<E> {
+    /// The run must end.
+    Run(Error),
+    /// Only this entry is concerned, for this reason.
+    Entry(E),
+}
+
+impl<E> From<Error> for Failure<E> {
+    fn from(error: Error) -> Self {
+        Failure::Run(error)
+    }
+}
+
+/// The result of a step that may fail for one entry only.
+pub(super) type Attempt<T, E> = std::result::Result<T, Failure<E>>;
+
+/// Drops the reason of a failure that concerns only its entry: `None` then.
+pub(super) fn or_none<T, E>(attempt: Attempt<T, E>) -> Result<Option<T>> {
+    match attempt {
+        Ok(done) => Ok(Some(done)),
+        Err(Failure::Entry(_)) => Ok(None),
+        Err(Failure::Run(error)) => Err(error),
+    }
+}
+
+/// Whether an error of a call that makes something in the snapshot ends the run, because every further entry would meet
+/// it. All other errors concern one entry: somebody may have made it so that this filesystem cannot store it.
+pub(super) fn is_fatal(errno: Errno) -> bool {
+    copy::is_fatal(errno) || matches!(errno, Errno::IO | Errno::UCLEAN | Errno::NOMEM)
+}
+
+/// Why a name exists in a staging tree where nobody else makes any.
+pub(super) const NAME_TAKEN: &str =
+    "the repository already has another entry there: its name differs in upper and lower case only";
+
+/// Whether a name cannot be on a filesystem at all.
+pub(super) fn is_no_name(errno: Errno) -> bool {
+    matches!(errno, Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ)
+}
+
+/// The error of a call that makes something in the snapshot.
+pub(super) fn cannot_make(path: &[u8], errno: Errno) -> Error {
+    let error = Error::io("make in the snapshot", absolute(path), errno);
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => {
+            error.hint("no snapshot was made, and those before it are whole; free some space and run again")
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,49 @@
+//! Large files: several threads read them, and a list keeps the hashes of their blocks for the next snapshot.
+
+use super::context::Context;
+use super::source_file::SourceFile;
+use super::staged::Staged;
+use crate::content::copy::CopyError;
+use crate::content::delta::{self, Options};
+use crate::snapshot::manifest::{Entry, FileBody};
+
+/// Files from this size on, in bytes, have a list of their hashes, and several threads read them.
+pub(super) const LEAST: u64 = 8 << 20;
+/// How many threads read a large file: some wait for short reads of the last version while others keep a solid-state
+/// disk busy.
+const READERS: usize = 8;
+
+/// How a file of this size is read and compared.
+pub(super) fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, hashed: bool) -> Options<'a> {
+    let readers = context.options.threads.unwrap_or(READERS).clamp(1, READERS);
+    Options {
+        block: staged.filesystem.block_size.next_power_of_two().clamp(512, 64 << 10),
+        hashed,
+        threads: if size >= LEAST { readers } else { 1 },
+        monitor: context.monitor,
+    }
+}
+
+/// Runs an update with a new list, if the file is large, and keeps that if it was written whole.
+pub(super) fn with_list(
+    context: &Context<'_>,
+    staged: &Staged,
+    source: &SourceFile,
+    update: impl FnOnce(Option<&delta::NewList>) -> Result<delta::Updated, CopyError>,
+) -> Result<delta::Updated, CopyError> {
+    let size = source.status.size;
+    let draft = (size >= LEAST && source.is_hashed(context)).then(|| staged.blocks.begin(size)).flatten();
+    let result = update(draft.as_ref().map(|draft| &draft.list));
+    if let Some(draft) = &draft {
+        let hash = result.as_ref().ok().filter(|updated| updated.listed).and_then(|updated| updated.hash);
+        staged.blocks.end(draft, hash.as_ref());
+    }
+    result
+}
+
+/// Keeps the list of hashes that the last snapshot has of an entry's content, if it has one.
+pub(super) fn carry_list(staged: &Staged, entry: &Entry) {
+    if let Some(FileBody { size: LEAST.., hash: Some(hash), .. }) = entry.file() {
+        staged.blocks.carry(hash);
+    }
+}

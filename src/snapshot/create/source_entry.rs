@@ -1,0 +1,105 @@
+//! An entry of the source as the walk found it, beside its record in the last snapshot. Nothing is added here.
+
+use super::devices::{Devices, Relation};
+use super::failure::{Attempt, Failure};
+use super::stats::Stats;
+use crate::fs::status::Status;
+use crate::monitor::Change;
+use crate::snapshot::manifest::{Body, DirectoryCursor, Entry, FileBody, Meta, Stored};
+use crate::tree::walk::Directory;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+/// An entry of the source.
+pub(super) struct SourceEntry<'n> {
+    pub(super) name: &'n [u8],
+    pub(super) status: Status,
+    /// Its record in the last snapshot, if it is of the same type.
+    pub(super) old: Option<Entry>,
+    /// `None`: nothing changed.
+    pub(super) change: Option<Change>,
+}
+
+impl<'n> SourceEntry<'n> {
+    /// Looks an entry up in its directory and in the last manifest. `relation` is that of the entry before, which most
+    /// entries of a directory share.
+    ///
+    /// # Errors
+    /// Why its status cannot be read, or one of the manifest.
+    pub(super) fn look_up<P>(
+        directory: &Directory<P>,
+        name: &'n [u8],
+        devices: &Devices,
+        cursor: &mut Option<DirectoryCursor<'_>>,
+        relation: &mut Option<Relation>,
+    ) -> Attempt<Self, Errno> {
+        let old = match cursor {
+            Some(cursor) => cursor.seek(name)?,
+            None => None,
+        };
+        let status = Status::at(&directory.fd, name).map_err(Failure::Entry)?;
+        let change = match &old {
+            Some(old) => {
+                let relation = match relation {
+                    Some(relation) if relation.is_of(old.meta.dev, &status) => *relation,
+                    _ => *relation.insert(devices.relation(old.meta.dev, status.dev, &directory.fd)),
+                };
+                compare(old, &status, devices, &relation)
+            }
+            None => Some(Change::Added),
+        };
+        let old = old.filter(|old| change != Some(Change::Type) && old.meta.ino != 0);
+        Ok(SourceEntry { name, status, old, change })
+    }
+
+    /// Adds it to the counts of files and other entries.
+    pub(super) fn count(&self, part: &mut Stats) {
+        match self.status.file_type() {
+            FileType::RegularFile => {
+                part.files += 1;
+                match self.change {
+                    None => part.unchanged_files += 1,
+                    Some(Change::Added | Change::Type) => part.new_files += 1,
+                    Some(_) => part.changed_files += 1,
+                }
+            }
+            FileType::Symlink => part.symlinks += 1,
+            _ => part.others += 1,
+        }
+    }
+
+    /// Its record in a dry run, which makes nothing.
+    pub(super) fn planned(&self) -> Entry {
+        let meta = Meta::of(&self.status, false);
+        Entry { name: self.name.to_vec(), meta, body: planned_body(&self.status) }
+    }
+}
+
+/// How an entry differs from its record; `None`: not at all, by type, size, mtime, ctime, inode and filesystem.
+fn compare(old: &Entry, status: &Status, devices: &Devices, relation: &Relation) -> Option<Change> {
+    let meta = &old.meta;
+    if FileType::from_raw_mode(meta.mode) != status.file_type() {
+        return Some(Change::Type);
+    }
+    let size = old.file().map_or(0, |file| file.size);
+    if meta.mtime != status.mtime || (old.file().is_some() && size != status.size) {
+        return Some(Change::Content);
+    }
+    let is_settled = devices.is_settled(meta, relation) && !old.file().is_some_and(|file| file.changed);
+    if meta.ctime != status.ctime || meta.ino != status.ino || !is_settled {
+        return Some(Change::Metadata);
+    }
+    None
+}
+
+fn planned_body(status: &Status) -> Body {
+    match status.file_type() {
+        FileType::RegularFile => {
+            Body::File(FileBody { size: status.size, holes: 0, hash: None, stored: Stored::Cloned, changed: false })
+        }
+        FileType::Symlink => Body::Symlink(Vec::new()),
+        FileType::Fifo => Body::Fifo,
+        FileType::Socket => Body::Socket,
+        _ => Body::Device(status.rdev.0, status.rdev.1),
+    }
+}

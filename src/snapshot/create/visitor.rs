@@ -1,0 +1,188 @@
+//! The visitor of the walk: adds directories (`directory`) and their entries (`entries`) from the source to the staging
+//! tree.
+
+use super::context::Context;
+use super::directory::{self, Recorded, last};
+use super::emptied;
+use super::entries::{self, Output};
+use super::staged::Staged;
+use super::staged_directory::StagedDirectory;
+use super::stats::Stats;
+use crate::error::{Error, Result};
+use crate::fs::status::Status;
+use crate::monitor::{Amount, Event};
+use crate::snapshot::manifest::{Item, LONGEST_PATH, Origin};
+use crate::tree::walk::{self, Directory, Name, Names, Visitor, absolute};
+use crate::util::mutex::{self, lock};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+/// Adds what a walk finds to a snapshot, or plans that.
+pub(super) struct SnapshotVisitor<'a> {
+    context: Context<'a>,
+    stats: Mutex<Stats>,
+    /// How many files are added together.
+    group: usize,
+}
+
+impl<'a> SnapshotVisitor<'a> {
+    pub(super) fn new(context: Context<'a>) -> Self {
+        SnapshotVisitor { context, stats: Mutex::default(), group: walk::group(super::file::GROUP) }
+    }
+
+    pub(super) fn into_stats(self) -> Stats {
+        Stats { excluded: self.context.filter.counts(), ..mutex::into_inner(self.stats) }
+    }
+
+    /// The filesystems that the walk found.
+    pub(super) fn origins(&self) -> Vec<Origin> {
+        self.context.devices.origins()
+    }
+
+    /// Where the snapshot is made; nowhere in a dry run.
+    pub(super) fn staged(&self) -> Option<&Staged> {
+        self.context.staged.as_ref()
+    }
+
+    /// After the walk: reports patterns that matched nothing.
+    pub(super) fn report_unmatched(&self) {
+        self.context.filter.report_unmatched(self.context.monitor);
+    }
+
+    fn count(&self, part: &Stats) {
+        lock(&self.stats).add(part);
+    }
+
+    fn keep_empty(&self, parent: &Directory<StagedDirectory>, path: &[u8], status: &Status) -> Result<Option<Output>> {
+        let mut part = Stats::default();
+        let recorded = directory::keep_empty(&self.context, parent, path, status, &mut part)?;
+        self.count(&part);
+        Ok(recorded.map(output_of))
+    }
+}
+
+impl Visitor for SnapshotVisitor<'_> {
+    type Place = StagedDirectory;
+    type Output = Output;
+
+    fn enter(
+        &self,
+        directory: &Directory<()>,
+        parent: Option<&Directory<StagedDirectory>>,
+    ) -> Result<Option<(StagedDirectory, Output)>> {
+        let mut part = Stats::default();
+        if self.context.is_repository(&directory.status) {
+            self.context.monitor.event(Event::RepositorySkipped(&absolute(&directory.path)));
+            return Ok(None);
+        }
+        if directory.path.len() > LONGEST_PATH {
+            let error = Error::failed("keep the directory").at(absolute(last(&directory.path)));
+            let hint = format!("its path is longer than {} MiB", LONGEST_PATH >> 20);
+            self.context.problem(&error.hint(hint), &mut part);
+            self.count(&part);
+            return Ok(None);
+        }
+        let Some((place, recorded)) = directory::enter(&self.context, directory, parent, &mut part)? else {
+            self.context.filter.note_unreadable();
+            self.count(&part);
+            return Ok(None);
+        };
+        self.count(&part);
+        self.context.monitor.advance(Amount { files: 1, bytes: 0 });
+        Ok(Some((place, output_of(recorded))))
+    }
+
+    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+        let (names, error) = self.context.filter.list(directory);
+        if let (Some(previous), None) = (self.context.previous, &error)
+            && let Some(vanished) = emptied::vanished_mount(&previous.reader, directory, &names)
+        {
+            let mut part = Stats::default();
+            match self.context.options.allow_empty {
+                true => self.context.monitor.event(Event::Accepted(&vanished)),
+                false => self.context.problem(&vanished, &mut part),
+            }
+            self.count(&part);
+        }
+        (names, error)
+    }
+
+    fn approach(&self, parent: &Directory<StagedDirectory>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
+        if !self.context.filter.stops_at(parent, path) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        // The mount is not opened, but the mount point is kept: a restored tree has its mount points.
+        let status = Status::at(&parent.fd, last(path)).ok().filter(is_directory);
+        let output = status.map(|status| self.keep_empty(parent, path, &status)).transpose()?;
+        Ok(ControlFlow::Break(output.flatten()))
+    }
+
+    fn batch(
+        &self,
+        directory: &Directory<StagedDirectory>,
+        names: &mut dyn Iterator<Item = Name<'_>>,
+    ) -> Result<Output> {
+        let mut part = Stats::default();
+        let output = entries::add(&self.context, directory, names, self.group, &mut part)?;
+        self.count(&part);
+        Ok(output)
+    }
+
+    fn close(&self, _: &[u8], place: &mut StagedDirectory) {
+        place.close();
+    }
+
+    fn reopen(&self, path: &[u8], place: &mut StagedDirectory) -> rustix::io::Result<()> {
+        match &self.context.staged {
+            Some(staged) => place.reopen(&staged.reopener, path),
+            None => Ok(()),
+        }
+    }
+
+    fn leave(&self, directory: &Directory<StagedDirectory>) -> Result<()> {
+        let mut part = Stats::default();
+        directory::leave(&self.context, directory, &mut part)?;
+        self.count(&part);
+        Ok(())
+    }
+
+    fn incomplete(&self, error: Error) {
+        self.context.filter.note_unreadable();
+        let mut part = Stats::default();
+        self.context.problem(&error, &mut part);
+        self.count(&part);
+    }
+
+    fn unreadable(
+        &self,
+        parent: Option<&Directory<StagedDirectory>>,
+        path: &[u8],
+        error: Error,
+    ) -> Result<Option<Output>> {
+        let mut part = Stats::default();
+        let vanished = error.raw_os_error() == Some(Errno::NOENT.raw_os_error());
+        if !vanished {
+            self.context.filter.note_unreadable();
+            self.context.problem(&error, &mut part);
+        }
+        self.count(&part);
+        let status = parent.and_then(|parent| Status::at(&parent.fd, last(path)).ok());
+        let Some((parent, status)) = parent.zip(status).filter(|(_, status)| !vanished && is_directory(status)) else {
+            return Ok(None);
+        };
+        // Its content cannot be read, but the directory itself is kept.
+        self.keep_empty(parent, path, &status)
+    }
+}
+
+/// The output of a directory's own record.
+fn output_of((record, change): Recorded) -> Output {
+    Output { items: vec![(Item::Directory(record), change)] }
+}
+
+fn is_directory(status: &Status) -> bool {
+    status.file_type() == FileType::Directory
+}

@@ -1,0 +1,119 @@
+//! The blocks of an open manifest: read, checked against the index, unpacked. Records are `items`' and `cursor`'s.
+
+use super::block::Block;
+use super::cache::Cache;
+use super::index::Index;
+use super::layout::damage;
+use super::limits::{self, Extent};
+use crate::error::{Error, Result};
+use crate::util::mutex::lock;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// The blocks of a manifest, for many threads at once.
+pub(super) struct Blocks {
+    file: File,
+    path: PathBuf,
+    version: u32,
+    index: Index,
+    cache: Cache,
+    unpackers: Mutex<Vec<zstd::bulk::Decompressor<'static>>>,
+}
+
+impl Blocks {
+    /// The blocks of an open manifest; `path` is for messages.
+    pub(super) fn new(file: File, path: &Path, version: u32, index: Index) -> Blocks {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cache = Cache::new(4 * threads.max(8));
+        Blocks { file, path: path.to_path_buf(), version, index, cache, unpackers: Mutex::default() }
+    }
+
+    /// The version of the manifest's format.
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The path that the manifest was opened with.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The number of blocks.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The first key of each block.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// A block through the cache.
+    pub(super) fn get(&self, number: usize) -> Result<Arc<Block>> {
+        if let Some(block) = self.cache.get(number) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.load(number)?);
+        self.cache.put(number, &block);
+        Ok(block)
+    }
+
+    /// Compares all blocks with their digests.
+    ///
+    /// # Errors
+    /// Kind `Damage` for the first block whose digest is wrong.
+    pub(super) fn check(&self) -> Result<()> {
+        (0..self.index.len()).try_for_each(|number| self.stored(number).map(|_| ()))
+    }
+
+    /// A block's bytes as the file has them, checked.
+    fn stored(&self, number: usize) -> Result<Vec<u8>> {
+        let place = self.index.place(number);
+        let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
+        let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };
+        let stored = limits::read(&self.file, extent, self.part(number), &self.path)?;
+        if *blake3::hash(&stored).as_bytes() != place.digest {
+            return Err(damage(self.part(number), &self.path, "its checksum is wrong"));
+        }
+        Ok(stored)
+    }
+
+    fn part(&self, number: usize) -> String {
+        format!("block {} of {}", number + 1, self.index.len())
+    }
+
+    /// A block from the file, checked.
+    pub(super) fn load(&self, number: usize) -> Result<Block> {
+        let place = self.index.place(number);
+        let part = || self.part(number);
+        let stored = self.stored(number)?;
+        let length = place.raw as usize;
+        if u64::from(place.raw) > limits::BLOCK {
+            return Err(damage(part(), &self.path, "it is larger than such a part can be"));
+        }
+        // A frame need not say how much it unpacks to. One that does is held to it before memory is reserved.
+        let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
+        if claimed.is_some_and(|claimed| claimed != length as u64) {
+            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+        }
+        let mut raw = Vec::new();
+        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), &self.path))?;
+        let free = lock(&self.unpackers).pop();
+        let mut unpacker = match free {
+            Some(unpacker) => unpacker,
+            None => zstd::bulk::Decompressor::new()
+                .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
+        };
+        let unpacked = unpacker.decompress_to_buffer(&stored, &mut raw);
+        lock(&self.unpackers).push(unpacker);
+        if unpacked.is_err() || raw.len() != length {
+            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+        }
+        let block = Block::parse(raw, self.version).map_err(|why| damage(part(), &self.path, why))?;
+        if !block.begins_with(self.index.key(number)) {
+            return Err(damage(part(), &self.path, "it is not the one that the index names"));
+        }
+        Ok(block)
+    }
+}

@@ -1,0 +1,115 @@
+//! An open repository: how it is opened or made, and its directories. The other files of this module work through it.
+
+use super::dir::Dir;
+use super::init::{self, unusable};
+use super::layout::CONTROL;
+use super::lock::Lock;
+use super::name::check_name;
+use crate::error::{Advice, Error, Result};
+use crate::snapshot::manifest::Reader;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// An open repository.
+#[derive(Debug)]
+pub struct Repository {
+    pub(super) root: Dir,
+    pub(super) control: Dir,
+    pub(super) manifests: Dir,
+}
+
+impl Repository {
+    /// Opens a repository.
+    ///
+    /// # Errors
+    /// If there is none at `path`, or one of another format.
+    pub fn open(path: &Path) -> Result<Repository> {
+        let root = Dir::open(path).map_err(|errno| match errno {
+            Errno::NOENT => missing(path),
+            errno => unusable(path, errno),
+        })?;
+        match init::look(&root)? {
+            init::Found::Repository => Self::open_at(root),
+            init::Found::HalfMade | init::Found::Empty => Err(missing(path)),
+            init::Found::Foreign => Err(Error::failed("find a pleach repository in").at(path)),
+        }
+    }
+
+    /// Opens a repository, or makes one of a missing or empty directory. It completes a repository whose making was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// If `path` is anything else than these, or its parent directory is missing.
+    pub fn open_or_create(path: &Path) -> Result<Repository> {
+        let root = match Dir::open(path) {
+            Ok(root) => root,
+            Err(Errno::NOENT) => init::make_root(path)?,
+            Err(errno) => return Err(unusable(path, errno)),
+        };
+        match init::look(&root)? {
+            init::Found::Repository => {}
+            init::Found::HalfMade | init::Found::Empty => init::make(&root)?,
+            init::Found::Foreign => {
+                return Err(Error::failed("make a repository of")
+                    .at(path)
+                    .because(Errno::NOTEMPTY)
+                    .hint("name a missing or an empty directory, or a repository"));
+            }
+        }
+        Self::open_at(root)
+    }
+
+    fn open_at(root: Dir) -> Result<Repository> {
+        let control = root.dir(CONTROL)?;
+        init::check_format(&control)?;
+        let manifests = control.dir("manifests")?;
+        Ok(Repository { root, control, manifests })
+    }
+
+    /// The path it was opened with.
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The repository's own directory.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Takes the lock that keeps other runs from changing the repository. It goes with the process, however that ends.
+    ///
+    /// # Errors
+    /// Kind `Locked` if another run has it.
+    pub fn lock(&self) -> Result<Lock> {
+        Lock::take(&self.control)
+    }
+
+    /// A snapshot's manifest.
+    pub fn manifest(&self, name: &str) -> Result<Reader> {
+        check_name(name)?;
+        let path = self.manifests.path().join(name);
+        Reader::from_file(self.manifests.file(name, OFlags::RDONLY, Mode::empty())?, &path)
+    }
+
+    /// A snapshot's tree.
+    pub fn tree(&self, name: &str) -> Result<OwnedFd> {
+        check_name(name)?;
+        Ok(self.root.dir(name)?.into())
+    }
+
+    /// The directory of snapshots in the making.
+    pub(super) fn partial(&self) -> Result<Dir> {
+        self.control.dir("partial")
+    }
+
+    /// The directory of trees that are being deleted.
+    pub(super) fn trash(&self) -> Result<Dir> {
+        self.control.dir("trash")
+    }
+}
+
+fn missing(path: &Path) -> Error {
+    Error::failed("find a repository at").at(path).advise(Advice::TakeSnapshot)
+}

@@ -1,0 +1,13 @@
+//! The layout of a repository: its version, and the names of its parts that several files use. `docs/format.md`
+//! describes all of it.
+
+/// The version of the repository's layout that this program makes, and the only one it works with.
+pub const FORMAT: u32 = 1;
+/// The directory for everything that is no snapshot.
+pub const CONTROL: &str = ".pleach";
+/// The link to the newest snapshot.
+pub const LATEST: &str = "latest";
+/// The directory of the lists of block hashes, in the control directory and in a staging directory.
+pub(super) const BLOCKS: &str = "blocks";
+/// The list of finished files of a snapshot in the making.
+pub(super) const FINISHED: &str = "finished";

@@ -1,0 +1,107 @@
+//! A staged snapshot becomes a snapshot: its manifest and its tree move to their places, and `latest` points to it.
+
+use super::block_hashes;
+use super::durable;
+use super::handle::Repository;
+use super::layout::{FINISHED, LATEST};
+use super::staging::Staging;
+use super::subvolume;
+use super::trash::{clear_entry, throw_away};
+use crate::error::{Error, Result};
+use crate::fs::rename;
+use crate::tree::deletion::FreshNames;
+use crate::tree::writer::is_found_in_other_case;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+/// The name of a directory that is moved to find out whether trees can be. No snapshot's name begins so.
+const TRIAL: &str = ".pleach-trial";
+
+/// All of this needs the repository's lock.
+impl Repository {
+    /// Makes a staged snapshot appear, complete and on the disk, then moves `latest` to it.
+    ///
+    /// Whatever was in its `links` directory is left in the trash for [`clear_leftovers`](Self::clear_leftovers).
+    pub fn publish(&self, staging: Staging) -> Result<()> {
+        let name = staging.name();
+        let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
+        let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
+        let synced = manifest
+            .sync_all()
+            .map_err(|cause| Error::io("sync", &staging.manifest, cause))
+            .and_then(|()| self.sync())
+            .and_then(|()| {
+                durable::sync_tree(&staging.tree, &self.root).map_err(|errno| Error::io("sync", self.path(), errno))
+            });
+        if synced.is_err() {
+            // Some of what was made is lost: the next run must not take it over.
+            let _ = staging.dir.unlink(FINISHED);
+        }
+        synced?;
+        let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
+        // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a
+        // snapshot.
+        fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
+        self.manifests.sync()?;
+        block_hashes::publish(self, &staging)?;
+        rename::without_replacing(&staging.dir, "tree", &self.root, name).map_err(failed)?;
+        match subvolume {
+            // Not before, since a read-only subvolume cannot be moved. The directory in `partial` makes the next run
+            // do it. The sync that follows the move of `latest` writes all three: Btrfs commits whole when a subvolume
+            // was moved.
+            Some(before) => subvolume::seal(self, name, staging.tree.as_fd(), &before, &manifest)?,
+            None => self.root.sync()?,
+        }
+        self.point_latest_to(name)?;
+        let partial = self.partial()?;
+        let _ = staging.dir.unlink(FINISHED);
+        let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
+            .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
+        match emptied {
+            Ok(()) => Ok(()),
+            Err(_) => throw_away(self, &partial, name.as_bytes(), &FreshNames::new()),
+        }
+    }
+
+    /// Moves the link `latest`; also after a removal. On the disk when it returns.
+    pub fn point_latest_to(&self, name: &str) -> Result<()> {
+        let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
+        clear_entry(self, &self.control, b"latest.new", &FreshNames::new())?;
+        match fs::symlinkat(name, &self.control, "latest.new") {
+            Ok(()) => fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?,
+            // No symbolic links on this filesystem. The ID `latest` does not need the link.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        self.root.sync()
+    }
+
+    /// Finds out whether a tree can be moved to its place, before anything is copied. Whether names that differ only in
+    /// case are one name in the repository.
+    pub fn try_publishing(&self) -> Result<bool> {
+        let failed = |errno| {
+            let error = Error::io("publish snapshots in", self.path(), errno);
+            match errno {
+                Errno::XDEV => error.hint("nothing was copied; its directory .pleach must be on the same filesystem"),
+                _ => error.hint("nothing was copied"),
+            }
+        };
+        let partial = self.partial()?;
+        for dir in [&self.root, &partial] {
+            // Left by a killed run.
+            let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+        }
+        fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;
+        let moved = rename::without_replacing(&partial, TRIAL, &self.root, TRIAL);
+        let is_caseless = is_found_in_other_case(&self.root, TRIAL.as_bytes()).unwrap_or(false);
+        let dir = if moved.is_ok() { &self.root } else { &partial };
+        let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+        moved.map_err(failed)?;
+        if self.root.has_dir(LATEST)? {
+            return Err(Error::io("move the link", self.root.join(LATEST), Errno::ISDIR)
+                .hint("nothing was copied; move that directory away"));
+        }
+        Ok(is_caseless)
+    }
+}

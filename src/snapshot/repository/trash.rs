@@ -1,0 +1,40 @@
+//! The trash of a repository: directories that are no longer needed are moved there, and deleted when there is time.
+
+use super::dir::{Dir, os};
+use super::handle::Repository;
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::tree::deletion::{self, FreshNames};
+use rustix::fs;
+use std::os::fd::AsFd;
+
+impl Repository {
+    /// Deletes all that is in the trash.
+    pub fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+        let trash = self.trash()?;
+        let options = deletion::Options { threads: Some(threads), subvolumes: true };
+        deletion::empty(trash.as_fd(), trash.path(), &options, monitor)
+    }
+}
+
+/// Removes an entry that should be no directory; one that is goes into the trash.
+pub(super) fn clear_entry(repository: &Repository, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+    match from.stat(os(name))? {
+        None => Ok(()),
+        Some(stat) if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory => {
+            throw_away(repository, from, name, fresh)
+        }
+        Some(_) => from.unlink(os(name)),
+    }
+}
+
+/// Moves an entry into the trash. One that something is mounted on or in stays.
+pub(super) fn throw_away(repository: &Repository, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
+    if let Some(point) = deletion::mount_at(from.as_fd(), name) {
+        return Err(deletion::busy(&from.join(os(name)), &point));
+    }
+    fresh
+        .rename(from.as_fd(), name, repository.trash()?.as_fd())
+        .map(|_| ())
+        .map_err(|errno| Error::io("put into the trash", from.join(os(name)), errno))
+}
