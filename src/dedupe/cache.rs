@@ -250,7 +250,7 @@ fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
     Key::finish(&hasher)
 }
 
-/// The old entries a run later: those that it met are young again, those that no run has met for long are left out.
+/// The old entries a run later: those that it met are young again, those that no run has met for long are dropped.
 fn aged(mut old: Vec<Entry>, met: &[AtomicBool]) -> Vec<Entry> {
     for (entry, met) in old.iter_mut().zip(met) {
         entry.age = if met.load(Ordering::Relaxed) { 0 } else { entry.age.saturating_add(1) };

@@ -1,7 +1,7 @@
 //! The files in scope, in little memory: about 60 bytes a file beside its name, so that a million take some 80 MiB.
 //!
 //! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done
-//! with the files is not known here; how one is opened stands in `file`.
+//! with the files is not known here; `file` opens them.
 
 use crate::extents::address_space::SpaceId;
 use crate::fs::filesystem::{Id, Kind};

@@ -15,7 +15,7 @@ pub(super) struct Facts {
     pub(super) first: u64,
     /// A hash of its samples: of all of it, if it is small.
     pub(super) sample: Option<NonZeroU64>,
-    /// A hash of all of it, where the samples did not tell it from another file.
+    /// A hash of all of it, if the samples did not distinguish it from another file.
     pub(super) full: Option<NonZeroU64>,
     /// A file that the kernel compared it with, by that file's identity.
     pub(super) compared: Option<NonZeroU64>,

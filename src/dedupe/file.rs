@@ -59,7 +59,7 @@ impl<'a> Opener<'a> {
     /// size that the walk saw.
     ///
     /// # Errors
-    /// Why it has to be left out.
+    /// Why the file must be skipped.
     pub fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
         let fd = self.descriptor(file).map_err(Skip::of_opening)?;
         self.opened.fetch_add(1, Ordering::Relaxed);

@@ -81,7 +81,7 @@ pub(super) fn gather(
     Ok(Gathered { catalogue, disks, errors, skipped })
 }
 
-/// The paths that are there; each other one is told. None at all is a failure.
+/// The existing paths; each missing one is reported. No path at all is a failure.
 fn sources(paths: &[PathBuf], errors: &AtomicU64, monitor: &dyn Monitor) -> Result<Sources> {
     let mut there = Vec::new();
     for path in paths {

@@ -1,5 +1,5 @@
-//! A group: files of one size whose samples are equal. One of them is the source; all that lie elsewhere are compared with it,
-//! by the kernel, which shares those that are equal.
+//! A group: files of one size whose samples are equal. One of them is the source; all that lie elsewhere are compared
+//! with it, by the kernel, which shares those that are equal.
 //!
 //! What turns out to differ is compared among itself, by a hash of all its data, so that many near-equal files are read
 //! twice and not each against each. What was once compared is not compared again while both files are as they were.
@@ -61,7 +61,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
     if run.is_over() {
         return;
     }
-    // The source's hash tells next time what it differs from.
+    // The source's hash shows next time what it differs from.
     source.map(|source| survey::hash(run, source));
     for same in members.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout) {
         let full = same.iter_mut().find_map(|member| survey::hash(run, member));
@@ -84,7 +84,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
     }
 }
 
-/// What earlier comparisons tell of the files that lie where the source does.
+/// The results of earlier comparisons for the files that lie where the source does.
 struct Known {
     sources: HashSet<NonZeroU64>,
     compared: HashMap<NonZeroU64, bool>,
@@ -102,7 +102,7 @@ impl Known {
         }
     }
 
-    /// Whether a member is known to be equal, or to differ: the kernel compared them, or their hashes tell.
+    /// Whether a member is known to be equal, or to differ: the kernel compared them, or their hashes show it.
     fn verdict(&self, member: &Member) -> Option<bool> {
         let with_source = member.facts.compared.filter(|with| self.sources.contains(with));
         let of_source = || self.compared.get(&member.identity).copied();
@@ -111,8 +111,8 @@ impl Known {
     }
 }
 
-/// The layout whose extents the others are to take: held by a file that cannot be changed, a read-only snapshot, or something
-/// outside, since those stay in any case; else compressed; else of the fewest extents; else held by the most.
+/// The layout whose extents the others are to take: held by a file that cannot be changed, a read-only snapshot, or
+/// something outside, since those stay in any case; else compressed; else of the fewest extents; else held by the most.
 fn best_layout(run: &Run<'_>, members: &[&mut Member]) -> Option<u64> {
     let buckets = members.chunk_by(|a, b| a.facts.layout == b.facts.layout);
     let merit = |bucket: &&[&mut Member]| {

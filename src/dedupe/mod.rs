@@ -52,7 +52,7 @@ use std::time::Instant;
 /// Each filesystem is done by itself. Memory: some 200 bytes a file, and a bounded amount for each thread.
 ///
 /// # Errors
-/// If nothing could be begun: no path is there. Files that fail are told to the monitor and counted.
+/// If nothing could start: no path exists. Files that fail are reported to the monitor and counted.
 pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let deadline = options.max_time.and_then(|time| begun.checked_add(time));

@@ -66,7 +66,7 @@ impl Places {
         }
     }
 
-    /// Whether this device has not been told of before.
+    /// Whether this device was not reported before.
     pub(super) fn is_first_of(&self, dev: u64) -> bool {
         self.found().told.insert(dev)
     }
@@ -89,7 +89,7 @@ impl Found {
         }
         let known = self.volumes.iter().position(|known| known.id == volume.id);
         let at = known.unwrap_or(self.volumes.len());
-        // Beyond 65,536 subvolumes what is found is left alone.
+        // Files beyond 65,536 subvolumes are skipped.
         let subvolume = u16::try_from(at).ok().zip(u16::try_from(self.subvolumes.len()).ok());
         let found = subvolume.map(|(at, next)| {
             self.subvolumes.push(Subvolume { dev, volume: at, number, read_only });

@@ -196,7 +196,7 @@ impl Prediction<'_, '_> {
     }
 }
 
-/// Up to where two files are equal, in whole windows, and how much of that would be handed over.
+/// Up to where two files are equal, in whole windows, and how much of that would be submitted.
 struct Shared {
     until: u64,
     bytes: u64,

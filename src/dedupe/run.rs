@@ -21,15 +21,15 @@ pub struct Run<'a> {
     pub catalogue: &'a Catalogue,
     /// Opens them.
     pub opener: Opener<'a>,
-    /// What was left out, and why.
+    /// The skipped files, and why.
     pub skips: Skips,
     /// The bytes freed, by filesystem.
     accounts: Vec<Account>,
     /// The plan of a dry run.
     pub(super) planned: Planned,
-    /// What was read, handed over, found.
+    /// Counts of what was read, submitted and found.
     pub counters: Counters,
-    /// Whom the stages tell.
+    /// Where the stages report.
     pub monitor: &'a dyn Monitor,
     /// When to stop beginning anything.
     pub deadline: Option<Instant>,
@@ -148,17 +148,17 @@ impl<'a> Run<'a> {
         self.out_of_time.load(Ordering::Relaxed)
     }
 
-    /// All data of this file is shared with another one in scope, which stands for it from now on.
+    /// All data of this file is shared with another one in scope, which represents it from now on.
     pub fn settle(&self, file: FileId) {
         set_bit(&self.settled, file);
     }
 
-    /// Whether another file in scope stands for this one.
+    /// Whether another file in scope represents this one.
     pub fn is_settled(&self, file: FileId) -> bool {
         has_bit(&self.settled, file)
     }
 
-    /// Others in scope share all of this file's data already, and it stands for them.
+    /// Others in scope share all of this file's data already, and it represents them.
     pub fn set_standing(&self, file: FileId) {
         set_bit(&self.standing, file);
     }
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         self.catalogue.ids().filter(|file| has_bit(&self.moved, *file))
     }
 
-    /// The files that no other one stands for, of at least this size: what is left for sharing ranges.
+    /// The files of at least this size that no other file represents: the input of the stage of ranges.
     pub fn left(&self, size: u64) -> Vec<FileId> {
         let wanted = |file: &FileId| self.catalogue.size(*file) >= size.max(1) && !self.is_settled(*file);
         self.catalogue.ids().filter(wanted).collect()
@@ -206,12 +206,12 @@ impl<'a> Run<'a> {
         unsupported.contains(&self.catalogue.volume_number(file))
     }
 
-    /// Opens a file; where that cannot be, counts and tells why.
+    /// Opens a file; if that fails, counts and reports why.
     pub fn open(&self, file: FileId) -> Option<Opened> {
         self.opener.open(file).map_err(|reason| self.skip(file, reason)).ok()
     }
 
-    /// Leaves a file out: counted, and told where the exit status will tell of it.
+    /// Skips a file: counted, and reported if it changes the exit status.
     pub fn skip(&self, file: FileId, reason: Skip) {
         if !self.skips.add(file, reason) {
             return;

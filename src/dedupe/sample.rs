@@ -1,7 +1,7 @@
-//! Samples: enough of a file to tell it from most others of its size, read with few requests.
+//! Samples: enough of a file to distinguish it from most others of its size, read with few requests.
 //!
-//! A file of up to 64 KiB is read whole, so that the kernel's comparison finds it in memory. Of a larger one the head, the
-//! tail and, beyond 1 MiB, some places inside are read, never more than 64 KiB.
+//! A file of up to 64 KiB is read whole, so that the kernel's comparison finds it in memory. Of a larger one the head,
+//! the tail and, beyond 1 MiB, some places inside are read, never more than 64 KiB.
 
 use super::facts::short;
 use crate::fs::pread::{prefetch, read_exact};

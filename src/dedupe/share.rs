@@ -1,5 +1,5 @@
 //! Hands the files of a group to the kernel, a source against many destinations, window by window; while the kernel
-//! compares one window the next is being read. Only what does not lie in the same place already is handed over.
+//! compares one window the next is being read. Only ranges that do not lie in the same place already are submitted.
 
 use super::facts::Member;
 use super::file::Opened;

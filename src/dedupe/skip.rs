@@ -106,7 +106,7 @@ impl Skip {
         })
     }
 
-    /// Whether something was left out that could have been done: the exit status says so. What differs, is inline, in
+    /// Whether the file could have been shared otherwise: the exit status shows it. What differs, is inline, in
     /// use as swap, written in place or gone is no failure.
     pub fn is_error(self) -> bool {
         match self {
@@ -179,7 +179,7 @@ impl Skips {
         counts
     }
 
-    /// How many files were left out for a reason that the exit status tells.
+    /// How many files were skipped for a reason that changes the exit status.
     pub fn errors(&self) -> u64 {
         self.counts().iter().filter(|(reason, _)| reason.is_error()).map(|(_, files)| files).sum()
     }

@@ -152,7 +152,7 @@ impl<'a> Stage<'a, '_> {
         });
     }
 
-    /// Counts the files that share all they have already; one of each place stands for the others.
+    /// Counts the files that share all they have already; one of each place represents the others.
     fn count_shared(&self, class: &mut [Member]) {
         for same in class.chunk_by(|a, b| a.facts.layout == b.facts.layout && !a.out && !b.out) {
             let again = same.get(1..).unwrap_or_default();
@@ -213,9 +213,9 @@ fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     if size > WHOLE { size.saturating_mul(group.len() as u64 - 1) } else { 0 }
 }
 
-/// The bytes of a group whose progress is not told window by window.
+/// The bytes of a group whose progress is not reported window by window.
 fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
-    // Of large files the windows of the destinations are told one by one, and the source's not.
+    // For large files, the windows of the destinations are reported one by one, and those of the source are not.
     if size > fidedupe::WINDOW { size } else { size * group.len() as u64 }
 }

@@ -21,7 +21,7 @@ pub struct Stats {
     pub range_bytes: u64,
     /// Bytes of files that shared all they have with another one already.
     pub already_shared_bytes: u64,
-    /// Bytes handed to the kernel, summed over the destinations.
+    /// Bytes submitted to the kernel, summed over the destinations.
     pub submitted_bytes: u64,
     /// Bytes on the disk that nobody holds any more, counted from extents before and after.
     pub freed_bytes: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub ranges: Ranges,
     /// Files that were not changed, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// What was left out: the exit status tells.
+    /// Skipped files; the exit status depends on them.
     pub errors: u64,
     /// Files whose data did not have to be looked at because the cache knew them.
     pub cache_hits: u64,

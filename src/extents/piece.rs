@@ -1,7 +1,7 @@
 //! Where a range of a file lies: the one type for it.
 //!
-//! FIEMAP (`layout`, `map`) and the items of a Btrfs file (`layout`) are read into pieces; a dry run plans with them. What
-//! needs less memory packs them further: `sharing` (32 bytes), `usage` (24 bytes). Pure, no I/O.
+//! FIEMAP (`layout`, `map`) and the items of a Btrfs file (`layout`) are read into pieces; a dry run plans with them.
+//! What needs less memory packs them further: `sharing` (32 bytes), `usage` (24 bytes). Pure, no I/O.
 
 use super::address_space::{Address, SpaceId};
 use super::extent::{Extent, ExtentFlags};
@@ -14,8 +14,8 @@ pub struct Piece {
     pub logical: u64,
     /// The length in the file.
     pub length: u64,
-    /// The address of the extent: of the whole extent if known, otherwise of this part. `None` if the data has no address of
-    /// its own.
+    /// The address of the extent: of the whole extent if known, otherwise of this part. `None` if the data has no
+    /// address of its own.
     pub extent: Option<Address>,
     /// The offset in the extent, in its decoded bytes; unknown, and zero, for an encoded extent that only FIEMAP shows.
     pub offset: u64,
@@ -78,8 +78,8 @@ impl Piece {
         })
     }
 
-    /// An address for its first byte: the same for all pieces that hold that byte, and followed by those of the next bytes.
-    /// For an encoded extent it is an address after all plain ones.
+    /// An address for its first byte: the same for all pieces that hold that byte, and followed by those of the next
+    /// bytes. For an encoded extent it is an address after all plain ones.
     pub(crate) fn address(&self) -> Option<Address> {
         let extent = self.extent?;
         if !self.encoded {

@@ -87,13 +87,13 @@ impl File {
     /// Its apparent size in bytes now.
     ///
     /// # Errors
-    /// If its filesystem does not tell.
+    /// If its filesystem does not report it.
     pub fn size_now(&self) -> Result<u64> {
         Ok(self.status_now()?.size)
     }
 
     /// That its size and its content's time are still what they were when it was opened: then its map is of one moment,
-    /// as far as times can tell.
+    /// as far as times show.
     ///
     /// # Errors
     /// If they are not.
@@ -109,7 +109,7 @@ impl File {
     /// The filesystem it lies on.
     ///
     /// # Errors
-    /// If that cannot be told.
+    /// If that is unknown.
     pub fn place(&self) -> Result<Place> {
         let failed = |errno: Errno| Error::io("look at the filesystem of", &self.path, errno);
         let statfs = rustix::fs::fstatfs(&self.fd).map_err(failed)?;

@@ -37,7 +37,7 @@ impl Found {
     /// Opens it for mapping.
     ///
     /// # Errors
-    /// As [`super::open`]; below a directory also if a link stands on the way by now.
+    /// As [`super::open`]; below a directory also if a link is in the path by now.
     pub fn open(&self) -> Result<File> {
         let Some(Below { top, way }) = &self.below else { return super::open(&self.path) };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

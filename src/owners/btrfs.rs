@@ -1,7 +1,7 @@
 //! Who holds an extent on Btrfs: its back references, and for each of them what part of the extent it holds.
 //!
-//! The kernel tells which files refer to an extent; an extent is freed as a whole, so a file that holds only another
-//! part of it matters too, and is told apart. For that the file's own items are read, as they are in its tree.
+//! The kernel lists the files that refer to an extent; an extent is freed as a whole, so a file that holds only another
+//! part of it matters too, and is reported as such. For that the file's own items are read, as they are in its tree.
 
 use super::merge::Merge;
 use super::owner::{Held, Owner, Part};

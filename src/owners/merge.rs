@@ -1,9 +1,9 @@
-//! Ranges with their owners as a person counts them: told once, and joined where the next one goes on for every owner.
+//! Ranges with their owners as a person counts them: each once, and joined if the next one continues for every owner.
 
 use super::owner::{Held, Part, Stats};
 use std::collections::{HashMap, HashSet};
 
-/// Ranges remembered so that each is told once; a file that shares more within itself may repeat some.
+/// Ranges remembered so that each is reported once; a file that shares more within itself may repeat some.
 const REMEMBERED: usize = 1 << 20;
 
 /// With more owners, ranges are not compared.
@@ -24,7 +24,7 @@ impl<'a> Merge<'a> {
         Merge { each, waiting: None, told: HashSet::new(), holders: HashMap::new(), stats: Stats::default() }
     }
 
-    /// Whether a range is to be told, or has been. `within` tells ranges of one compressed extent apart.
+    /// Whether a range was not reported yet. `within` distinguishes ranges of one compressed extent.
     pub(super) fn is_new(&mut self, physical: u64, within: u64, length: u64) -> bool {
         self.told.len() >= REMEMBERED || self.told.insert((physical, within, length))
     }
@@ -43,7 +43,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Hands on what is left.
+    /// Reports the remaining range.
     pub(super) fn finish(mut self) -> Stats {
         self.flush();
         let all = self.holders.len() as u64;

@@ -27,7 +27,7 @@ use subject::unknown;
 /// How owners are looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Have the filesystem written to disk first: what is not there yet has no owner that can be told.
+    /// Sync the filesystem first: data that is not yet on disk has no known owner.
     pub sync: bool,
 }
 
@@ -77,7 +77,7 @@ impl Owners {
         self.xfs.values_mut().try_for_each(|filesystem| filesystem.resolve(monitor))
     }
 
-    /// Hands each range of the file, with its owners, to `each`. Each range of the device is told once.
+    /// Passes each range of the file, with its owners, to `each`. Each range of the device is reported once.
     ///
     /// # Errors
     /// If the filesystem or the user may not know, in words; if the monitor asks to stop.

@@ -1,6 +1,6 @@
 //! The names of inodes of an XFS, found for many inodes at once.
 //!
-//! XFS tells an inode and no name. A name that the kernel has in its cache costs one call; for the others the tree is
+//! XFS reports an inode and no name. A name that the kernel has in its cache costs one call; for the others the tree is
 //! walked, once, until all are found. Names are read from directories only: no file is opened for them.
 
 use super::owner::Name;
@@ -78,7 +78,7 @@ impl Names {
         Ok(())
     }
 
-    /// Walks the filesystem until no name is left to be found.
+    /// Walks the filesystem until all names are found.
     fn walk(&mut self, device: u64, mounts: &[Mount], mut left: usize, monitor: &dyn Monitor) -> Result<()> {
         // The one that shows most.
         let shows = |mount: &&Mount| fs::metadata(&mount.point).is_ok_and(|meta| meta.dev() == device);

@@ -1,7 +1,7 @@
 //! The subvolumes of a Btrfs and the names of the inodes in them.
 //!
 //! Subvolumes are opened by their number, so that one is found which no mount shows. A path counts as a path only if it
-//! leads to the very inode; else it is told from the top of the filesystem.
+//! leads to the very inode; otherwise the path starts at the top of the filesystem.
 
 use super::owner::Name;
 use crate::fs::mounts::{self, Mount};
@@ -36,7 +36,7 @@ struct Subvolume {
 
 impl Subvolumes {
     pub(super) fn new(file: BorrowedFd<'_>) -> Self {
-        // Without /proc every path is told from the top.
+        // Without /proc every path starts at the top.
         let mounts = mounts::of(file).unwrap_or_default();
         Subvolumes { mounts, known: HashMap::new(), open: None, names: HashMap::new() }
     }

@@ -65,7 +65,7 @@ impl Filesystem {
         let source = if geometry.reverse_map { Source::ReverseMap } else { Source::Scan(Scan::default()) };
         Ok(Filesystem {
             anchor: anchor(file)?,
-            // Without /proc no name is found, and the owners are told by their numbers.
+            // Without /proc no name is found, and the owners are reported by their numbers.
             mounts: mounts::of(file.fd).unwrap_or_default(),
             device: getfsmap::device_code(stat.st_dev),
             source,

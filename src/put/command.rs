@@ -165,7 +165,7 @@ impl Producer {
         }
     }
 
-    /// Whether it has ended, and no process that may be signalled is left in its group.
+    /// Whether it has ended, and no process that may be signalled remains in its group.
     fn has_group_ended(&self) -> bool {
         if self.status().is_none() {
             return false;

@@ -155,7 +155,7 @@ impl<'w, 'b> Diff<'w, 'b> {
         if self.run.is_some_and(is_part) { self.clone_run() } else { Ok(()) }
     }
 
-    /// If the base goes on elsewhere with what stands at `at` in this piece, goes along with it from now on: gives how
+    /// If the base goes on elsewhere with the bytes at `at` in this piece, goes along with it from now on: gives how
     /// many bytes from there on are equal. What before them is equal too need not be written, or is shared after all.
     fn elsewhere(
         &mut self,

@@ -18,7 +18,7 @@ const LARGE: u64 = 8 << 20;
 /// How many: as many as a solid-state disk needs to be busy.
 const READERS: usize = 4;
 
-/// Makes the empty file `out` a clone of what is left of the input, and has it share with the base what is equal in
+/// Makes the empty file `out` a clone of the rest of the input, and has it share with the base what is equal in
 /// both. `None` where the input cannot be cloned; then `out` is as it was.
 pub(super) fn clone(
     job: &Job<'_>,

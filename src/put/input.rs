@@ -1,4 +1,4 @@
-//! The input: what it is, and where it stands.
+//! The input: its type and its position.
 
 use super::command::Producer;
 use super::job::Failure;

@@ -1,4 +1,5 @@
-//! The metadata of the replaced file, which the new one keeps: owner, mode, attributes, ACLs, flags, project; not the times.
+//! The metadata of the replaced file, which the new one keeps: owner, mode, attributes, ACLs, flags, project; not the
+//! times.
 //!
 //! A file that replaces nothing is made as any other: with the mode that the umask leaves of 0666, and with what
 //! its directory hands down.
@@ -32,7 +33,7 @@ pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &Owned
     creator.prepare_inheriting(file, &attributes)
 }
 
-/// Gives the finished file all of it, as it is by now; tells what was not taken, and counts it.
+/// Gives the finished file all of it, as it is by now; reports and counts what was not taken.
 pub(super) fn keep(creator: &Creator, destination: &Destination, file: &OwnedFd, monitor: &dyn Monitor) -> Result<u64> {
     let Some(present) = &destination.present else { return Ok(0) };
     let (xattrs, unread) = xattrs(&present.fd);

@@ -28,7 +28,7 @@ impl Staging {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::openat(&destination.dir, c".", flags, Mode::empty())
         };
-        // Whatever stands in the way of that is no obstacle to this run.
+        // A failure to do that does not stop this run.
         if let Ok(cleared @ 1..) = open().and_then(|dir| writer::clear(dir.as_fd(), TEMPORARY)) {
             monitor.event(Event::LeftoversRemoved { count: cleared, path: &destination.shown });
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-/// How much is handed over at once.
+/// How much is passed on at once.
 pub(super) const PIECE: usize = 1 << 20;
 /// How many pieces there are, full or empty: what bridges a wait for the disk.
 const PIECES: usize = 8;
@@ -19,7 +19,7 @@ const PIECES: usize = 8;
 const PIPE: usize = 1 << 20;
 /// How long the reader waits before it looks whether the user asked to stop.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a large pipe is left to fill. A program that writes lines writes them 4 KiB at a time, and is held up if
+/// How long a large pipe may fill. A program that writes lines writes them 4 KiB at a time, and is held up if
 /// its reader wakes for each.
 const NAP: Duration = Duration::from_micros(300);
 

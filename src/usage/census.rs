@@ -52,20 +52,20 @@ impl Census<'_> {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file could not be mapped. Where that is so on all of its filesystem, it is told once.
+    /// A file could not be mapped. Where that is so on all of its filesystem, it is reported once.
     fn unmapped(&self, volume: &Volume, path: PathBuf, errno: Errno) {
         if let Some(error) = mapped::problem(volume, path, errno) {
             self.problem(&error);
         }
     }
 
-    /// The device of a directory; `None` where it cannot be told, which has been said.
+    /// The device of a directory; `None` if it is unknown, which was reported.
     fn device<P>(&self, directory: &Directory<P>) -> Option<Arc<Device>> {
         let device = self.devices.of(directory.status.dev, &directory.fd, &absolute(&directory.path));
         device.map_err(|error| self.problem(&error)).ok()
     }
 
-    /// Looks at one entry of a directory on `device`. `None` where it is gone or out of reach, which has been told.
+    /// Looks at one entry of a directory on `device`. `None` where it is gone or out of reach, which was reported.
     fn look(
         &self,
         directory: &Directory<Place>,
@@ -112,7 +112,7 @@ impl Census<'_> {
         }
     }
 
-    /// Whether the file has extents to ask for by its descriptor. Where there can be no answer that is told, once.
+    /// Whether the file has extents to ask for by its descriptor. If there can be no answer, that is reported once.
     fn is_to_map(&self, device: &Device, status: &Status, path: impl Fn() -> PathBuf) -> bool {
         let volume = &device.volume;
         if volume.lacks_maps() {

@@ -1,7 +1,7 @@
 //! On which device a directory lies, of which filesystem, and how its extents can be learnt there.
 //!
-//! A device is what `st_dev` tells: on Btrfs each subvolume has its own, and inode numbers are unique only within it. A
-//! volume is the filesystem, within which extents are shared.
+//! A device is what `st_dev` identifies: on Btrfs each subvolume has its own, and inode numbers are unique only within
+//! it. A volume is the filesystem, within which extents are shared.
 
 use super::inodes::Inodes;
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub(super) struct Volume {
     pub(super) fd: OwnedFd,
     /// Where that is, for messages.
     pub(super) path: PathBuf,
-    /// It was told that it keeps no extent maps.
+    /// Whether it was reported that it keeps no extent maps.
     pub(super) is_refused: AtomicBool,
 }
 

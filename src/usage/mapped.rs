@@ -108,7 +108,7 @@ pub(super) fn end(start: u64, length: u64) -> u64 {
     start.saturating_add(length)
 }
 
-/// An error of one file; `None` where it is the whole filesystem's, and was told before.
+/// An error of one file; `None` if the whole filesystem has it and it was reported before.
 pub(super) fn problem(volume: &Volume, path: PathBuf, errno: Errno) -> Option<Error> {
     match errno {
         Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => {

@@ -83,7 +83,7 @@ pub struct Stats {
     pub set: Totals,
     /// What would be free without them.
     pub freed: Freed,
-    /// What could not be looked at, and was told to the monitor.
+    /// The number of failures, which were reported to the monitor.
     pub errors: u64,
     /// How long it took.
     pub seconds: f64,

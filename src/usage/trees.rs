@@ -223,7 +223,7 @@ fn on_disk(part: &ExtentPart) -> Option<Range<u32>> {
     let end = offset.checked_add(part.length)?;
     let range = match part.compressed {
         false => offset..end,
-        // A part of what was compressed stands for the same part of what came of it: parts that meet do so there too.
+        // A part of the data corresponds to the same part of its compressed form: parts that meet do so there too.
         true if end <= decoded => scale(offset, disk, decoded)..scale(end, disk, decoded),
         true => 0..disk,
     };

@@ -1,4 +1,4 @@
-//! What XFS alone can tell, and only root may ask: which chunks of inodes go with a set, and which files outside it
+//! Questions that only XFS answers, and only to root: which chunks of inodes go with a set, and which files outside it
 //! hold ranges that the set holds several times.
 
 use super::device::Volume;
@@ -44,7 +44,7 @@ pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u6
 }
 
 /// Takes out of `ranges` what files hold that are not in `inodes`: all others of the filesystem are asked, until
-/// nothing is left in doubt.
+/// no doubt remains.
 ///
 /// # Errors
 /// `PERM` to all but root.

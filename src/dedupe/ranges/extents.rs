@@ -36,7 +36,7 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
     release(&gathered, &chosen, context)
 }
 
-/// Lets go of the chosen extents: first what was found in others, then what is left, then what was found within them.
+/// Releases the chosen extents: first the ranges found in others, then the rest, then the ranges found within them.
 fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Context<'_>) -> Result<()> {
     let going: HashSet<u64> = chosen.iter().map(|&number| gathered[number].0.extent).collect();
     let is_inner = |found: &Found| found.lies_in.is_some_and(|extent| going.contains(&extent));
@@ -77,7 +77,7 @@ struct Gone {
 }
 
 /// Shares what was found of extents, for all their references. The kernel is believed that nothing else holds an extent
-/// if it calls that unshared when one reference is left.
+/// if it calls that unshared when one reference remains.
 ///
 /// What was found within extents that go has its source further ahead in the same file. That must have left its extent
 /// before others are led to it, or they would hold the extent from then on: so all goes in the order of the file that

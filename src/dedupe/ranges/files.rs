@@ -52,7 +52,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The file, open; `None` if it cannot be, which has been told.
+    /// The file, open; `None` if it cannot be opened, which was reported.
     pub(super) fn get(&mut self, file: u32) -> Option<Rc<Opened>> {
         if let Some(at) = self.open.iter().position(|(number, _)| *number == file) {
             let entry = self.open.remove(at)?;
@@ -78,7 +78,7 @@ impl<'a> Files<'a> {
         self.refused.insert(file, reason);
     }
 
-    /// Whether the kernel refuses to change a file; if so, that is told, for there is something to change.
+    /// Whether the kernel refuses to change a file; if so, that is reported, because there is something to change.
     pub(super) fn is_refused(&self, file: u32) -> bool {
         let reason = self.refused.get(&file);
         reason.inspect(|reason| self.run.skip(FileId(file), **reason)).is_some()

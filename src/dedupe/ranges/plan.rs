@@ -1,9 +1,9 @@
 //! What to do with Btrfs extents of which parts were found elsewhere. Pure.
 //!
-//! An extent is freed when no reference to any part of it is left. If all that files use of it was found elsewhere, it is
-//! let go of as it is. Otherwise the rest must be written anew first, which takes space: that is done while, over all
-//! extents that are decided together, more is freed than rewritten, the cheapest first. An extent that something outside
-//! the scope holds is left alone: moving the others would free nothing and undo their sharing with it.
+//! An extent is freed when no reference to any part of it remains. If all that files use of it was found elsewhere, it
+//! is released as it is. Otherwise the rest must be rewritten first, which takes space: that is done while, over all
+//! extents that are decided together, more is freed than rewritten, the cheapest first. An extent that something
+//! outside the scope holds stays: moving the others would free nothing and undo their sharing with it.
 
 /// Whether something that is not in scope holds the extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Decision {
     Leave(Why),
 }
 
-/// Why an extent is left.
+/// Why an extent stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
     /// Something outside the scope holds it.
@@ -51,7 +51,7 @@ pub(super) enum Why {
     Costly,
     /// The kernel lets no other extent take its place.
     Immovable,
-    /// No file could be made for what is left of it.
+    /// No file could be made for its rest.
     NoPlace,
 }
 

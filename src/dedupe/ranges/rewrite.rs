@@ -1,4 +1,4 @@
-//! Writes what is left of extents anew, in unnamed files, and moves the files' ranges there: by the kernel's compare,
+//! Writes the rest of extents to unnamed files, and moves the files' ranges there: by the kernel's compare,
 //! so that a write that comes between is never lost.
 
 use super::context::Context;
@@ -32,7 +32,7 @@ struct Item<'v> {
     at: u64,
 }
 
-/// Moves the rest of these extents. Gives the bytes written, and the numbers of extents that could not be let go of.
+/// Moves the rest of these extents. Returns the bytes written, and the numbers of extents that could not be released.
 pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -> (u64, Vec<usize>) {
     let (mut written, mut failed) = (0, Vec::new());
     let mut items = all_items(victims);
@@ -98,7 +98,7 @@ fn all_items<'v>(victims: &[(usize, &'v Victim)]) -> Vec<Item<'v>> {
     items
 }
 
-/// What stands before a group: so little as a part of a block would lie beside the metadata, where it cannot be shared.
+/// The padding before a group: less than a block would be stored inside the metadata, where it cannot be shared.
 fn lead(group: &[Item<'_>], block: u64) -> u64 {
     if group.iter().all(|item| item.range.end - item.range.start < block) { block } else { 0 }
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 const WINDOW: usize = 1 << 20;
 /// How much of the other place is read for a match that has just begun.
 const FIRST_LOOK: usize = 64 << 10;
-/// A match that goes on longer is handed on in parts, while its bytes are still in the page cache.
+/// A longer match is passed on in parts, while its bytes are still in the page cache.
 const PART: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 /// The bytes of numbered files.
@@ -35,7 +35,7 @@ struct Match {
     length: u64,
     /// How far apart they are, at its beginning.
     shift: u64,
-    /// Whether a part of it has been handed on.
+    /// Whether a part of it was passed on.
     continued: bool,
     /// The block that led to it.
     hit: u64,

@@ -1,4 +1,4 @@
-//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for what is left
+//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for the rest
 //! of extents. They have no name and go with their descriptor, whatever happens.
 
 use crate::dedupe::catalogue::FileId;

@@ -89,7 +89,7 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     let holders = Mutex::new(&mut context.holders);
     parallel::each(run.threads.unwrap_or(parallel::READERS), others.chunks(64).collect(), |some| {
         for &(file, way) in some.iter().take_while(|_| !run.is_over()) {
-            // One that cannot be mapped has been told of by now, or will be when it is read.
+            // A file that cannot be mapped was reported before, or will be when it is read.
             let _ = run.open(file).map(|opened| {
                 layout::shared(opened.as_fd(), way, catalogue.size(file), |pieces| {
                     lock(&holders).add(file.0, pieces);
@@ -116,7 +116,7 @@ fn pieces_of(file: u32, context: &mut Context<'_>, mut each: impl FnMut(&[Piece]
     let size = context.run.catalogue.size(FileId(file));
     let mut at = 0;
     while at < size && !context.run.is_over() {
-        // One that cannot be opened or mapped has been told of by now, or will be when it is read.
+        // A file that cannot be opened or mapped was reported before, or will be when it is read.
         let Ok(pieces) = context.files.pieces(file, at, size, PIECES, at == 0) else { return };
         let Some(last) = pieces.last() else { return };
         at = last.end();

@@ -1,4 +1,4 @@
-//! Btrfs extents of which parts were found elsewhere: who refers to them, what was found, what is left.
+//! Btrfs extents with parts that were found elsewhere: who refers to them, what was found, and the rest.
 
 use super::context::{Context, Part};
 use super::plan::{Outside, Weighed};

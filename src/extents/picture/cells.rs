@@ -19,7 +19,7 @@ impl Cell {
         self.bytes[class.index()]
     }
 
-    /// The class that stands for it, and whether it is all of it. That is the class with the most bytes; a hole only
+    /// The class that represents it, and whether all of it has that class: the class with the most bytes; a hole only
     /// from three quarters of the cell on, so that data with gaps between looks like data. None of an empty cell.
     pub fn main(&self) -> Option<(Class, bool)> {
         let total: u64 = self.bytes.iter().sum();

@@ -107,7 +107,7 @@ impl Sketch {
 pub struct Layout {
     /// The rows, in the order of the files.
     pub rows: Vec<Row>,
-    /// The bytes that the longest row stands for: at least one.
+    /// The bytes that the longest row represents: at least one.
     pub longest: u64,
     /// What joins the rows, the widest first.
     pub bands: Vec<Band>,

@@ -11,7 +11,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub struct Names {
     /// What they have in common, with an ellipsis where each differs; empty where that is nothing.
     pub common: String,
-    /// What is left of each.
+    /// The remaining part of each name.
     pub names: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl Names {
         let parts: Vec<Vec<&[u8]>> =
             paths.iter().map(|path| path.as_os_str().as_bytes().split(|b| *b == b'/').collect()).collect();
         let same = |at: &dyn Fn(&Vec<&[u8]>) -> Vec<u8>| parts.windows(2).all(|pair| at(&pair[0]) == at(&pair[1]));
-        // Of a single path, and of the shortest, one component is left.
+        // A single path, and the shortest one, keeps one component.
         let most = parts.iter().map(Vec::len).min().unwrap_or(1) - 1;
         let head = (0..most).take_while(|n| same(&|parts| parts[*n].to_vec())).count();
         let from_end = |parts: &Vec<&[u8]>, n: usize| parts[parts.len() - 1 - n].to_vec();
@@ -48,7 +48,7 @@ pub fn shorten(text: &str, columns: usize) -> String {
         return text.to_string();
     }
     let room = columns.saturating_sub(1);
-    // The end of a name tells more often than its beginning.
+    // The end of a name distinguishes files more often than its beginning.
     let head = fitting(text.chars(), room / 2);
     let tail: Vec<char> = fitting(text.chars().rev(), room - room / 2);
     head.into_iter().chain((columns > 0).then_some('…')).chain(tail.into_iter().rev()).collect()

@@ -1,11 +1,11 @@
 //! Who shares with whom: among files whose extents are known, the sets of files that hold the same physical ranges.
 //!
 //! [`Holdings`] collects extents, [`find`] sorts them by their physical place and sweeps over them once or twice; no
-//! file is ever compared with another. What is told are [`Group`]s: all that exactly the same set of files has in
-//! common is one group, however many ranges it lies in. No I/O here, and nothing is printed.
+//! file is ever compared with another. The results are [`Group`]s: everything that exactly the same set of files
+//! has in common is one group, however many ranges it lies in. No I/O here, and nothing is printed.
 //!
 //! What cannot be known: the pieces of a compressed extent all carry the address of its beginning, so two files with
-//! pieces of the same one share its blocks on the disk, but which bytes, and how many, the kernel does not tell. Such
+//! pieces of the same one share its blocks on the disk, but which bytes, and how many, the kernel does not report. Such
 //! pieces are compared by that address alone and counted apart, as [`Amount::encoded_bytes`], an upper bound.
 //!
 //! **Memory**: 32 bytes an extent (extents that continue each other in the file and on disk count as one), and about
@@ -36,8 +36,8 @@ use sets::Sets;
 /// How much is worked out.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Files that are linked by sharing, directly or over others, are told pair by pair if they are at most so many.
-    /// Beyond that their groups tell the same, and pairs would grow with the square of the files.
+    /// Files linked by sharing, directly or through others, are reported pair by pair if there are at most so many.
+    /// Beyond that, their groups say the same, and pairs would grow with the square of the files.
     pub paired_files: u32,
     /// Ranges are listed holder by holder, the largest groups first, until the lines would be more than this and more
     /// than four times the extents. Then groups are only summed up.
@@ -61,7 +61,7 @@ pub struct Sharing {
     pub groups: Vec<Group>,
     /// The largest first.
     pub pairs: Vec<Pair>,
-    /// Files whose pairs are not told, because too many files are linked with them: see [`Options::paired_files`].
+    /// Files whose pairs are not reported, because too many files are linked with them: see [`Options::paired_files`].
     pub unpaired_files: u32,
 }
 

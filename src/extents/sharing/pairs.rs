@@ -36,7 +36,7 @@ impl Pairing {
         pairs
     }
 
-    /// All files that are somewhere together are of one web, so one tells for all.
+    /// All files that are somewhere together belong to one web, so one file is enough.
     fn is_paired(&self, file: u32) -> bool {
         self.webs[file as usize] <= self.limit
     }

@@ -1,4 +1,4 @@
-//! Ranges with their holders, handed on as the sweep comes to them; nothing is collected.
+//! Ranges with their holders, passed on as the sweep reaches them; nothing is collected.
 
 use super::sets::Sets;
 use super::sweep::{Holder, Segment, Visitor};

@@ -82,7 +82,7 @@ pub(super) trait Visitor {
     fn token(&mut self, _holders: &[(u32, u64)]) {}
 }
 
-/// Sweeps over all. Only holders among the first `watched` files are handed on with the segments.
+/// Sweeps over all. Only holders among the first `watched` files are reported with the segments.
 pub(super) fn sweep(
     holdings: &Holdings,
     visitor: &mut impl Visitor,

@@ -30,7 +30,7 @@ fn sharing(files: &[Vec<Extent>]) -> Sharing {
     find(holdings(files), &Options::default(), &Silent).expect("nobody cancels")
 }
 
-/// A range as it is told: group, address, length, and file, offset and length of each holder.
+/// A range as it is reported: group, address, length, and file, offset and length of each holder.
 type Told = (usize, u64, u64, Vec<(usize, u64, u64)>);
 
 fn ranges(sharing: &Sharing) -> Vec<Told> {
