@@ -1,5 +1,6 @@
 //! `pleach copy SOURCE... DEST`.
 
+use super::outcome::{is_unread, reported, status};
 use crate::cli::{self, Globals};
 use crate::output::{Output, copy, progress};
 use pleach::copy_tree::{self, Into, Options};
@@ -33,22 +34,22 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     let stats = match copied {
         Ok(stats) => stats,
         // Nobody reads the output any more, or the copy had not begun.
-        Err(stopped) if super::is_unread(&stopped.error, output) || stopped.stats.is_none() => {
+        Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
             return Err(stopped.error);
         }
         Err(stopped) => {
             let how_to_continue = || how_to_continue(sources, destination, &options, was_there);
             let error = copy::show_stopped(output, stopped, &options, how_to_continue);
-            return Ok(super::reported(output, error.exit_status()));
+            return Ok(reported(output, error.exit_status()));
         }
     };
     copy::show(output, &stats, destination, &options);
     let status = match () {
         () if stats.damaged > 0 => ExitStatus::Damage,
         () if copy::has_failed(&stats) => ExitStatus::Failed,
-        () => super::status(stats.errors),
+        () => status(stats.errors),
     };
-    Ok(super::reported(output, status))
+    Ok(reported(output, status))
 }
 
 /// The command that continues a copy which ended early. A new name for a directory is a directory by then, so the same

@@ -1,5 +1,6 @@
 //! `pleach dedupe PATH...`.
 
+use super::outcome::{reported, status};
 use crate::cli::{self, Globals};
 use crate::output::{Output, dedupe as show, progress};
 use pleach::dedupe::{CacheChoice, Options, dedupe, ranges};
@@ -36,6 +37,6 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
     let scope = Some(scope).filter(|_| args.excludes.is_empty());
     let stats = progress::watch_estimated(output, scope, |monitor| dedupe(&args.paths, &options, monitor))?;
     show::show(output, &stats, &options);
-    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { super::status(stats.errors) };
-    Ok(super::reported(output, status))
+    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { status(stats.errors) };
+    Ok(reported(output, status))
 }

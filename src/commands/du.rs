@@ -1,5 +1,6 @@
 //! `pleach du PATH...`.
 
+use super::outcome::status;
 use crate::cli::{self, Globals};
 use crate::output::{Output, du, progress};
 use pleach::error::{ExitStatus, Result};
@@ -11,5 +12,5 @@ pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<
     let scope = Scope { paths: &args.paths, one_file_system: false, skip: None, counts: false };
     let stats = progress::watch_estimated(output, Some(scope), |monitor| measure(&args.paths, &options, monitor))?;
     du::show(output, &stats);
-    Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { super::status(stats.errors) })
+    Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { status(stats.errors) })
 }

@@ -1,5 +1,6 @@
 //! `pleach fiemap FILE...`.
 
+use super::outcome::status;
 use super::owners::Finder;
 use super::views::Views;
 use crate::cli;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
         listing.show(monitor)
     })?;
     listing.summarize(&total);
-    Ok(if total.files == 0 { ExitStatus::Failed } else { super::status(total.errors) })
+    Ok(if total.files == 0 { ExitStatus::Failed } else { status(total.errors) })
 }
 
 fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &dyn Monitor) -> Result<(File, Stats)> {

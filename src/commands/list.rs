@@ -1,5 +1,6 @@
 //! `pleach list REPO`.
 
+use super::outcome::status;
 use crate::cli::{self, Globals};
 use crate::output::{Output, list, progress};
 use pleach::error::{ExitStatus, Result};
@@ -9,5 +10,5 @@ pub(crate) fn run(args: &cli::List, globals: &Globals, output: &Output) -> Resul
     let options = Options { exclusive: args.exclusive, threads: globals.threads };
     let stats = progress::watch(output, |monitor| list(&args.repo, &options, monitor))?;
     list::show(output, &stats, &args.repo);
-    Ok(super::status(stats.errors))
+    Ok(status(stats.errors))
 }

@@ -7,6 +7,7 @@ mod du;
 mod excludes;
 mod fiemap;
 mod list;
+mod outcome;
 mod owners;
 mod probe;
 mod put;
@@ -57,7 +58,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
 
 fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
     let result = match result {
-        Err(error) if is_unread(&error, output) => Ok(ExitStatus::Done),
+        Err(error) if outcome::is_unread(&error, output) => Ok(ExitStatus::Done),
         other => other,
     };
     if let Err(error) = &result {
@@ -69,27 +70,6 @@ fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
         (Ok(_), Err(error)) => {
             output.error(&error);
             error.exit_status()
-        }
-    }
-}
-
-/// Whether an engine stopped because nobody reads its output any more: that is no interruption by the user.
-fn is_unread(error: &Error, output: &Output) -> bool {
-    error.kind() == ErrorKind::Interrupted && !output.is_interrupted()
-}
-
-/// The status of work of which `errors` parts were skipped.
-fn status(errors: u64) -> ExitStatus {
-    if errors == 0 { ExitStatus::Done } else { ExitStatus::Incomplete }
-}
-
-/// The status of work that is done, whether its report could be written or not.
-fn reported(output: &Output, status: ExitStatus) -> ExitStatus {
-    match output.finish() {
-        Ok(()) => status,
-        Err(error) => {
-            output.error(&error);
-            ExitStatus::Incomplete
         }
     }
 }

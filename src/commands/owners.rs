@@ -23,7 +23,7 @@ impl Finder {
             });
             match announced {
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                // It is told when the file's turn comes.
+                // It is reported when the file's turn comes.
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! `pleach probe PATH`.
 
+use super::outcome::status;
 use crate::cli;
 use crate::output::{self, Output, progress};
 use pleach::error::{ExitStatus, Result};
@@ -12,5 +13,5 @@ pub(crate) fn run(args: &cli::Probe, output: &Output) -> Result<ExitStatus> {
         false => None,
     };
     output::probe::show(output, &stats, bench.as_ref());
-    Ok(super::status(stats.open))
+    Ok(status(stats.open))
 }

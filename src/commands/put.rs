@@ -1,5 +1,6 @@
 //! `pleach put DEST < data`, `pleach put DEST -- COMMAND [ARG]...`.
 
+use super::outcome::{reported, status};
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, put as show};
 use pleach::error::{ExitStatus, Result};
@@ -19,5 +20,5 @@ pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result
     let source = if args.command.is_empty() { Source::Stream(stdin.as_fd()) } else { Source::Command(&args.command) };
     let stats = progress::watch(output, |monitor| put(source, &args.destination, &options, monitor))?;
     show::show(output, &stats, &args.destination);
-    Ok(super::reported(output, super::status(stats.errors)))
+    Ok(reported(output, status(stats.errors)))
 }

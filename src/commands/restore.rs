@@ -1,5 +1,6 @@
 //! `pleach restore REPO ID [PATH...] --target DIR`.
 
+use super::outcome::{is_unread, reported, status};
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, restore};
 use pleach::error::{Error, ExitStatus, Result};
@@ -24,15 +25,15 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
     let stats = match progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor)) {
         Ok(stats) => stats,
         // Nobody reads the output any more, or the restore had not begun.
-        Err(stopped) if super::is_unread(&stopped.error, output) || stopped.stats.is_none() => {
+        Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
             return Err(stopped.error);
         }
         Err(stopped) => {
             let status = restore::show_stopped(output, stopped, &options);
-            return Ok(super::reported(output, status));
+            return Ok(reported(output, status));
         }
     };
     restore::show(output, &stats, &options);
-    let status = if stats.damaged > 0 { ExitStatus::Damage } else { super::status(stats.errors) };
-    Ok(super::reported(output, status))
+    let status = if stats.damaged > 0 { ExitStatus::Damage } else { status(stats.errors) };
+    Ok(reported(output, status))
 }

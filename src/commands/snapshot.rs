@@ -1,5 +1,6 @@
 //! `pleach snapshot SOURCE... REPO`.
 
+use super::outcome::{reported, status};
 use crate::cli::{self, Globals};
 use crate::output::{Output, progress, snapshot};
 use pleach::error::{ExitStatus, Result};
@@ -37,5 +38,5 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     let scope = Some(scope).filter(|_| !is_filtered);
     let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, &options, monitor))?;
     let falls_short = snapshot::show(output, &stats, repo, &options, args.require_sharing);
-    Ok(super::reported(output, super::status(stats.errors + u64::from(falls_short))))
+    Ok(reported(output, status(stats.errors + u64::from(falls_short))))
 }

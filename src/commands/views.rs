@@ -4,7 +4,7 @@
 use crate::cli;
 use crate::output::fiemap::{Listing, Total};
 use crate::output::map::{self, Columns, Look};
-use crate::output::sharing::{self as tables, Told};
+use crate::output::sharing::{self as tables, SharingReport};
 use crate::output::{Output, svg, terminal};
 use pleach::error::{Error, Result};
 use pleach::extents::address_space::AddressSpace;
@@ -87,36 +87,36 @@ impl<'a> Views<'a> {
             self.output.notice("named-twice", None, &sentence);
         }
         let sharing = sharing::find(holdings, &sharing::Options::default(), monitor)?;
-        let told = Told::new(&sharing, paths);
+        let report = SharingReport::new(&sharing, paths);
         if wanted.map {
-            self.map(&told, sketch, sizes, monitor)?;
+            self.map(&report, sketch, sizes, monitor)?;
         }
         if wanted.shared_with {
             if wanted.map {
                 self.output.line("");
             }
-            tables::show(self.output, &told, monitor)?;
+            tables::show(self.output, &report, monitor)?;
         }
         if let Some(path) = wanted.svg {
-            self.picture(path, &told, sketch, monitor)?;
+            self.picture(path, &report, sketch, monitor)?;
         }
         Ok(())
     }
 
-    fn map(&self, told: &Told<'_>, sketch: &Sketch, sizes: &[u64], monitor: &dyn Monitor) -> Result<()> {
+    fn map(&self, report: &SharingReport<'_>, sketch: &Sketch, sizes: &[u64], monitor: &dyn Monitor) -> Result<()> {
         let look =
             Look { width: terminal::stdout_width(), colours: self.output.colours(), unicode: terminal::is_utf8() };
         let drawn = sizes.len().min(map::ROWS);
-        let columns = Columns::of((0..drawn).map(|n| told.name(n)), sizes[..drawn].iter().copied(), look.width);
+        let columns = Columns::of((0..drawn).map(|n| report.name(n)), sizes[..drawn].iter().copied(), look.width);
         let options = picture::Options { cells: columns.bar, rows: map::ROWS, spans: 0, bands: 0 };
-        let layout = picture::lay_out(sketch, told.sharing(), &options, monitor)?;
-        map::lines(told, &layout, columns, look).iter().for_each(|line| self.output.line(line));
+        let layout = picture::lay_out(sketch, report.sharing(), &options, monitor)?;
+        map::lines(report, &layout, columns, look).iter().for_each(|line| self.output.line(line));
         Ok(())
     }
 
-    fn picture(&self, path: &Path, told: &Told<'_>, sketch: &Sketch, monitor: &dyn Monitor) -> Result<()> {
-        let layout = svg_layout(sketch, told.sharing(), monitor)?;
-        let picture = svg::render(told, &layout);
+    fn picture(&self, path: &Path, report: &SharingReport<'_>, sketch: &Sketch, monitor: &dyn Monitor) -> Result<()> {
+        let layout = svg_layout(sketch, report.sharing(), monitor)?;
+        let picture = svg::render(report, &layout);
         if is_stdout(path) {
             self.output.text(picture.as_bytes());
             return Ok(());

@@ -22,7 +22,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
         return;
     }
     let (mut sources, others): (Vec<_>, Vec<_>) = members.into_iter().partition(|member| member.facts.layout == best);
-    let known = Known::of(&sources);
+    let known = Hashes::of(&sources);
     let (mut differing, mut open) = (Vec::new(), Vec::new());
     let mut others = others.into_iter().peekable();
     while let Some(first) = others.next() {
@@ -85,17 +85,17 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
 }
 
 /// The results of earlier comparisons for the files that lie where the source does.
-struct Known {
+struct Hashes {
     sources: HashSet<NonZeroU64>,
     compared: HashMap<NonZeroU64, bool>,
     full: Option<NonZeroU64>,
 }
 
-impl Known {
-    fn of(sources: &[&mut Member]) -> Known {
+impl Hashes {
+    fn of(sources: &[&mut Member]) -> Hashes {
         let compared =
             sources.iter().filter_map(|source| source.facts.compared.map(|with| (with, source.facts.was_equal)));
-        Known {
+        Hashes {
             sources: sources.iter().map(|source| source.identity).collect(),
             compared: compared.collect(),
             full: sources.iter().find_map(|source| source.facts.full),

@@ -3,7 +3,7 @@
 //! A character stands for a part of the file. Shared parts have the letter of their group, and where colours are wanted
 //! also its colour; then the letter stands only where the group begins, so that the eye has something to rest on.
 
-use super::sharing::{Told, letter};
+use super::sharing::{SharingReport, letter};
 use super::terminal::Style;
 use pleach::extents::picture::{Cell, Class, GROUPS, Layout, Row, label, shorten, ticks};
 use pleach::util::text::{counted, size};
@@ -61,21 +61,21 @@ const FIRST_DARK: usize = 16;
 const OTHER_COLOUR: u8 = 180;
 
 /// The lines of the map.
-pub(crate) fn lines(told: &Told<'_>, layout: &Layout, columns: Columns, look: Look) -> Vec<String> {
+pub(crate) fn lines(report: &SharingReport<'_>, layout: &Layout, columns: Columns, look: Look) -> Vec<String> {
     let mut lines = Vec::new();
-    if !told.common().is_empty() {
-        lines.push(Style::Bold.paint(&look.fitting(told.common()), look.colours).into_owned());
+    if !report.common().is_empty() {
+        lines.push(Style::Bold.paint(&look.fitting(report.common()), look.colours).into_owned());
     }
     let axis = axis(layout, columns);
     lines.push(Style::Dim.paint(axis.trim_end(), look.colours).into_owned());
     for (n, row) in layout.rows.iter().enumerate() {
-        lines.push(line(told.name(n), row, columns, look));
+        lines.push(line(report.name(n), row, columns, look));
     }
     if layout.omitted_rows > 0 {
         lines.push(format!("and {}, not drawn", counted(layout.omitted_rows as u64, "more file")));
     }
     lines.push(String::new());
-    legend(told, layout, look, &mut lines);
+    legend(report, layout, look, &mut lines);
     lines
 }
 
@@ -172,21 +172,21 @@ fn paint(text: &str, class: Class, look: Look, line: &mut String) {
     };
 }
 
-fn legend(told: &Told<'_>, layout: &Layout, look: Look, lines: &mut Vec<String>) {
+fn legend(report: &SharingReport<'_>, layout: &Layout, look: Look, lines: &mut Vec<String>) {
     let entry = |class: Class, text: &str| {
         let mut line = String::new();
         paint(&look.glyph(class, true).to_string(), class, look, &mut line);
         let text = look.plain(&shorten(text, look.width.max(20) - 3));
         line + "  " + &text
     };
-    for (n, group) in told.sharing().groups.iter().enumerate().take(GROUPS) {
+    for (n, group) in report.sharing().groups.iter().enumerate().take(GROUPS) {
         if layout.shows(Class::of_group(n)) {
-            let size = told.size_of(group);
-            let members = told.members(group, look.width.saturating_sub(size.width() + 5).max(10));
+            let size = report.size_of(group);
+            let members = report.members(group, look.width.saturating_sub(size.width() + 5).max(10));
             lines.push(entry(Class::of_group(n), &format!("{size}: {members}")));
         }
     }
-    if let Some(others) = told.others().filter(|_| layout.shows(Class::OtherGroup)) {
+    if let Some(others) = report.others().filter(|_| layout.shows(Class::OtherGroup)) {
         lines.push(entry(Class::OtherGroup, &others));
     }
     for (class, words) in [
@@ -248,7 +248,7 @@ mod tests {
         let columns = Columns::of(names.names.iter().map(String::as_str), sizes.into_iter(), look.width);
         let options = picture::Options { cells: columns.bar, rows: 10, spans: 0, bands: 0 };
         let layout = picture::lay_out(&sketch, &sharing, &options, &Silent).unwrap();
-        lines(&Told::new(&sharing, &paths), &layout, columns, look)
+        lines(&SharingReport::new(&sharing, &paths), &layout, columns, look)
     }
 
     #[test]

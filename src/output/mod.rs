@@ -17,6 +17,7 @@ mod problems;
 pub(crate) mod progress;
 pub(crate) mod put;
 pub(crate) mod restore;
+mod settings;
 pub(crate) mod sharing;
 pub(crate) mod snapshot;
 mod summary;
@@ -24,6 +25,8 @@ pub(crate) mod svg;
 mod table;
 pub(crate) mod terminal;
 mod wrap;
+
+pub(crate) use settings::{Settings, When};
 
 use json::MessageLine;
 use pleach::error::{Error, Result};
@@ -40,25 +43,6 @@ use terminal::{Environment, Style};
 
 /// What each message begins with.
 const PREFIX: &str = "pleach:";
-
-/// A choice that depends on the terminal unless the user makes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum When {
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-/// What the user wants to see, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Settings {
-    pub(crate) json: bool,
-    pub(crate) quiet: bool,
-    pub(crate) verbose: bool,
-    pub(crate) progress: When,
-    pub(crate) colours: When,
-}
 
 /// The two streams of a command. Shared by threads.
 pub(crate) struct Output {

@@ -1,7 +1,8 @@
 //! Output to terminals: colours if they are wanted, and no control character from names.
 
+use super::json;
+use super::settings::When;
 use super::wrap::wrap;
-use super::{When, json};
 use pleach::util::text;
 use std::borrow::Cow;
 use std::ffi::OsString;

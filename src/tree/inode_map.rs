@@ -5,17 +5,17 @@
 //! The first of both are in memory, the others in files without a name in a directory of the caller's filesystem.
 
 use crate::fs::status::{Status, Time};
-use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
 
 mod index;
+mod spill;
 mod values;
+
+pub(crate) use spill::Spill;
 
 use index::Index;
 use values::Values;
@@ -42,13 +42,6 @@ impl Identity {
     }
 }
 
-/// Where a map keeps what does not fit into memory.
-#[derive(Debug)]
-pub(crate) struct Spill {
-    /// A directory of the filesystem that is written to; without one, the directory for temporary files.
-    dir: Option<OwnedFd>,
-}
-
 /// Values by inode.
 #[derive(Debug)]
 pub(crate) struct InodeMap<T> {
@@ -56,46 +49,6 @@ pub(crate) struct InodeMap<T> {
     values: Values,
     hasher: RandomState,
     value: PhantomData<T>,
-}
-
-impl Spill {
-    /// In files without a name in this directory.
-    pub(crate) fn into(dir: Option<OwnedFd>) -> Spill {
-        Spill { dir }
-    }
-
-    /// Makes a file that nobody else can open and that is gone when it is closed.
-    fn file(&self) -> Result<OwnedFd> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let temporary = std::env::temp_dir();
-        let anonymous = match &self.dir {
-            Some(dir) => rustix::fs::openat(dir, c".", flags | OFlags::TMPFILE, mode),
-            None => rustix::fs::open(&temporary, flags | OFlags::TMPFILE, mode),
-        };
-        match anonymous {
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
-            result => return result,
-        }
-        // Some filesystems have no files without a name.
-        let opened_dir;
-        let dir = match &self.dir {
-            Some(dir) => dir,
-            None => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                opened_dir = rustix::fs::open(&temporary, flags, Mode::empty())?;
-                &opened_dir
-            }
-        };
-        loop {
-            let name = format!(".pleach-inodes.{:016x}", RandomState::new().hash_one(std::process::id()));
-            match rustix::fs::openat(dir, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode) {
-                Err(Errno::EXIST) => {}
-                Ok(file) => return rustix::fs::unlinkat(dir, &name, AtFlags::empty()).map(|()| file),
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
 }
 
 impl<T: Serialize + DeserializeOwned> InodeMap<T> {
@@ -172,9 +125,6 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
         self.values.read(place, |bytes| postcard::from_bytes(bytes).map_err(|_| Errno::IO))?
     }
 }
-
-/// Free places by their size class.
-type FreePlaces = HashMap<u32, Vec<u64>>;
 
 #[cfg(test)]
 mod tests {

@@ -108,11 +108,11 @@ impl Device {
 /// The devices of a run.
 pub(super) struct Devices {
     sync: bool,
-    known: Mutex<Known>,
+    known: Mutex<Volumes>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Volumes {
     by_dev: HashMap<u64, Arc<Device>>,
     volumes: Vec<Arc<Volume>>,
 }

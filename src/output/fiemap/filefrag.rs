@@ -4,7 +4,7 @@
 //! Source: `misc/filefrag.c` of e2fsprogs 1.47. Its way out for filesystems without extent maps, to ask for each block
 //! (`FIBMAP`), is not taken.
 
-use super::{Total, has, raw_name};
+use super::listing::{Total, has, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
 use pleach::extents::extent::{ExtentFlags, Reported};
@@ -85,7 +85,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl super::Listing for Listing<'_> {
+impl super::listing::Listing for Listing<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         let place = match self.place {
             Some(place) if place.dev == file.status().dev && place.dev != 0 => place,
@@ -126,7 +126,7 @@ impl super::Listing for Listing<'_> {
             self.header();
         }
         let expected = self.expected(extent);
-        // What lies beside metadata is told in bytes.
+        // Inline data is counted in bytes.
         let shift = if has(extent, ExtentFlags::DATA_INLINE) { 0 } else { self.shift };
         let is_placeless = has(extent, ExtentFlags(ExtentFlags::UNKNOWN.0 | HOLE.0));
         let further = extent.length.wrapping_sub(1) >> shift;

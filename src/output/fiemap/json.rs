@@ -1,6 +1,6 @@
 //! Extents for scripts: an object for each, one for each file behind its extents, and the summary.
 
-use super::Total;
+use super::listing::Total;
 use crate::output::json::{PathField, write_line};
 use crate::output::lines::Lines;
 use pleach::error::Result;
@@ -41,7 +41,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-impl super::Listing for Objects<'_> {
+impl super::listing::Listing for Objects<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         // The path is the same in a million objects, and escaping it is most of the work of making one.
         self.head.clear();
@@ -56,8 +56,8 @@ impl super::Listing for Objects<'_> {
         Ok(())
     }
 
-    fn extent(&mut self, told: &Reported) {
-        let extent = told.extent();
+    fn extent(&mut self, report: &Reported) {
+        let extent = report.extent();
         let lines = &mut self.lines;
         lines.text(&self.head);
         lines.number(extent.logical);

@@ -3,7 +3,7 @@
 //! The first rows are held back to find the widths of the columns. A file that has more rows gets columns wide enough for
 //! whatever its filesystem can hold, so that they stay columns to the end.
 
-use super::{Total, has};
+use super::listing::{Total, has};
 use crate::output::lines::{Lines, count_width};
 use crate::output::terminal::Style;
 use pleach::error::Result;
@@ -97,7 +97,7 @@ impl<'a> Tables<'a> {
             Widths { logical: least.logical.max("logical".len()), physical: least.physical.max("physical".len()) };
         for row in &self.held {
             let (logical, physical) = match row {
-                Row::Extent(told) => (told.logical, told.extent().physical.map_or(1, count_width)),
+                Row::Extent(report) => (report.logical, report.extent().physical.map_or(1, count_width)),
                 Row::Hole { start, .. } => (*start, "hole".len()),
             };
             widths.logical = widths.logical.max(count_width(logical));
@@ -120,10 +120,10 @@ impl<'a> Tables<'a> {
     fn row(&mut self, row: Row) {
         let widths = self.widths.unwrap_or_default();
         match row {
-            Row::Extent(told) => {
-                self.lines.count_right(told.logical, widths.logical);
+            Row::Extent(report) => {
+                self.lines.count_right(report.logical, widths.logical);
                 self.lines.spaces(2);
-                match told.extent().physical {
+                match report.extent().physical {
                     Some(physical) => self.lines.count_right(physical, widths.physical),
                     None => {
                         self.lines.spaces(widths.physical - 1);
@@ -131,8 +131,8 @@ impl<'a> Tables<'a> {
                     }
                 }
                 self.lines.spaces(2);
-                self.length(told.length, Style::Plain);
-                self.flags(&told);
+                self.length(report.length, Style::Plain);
+                self.flags(&report);
             }
             Row::Hole { start, length } => {
                 let dim = self.begin(Style::Dim);
@@ -157,12 +157,12 @@ impl<'a> Tables<'a> {
         self.end(styled);
     }
 
-    fn flags(&mut self, told: &Reported) {
-        let style = if told.extent().is_shared() { Style::Green } else { Style::Plain };
+    fn flags(&mut self, report: &Reported) {
+        let style = if report.extent().is_shared() { Style::Green } else { Style::Plain };
         let mut before = "";
         let mut styled = false;
         for (flag, word) in WORDS {
-            if has(told, flag) {
+            if has(report, flag) {
                 if before.is_empty() {
                     self.lines.spaces(2);
                     styled = self.begin(style);
@@ -203,7 +203,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-impl super::Listing for Tables<'_> {
+impl super::listing::Listing for Tables<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         let size = file.size();
         self.head = format!("{}: {} ({})", text::path(file.path()), counted(size, "byte"), text::size(size));

@@ -3,7 +3,7 @@
 //!
 //! Source: `io/fiemap.c` of xfsprogs 6.1.
 
-use super::{Total, raw_name};
+use super::listing::{Total, raw_name};
 use crate::output::lines::Lines;
 use pleach::error::Result;
 use pleach::extents::extent::{ExtentFlags, Reported};
@@ -116,7 +116,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl super::Listing for Listing<'_> {
+impl super::listing::Listing for Listing<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         self.widths = None;
         self.held.clear();

@@ -90,7 +90,7 @@ pub(super) fn show(output: &Output, stats: &Stats) {
     );
     output
         .line("way, but into memory. Calls are of all threads of an engine; for small files with opening and closing.");
-    let mut told = Vec::new();
+    let mut report = Vec::new();
     for row in &stats.rows {
         if let Err(why) = &row.outcome {
             let into = match row.target {
@@ -98,9 +98,9 @@ pub(super) fn show(output: &Output, stats: &Stats) {
                 Target::Memory => "memory",
             };
             let line = format!("{} into {into} is not possible: {why}", row.engine.name());
-            if !told.contains(&line) {
+            if !report.contains(&line) {
                 output.line(&line);
-                told.push(line);
+                report.push(line);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The objects: each group, each range in each of its places, each pair, and the total (`docs/sharing.md`).
 
-use super::{Told, sum};
+use super::words::{SharingReport, sum};
 use crate::output::Output;
 use crate::output::json::PathField;
 use pleach::error::Result;
@@ -60,10 +60,10 @@ struct TotalLine {
 }
 
 /// Writes them.
-pub(super) fn show(output: &Output, told: &Told<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let sharing = told.sharing;
-    let path = |file: FileId| PathField::new(&told.paths[file.index()]);
-    for (path, file) in told.paths.iter().zip(&sharing.files) {
+pub(super) fn show(output: &Output, report: &SharingReport<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let sharing = report.sharing;
+    let path = |file: FileId| PathField::new(&report.paths[file.index()]);
+    for (path, file) in report.paths.iter().zip(&sharing.files) {
         let Amount { bytes, encoded_bytes } = file.shared;
         let marked_only_bytes = file.marked_only_bytes;
         let path = PathField::new(path);

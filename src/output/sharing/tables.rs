@@ -1,6 +1,6 @@
 //! The tables: of files, groups, ranges and pairs, each cut to a length that a person reads.
 
-use super::{Told, amount, name_of};
+use super::words::{SharingReport, amount, name_of};
 use crate::output::Output;
 use crate::output::table::{Align, Cell, Table};
 use pleach::error::Result;
@@ -8,20 +8,20 @@ use pleach::extents::sharing::{FileId, Holder, Range};
 use pleach::monitor::Monitor;
 use pleach::util::text::{count, counted, size};
 
-/// Rows of each table, unless the user wants to be told more.
+/// Rows of each table, unless -v is given.
 const ROWS: usize = 20;
-/// Ranges of a group and holders of a range, unless the user wants to be told more.
+/// Ranges of a group and holders of a range, unless -v is given.
 const RANGES: usize = 5;
 const HOLDERS: usize = 4;
 
 /// Prints them.
-pub(super) fn show(output: &Output, told: &Told<'_>, monitor: &dyn Monitor) -> Result<()> {
+pub(super) fn show(output: &Output, report: &SharingReport<'_>, monitor: &dyn Monitor) -> Result<()> {
     let limit = |limit: usize| if output.is_verbose() { usize::MAX } else { limit };
-    let sharing = told.sharing;
-    if !told.common().is_empty() {
-        output.line(&format!("of {}", told.common()));
+    let sharing = report.sharing;
+    if !report.common().is_empty() {
+        output.line(&format!("of {}", report.common()));
     }
-    of_files(output, told, limit(ROWS));
+    of_files(output, report, limit(ROWS));
     if sharing.groups.is_empty() {
         output.line(&match sharing.files.len() {
             1 => "the file holds nothing twice".to_string(),
@@ -29,20 +29,20 @@ pub(super) fn show(output: &Output, told: &Told<'_>, monitor: &dyn Monitor) -> R
         });
         return Ok(());
     }
-    of_groups(output, told, limit(ROWS));
-    of_ranges(output, told, [limit(ROWS), limit(RANGES), limit(HOLDERS)], monitor)?;
-    of_pairs(output, told, limit(ROWS));
+    of_groups(output, report, limit(ROWS));
+    of_ranges(output, report, [limit(ROWS), limit(RANGES), limit(HOLDERS)], monitor)?;
+    of_pairs(output, report, limit(ROWS));
     let (files, groups) = (counted(sharing.files.len() as u64, "file"), counted(sharing.groups.len() as u64, "group"));
-    output.line(&format!("{files}, {groups}, {}", told.in_common()));
+    output.line(&format!("{files}, {groups}, {}", report.in_common()));
     Ok(())
 }
 
-fn of_files(output: &Output, told: &Told<'_>, rows: usize) {
+fn of_files(output: &Output, report: &SharingReport<'_>, rows: usize) {
     let columns = [("file", Align::Left), ("shared here", Align::Right), ("only marked", Align::Right)];
     let mut table = Table::new(output, &columns);
-    let files = &told.sharing.files;
+    let files = &report.sharing.files;
     for (n, file) in files.iter().enumerate().take(rows) {
-        table.row(vec![told.name(n).into(), amount(file.shared).into(), size(file.marked_only_bytes).into()]);
+        table.row(vec![report.name(n).into(), amount(file.shared).into(), size(file.marked_only_bytes).into()]);
     }
     table.finish();
     more(output, files.len(), rows, "file");
@@ -52,7 +52,7 @@ fn of_files(output: &Output, told: &Told<'_>, rows: usize) {
     output.line("");
 }
 
-fn of_groups(output: &Output, told: &Told<'_>, rows: usize) {
+fn of_groups(output: &Output, report: &SharingReport<'_>, rows: usize) {
     let columns = [
         ("group", Align::Left),
         ("in common", Align::Right),
@@ -61,7 +61,7 @@ fn of_groups(output: &Output, told: &Told<'_>, rows: usize) {
         ("which", Align::Left),
     ];
     let mut table = Table::new(output, &columns);
-    let groups = &told.sharing.groups;
+    let groups = &report.sharing.groups;
     let members = if output.is_verbose() { usize::MAX } else { 60 };
     for (n, group) in groups.iter().enumerate().take(rows) {
         let ranges = if group.is_listed() { count(group.ranges) } else { "-".into() };
@@ -70,7 +70,7 @@ fn of_groups(output: &Output, told: &Told<'_>, rows: usize) {
             amount(group.amount).into(),
             count(u64::from(group.file_count)).into(),
             ranges.into(),
-            told.members(group, members).into(),
+            report.members(group, members).into(),
         ]);
     }
     table.finish();
@@ -78,16 +78,16 @@ fn of_groups(output: &Output, told: &Told<'_>, rows: usize) {
     output.line("");
 }
 
-fn of_ranges(output: &Output, told: &Told<'_>, limits: [usize; 3], monitor: &dyn Monitor) -> Result<()> {
+fn of_ranges(output: &Output, report: &SharingReport<'_>, limits: [usize; 3], monitor: &dyn Monitor) -> Result<()> {
     let [groups, ranges, holders] = limits;
-    let groups = &told.sharing.groups[..told.sharing.groups.len().min(groups)];
+    let groups = &report.sharing.groups[..report.sharing.groups.len().min(groups)];
     let mut kept: Vec<Vec<[String; 3]>> = vec![Vec::new(); groups.len()];
     let keep = |range: &Range<'_>| {
         if let Some(kept) = kept.get_mut(range.group).filter(|kept| kept.len() < ranges) {
-            kept.push([count(range.physical), count(range.length), places(told, range, holders)]);
+            kept.push([count(range.physical), count(range.length), places(report, range, holders)]);
         }
     };
-    told.sharing.ranges(keep, monitor)?;
+    report.sharing.ranges(keep, monitor)?;
     let columns =
         [("group", Align::Left), ("physical", Align::Right), ("length", Align::Right), ("where", Align::Left)];
     let mut table = Table::new(output, &columns);
@@ -107,12 +107,12 @@ fn of_ranges(output: &Output, told: &Told<'_>, limits: [usize; 3], monitor: &dyn
 }
 
 /// Where the holders of a range have it: `at 0 in a, b; at 4,096 in c`.
-fn places(told: &Told<'_>, range: &Range<'_>, limit: usize) -> String {
+fn places(report: &SharingReport<'_>, range: &Range<'_>, limit: usize) -> String {
     let files: Vec<_> = range.holders.chunk_by(|a, b| a.file == b.file).collect();
     let same = |a: &&[Holder], b: &&[Holder]| a.iter().map(|a| a.logical).eq(b.iter().map(|b| b.logical));
     let alike: Vec<_> = files.chunk_by(same).collect();
     let mut places: Vec<_> =
-        alike.iter().take(limit).map(|files| place(told, files, alike.len() == 1, limit)).collect();
+        alike.iter().take(limit).map(|files| place(report, files, alike.len() == 1, limit)).collect();
     if alike.len() > limit {
         let more = alike[limit..].iter().map(|files| files.len()).sum::<usize>();
         places.push(format!("and in {}", counted(more as u64, "more file")));
@@ -121,7 +121,7 @@ fn places(told: &Told<'_>, range: &Range<'_>, limit: usize) -> String {
 }
 
 /// Where files have a range that all have at the same places.
-fn place(told: &Told<'_>, files: &[&[Holder]], are_all: bool, limit: usize) -> String {
+fn place(report: &SharingReport<'_>, files: &[&[Holder]], are_all: bool, limit: usize) -> String {
     let and_more = |all: usize| match all.saturating_sub(limit) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
@@ -132,27 +132,27 @@ fn place(told: &Told<'_>, files: &[&[Holder]], are_all: bool, limit: usize) -> S
     if are_all && files.len() > 1 {
         return format!("{at} in each");
     }
-    let names = files.iter().take(limit).map(|holders| told.name(holders[0].file.index())).collect::<Vec<_>>();
+    let names = files.iter().take(limit).map(|holders| report.name(holders[0].file.index())).collect::<Vec<_>>();
     format!("{at} in {}{}", names.join(", "), and_more(files.len()))
 }
 
-fn of_pairs(output: &Output, told: &Told<'_>, rows: usize) {
-    let pairs = &told.sharing.pairs;
+fn of_pairs(output: &Output, report: &SharingReport<'_>, rows: usize) {
+    let pairs = &report.sharing.pairs;
     // A single pair is what the single group has said already.
     if pairs.len() > 1 {
         let mut table =
             Table::new(output, &[("in common", Align::Right), ("file", Align::Left), ("with", Align::Left)]);
         for pair in pairs.iter().take(rows) {
             let [a, b] = pair.files.map(FileId::index);
-            let with = if a == b { "itself" } else { told.name(b) };
-            table.row(vec![Cell::from(amount(pair.amount)), told.name(a).into(), with.into()]);
+            let with = if a == b { "itself" } else { report.name(b) };
+            table.row(vec![Cell::from(amount(pair.amount)), report.name(a).into(), with.into()]);
         }
         table.finish();
         more(output, pairs.len(), rows, "pair");
         output.line("");
     }
-    if told.sharing.unpaired_files > 0 {
-        let files = counted(u64::from(told.sharing.unpaired_files), "file");
+    if report.sharing.unpaired_files > 0 {
+        let files = counted(u64::from(report.sharing.unpaired_files), "file");
         output.line(&format!("{files} share data with too many others to list all pairs\n"));
     }
 }

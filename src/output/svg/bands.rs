@@ -1,6 +1,7 @@
 //! The ribbons between rows, drawn first, so that they pass behind the rows between their ends.
 
-use super::{Geometry, LEFT, style};
+use super::geometry::{Geometry, LEFT};
+use super::style;
 use pleach::extents::picture::{Band, Layout};
 use std::fmt::Write as _;
 

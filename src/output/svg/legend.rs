@@ -1,8 +1,9 @@
 //! The legend: a line for each group, and one for all other classes that the picture shows.
 
+use super::geometry::{LEFT, MARGIN};
+use super::style;
 use super::xml::escape;
-use super::{LEFT, MARGIN, style};
-use crate::output::sharing::Told;
+use crate::output::sharing::SharingReport;
 use pleach::extents::picture::{Class, GROUPS, Layout};
 use std::fmt::Write as _;
 
@@ -17,17 +18,17 @@ pub(super) struct Entry {
 }
 
 /// What the legend has to say.
-pub(super) fn entries(told: &Told<'_>, layout: &Layout) -> Vec<Entry> {
-    let groups = told.sharing().groups.iter().enumerate().take(GROUPS);
+pub(super) fn entries(report: &SharingReport<'_>, layout: &Layout) -> Vec<Entry> {
+    let groups = report.sharing().groups.iter().enumerate().take(GROUPS);
     let mut entries: Vec<_> = groups
         .filter(|(n, _)| layout.shows(Class::of_group(*n)))
         .map(|(n, group)| Entry {
             class: Class::of_group(n),
-            words: told.size_of(group),
-            names: told.members(group, NAMES),
+            words: report.size_of(group),
+            names: report.members(group, NAMES),
         })
         .collect();
-    if let Some(words) = told.others().filter(|_| layout.shows(Class::OtherGroup)) {
+    if let Some(words) = report.others().filter(|_| layout.shows(Class::OtherGroup)) {
         entries.push(Entry { class: Class::OtherGroup, words, names: String::new() });
     }
     for (class, words) in [

@@ -1,8 +1,9 @@
 //! The rows: name, size, and the bar with what lies where.
 
+use super::geometry::{CELLS, Geometry, LEFT, MARGIN, NAME, x};
+use super::style;
 use super::xml::escape;
-use super::{CELLS, Geometry, LEFT, MARGIN, NAME, style, x};
-use crate::output::sharing::{Told, name_of};
+use crate::output::sharing::{SharingReport, name_of};
 use pleach::extents::picture::{Class, Layout, Row, Span, label, shorten};
 use pleach::util::text::size;
 use std::fmt::Write as _;
@@ -10,11 +11,11 @@ use std::fmt::Write as _;
 /// A letter needs so much room.
 const LETTER: f64 = 15.0;
 
-pub(super) fn write(told: &Told<'_>, layout: &Layout, geometry: &Geometry, out: &mut String) {
+pub(super) fn write(report: &SharingReport<'_>, layout: &Layout, geometry: &Geometry, out: &mut String) {
     for (n, row) in layout.rows.iter().enumerate() {
         let y = geometry.row(n);
         let middle = y + geometry.bar / 2.0;
-        let name = escape(&shorten(told.name(n), NAME));
+        let name = escape(&shorten(report.name(n), NAME));
         let path = escape(&pleach::util::text::path(&row.path));
         let _ = writeln!(
             out,
@@ -29,14 +30,21 @@ pub(super) fn write(told: &Told<'_>, layout: &Layout, geometry: &Geometry, out: 
         // Bands that pass behind must not show through.
         let _ = writeln!(out, "<rect class=\"track\" {place}><title>{path}</title></rect>");
         match &row.spans {
-            Some(spans) => exactly(told, n, spans, layout, geometry, out),
-            None => summed_up(told, n, row, geometry, out),
+            Some(spans) => exactly(report, n, spans, layout, geometry, out),
+            None => summed_up(report, n, row, geometry, out),
         }
         let _ = writeln!(out, "<rect class=\"frame\" {place}/>\n</g>");
     }
 }
 
-fn exactly(told: &Told<'_>, n: usize, spans: &[Span], layout: &Layout, geometry: &Geometry, out: &mut String) {
+fn exactly(
+    report: &SharingReport<'_>,
+    n: usize,
+    spans: &[Span],
+    layout: &Layout,
+    geometry: &Geometry,
+    out: &mut String,
+) {
     let y = geometry.row(n);
     let mut letters = String::new();
     for span in spans {
@@ -45,10 +53,10 @@ fn exactly(told: &Told<'_>, n: usize, spans: &[Span], layout: &Layout, geometry:
         let width = (x(span.end, layout.longest) - start).max(if span.class == Class::Hole { 0.0 } else { 1.0 });
         let words = format!(
             "{}: {} at {}\n{}",
-            told.name(n),
+            report.name(n),
             size(span.end - span.start),
             label(span.start),
-            meaning(told, span.class)
+            meaning(report, span.class)
         );
         let _ = writeln!(
             out,
@@ -65,7 +73,7 @@ fn exactly(told: &Told<'_>, n: usize, spans: &[Span], layout: &Layout, geometry:
 }
 
 /// A row of too many ranges: each column shows by heights how much of it is what.
-fn summed_up(told: &Told<'_>, n: usize, row: &Row, geometry: &Geometry, out: &mut String) {
+fn summed_up(report: &SharingReport<'_>, n: usize, row: &Row, geometry: &Geometry, out: &mut String) {
     let bottom = geometry.row(n) + geometry.bar;
     // How high each column is filled.
     let mut filled = vec![0.0; row.cells.len()];
@@ -82,7 +90,7 @@ fn summed_up(told: &Told<'_>, n: usize, row: &Row, geometry: &Geometry, out: &mu
             total = total.saturating_add(bytes);
         }
         if total > 0 {
-            let words = format!("{}: {}\n{}", told.name(n), size(total), meaning(told, class));
+            let words = format!("{}: {}\n{}", report.name(n), size(total), meaning(report, class));
             let class = style::class(class);
             let _ = writeln!(
                 out,
@@ -102,11 +110,11 @@ fn summed_up(told: &Told<'_>, n: usize, row: &Row, geometry: &Geometry, out: &mu
     }
 }
 
-fn meaning(told: &Told<'_>, class: Class) -> String {
+fn meaning(report: &SharingReport<'_>, class: Class) -> String {
     match class {
         Class::Group(group) => {
             let group = usize::from(group);
-            let members = told.sharing().groups.get(group).map(|group| told.members(group, 160));
+            let members = report.sharing().groups.get(group).map(|group| report.members(group, 160));
             format!("{}: shared in {}", name_of(group), members.unwrap_or_default())
         }
         Class::OtherGroup => "shared in a smaller group".into(),

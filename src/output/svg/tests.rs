@@ -28,7 +28,7 @@ fn rendered(files: &[(&[u8], u64, Vec<Extent>)]) -> String {
     let sharing = sharing::find(holdings, &sharing::Options::default(), &Silent).unwrap();
     let options = picture::Options { cells: CELLS, rows: ROWS, spans: 200, bands: BANDS };
     let layout = picture::lay_out(&sketch, &sharing, &options, &Silent).unwrap();
-    render(&Told::new(&sharing, &paths), &layout)
+    render(&SharingReport::new(&sharing, &paths), &layout)
 }
 
 fn data(logical: u64, physical: u64, length: u64) -> Extent {

@@ -1,6 +1,6 @@
 //! The values: each in a place of its size class, whose length comes first. Places that are free are used again.
 
-use super::{FreePlaces, Spill};
+use super::spill::{FreePlaces, Spill};
 use crate::fs::pread::{read_exact, read_full, write_all};
 use rustix::io::{Errno, Result};
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! clone, look for holes or choose what is tried next; `content`, `batches` and `data` do.
 //!
 //! To add an engine:
-//! 1. Write `engines/NAME.rs` with a `DRIVER`: its `copy` function and its `Capabilities`. `job` and `calls` have the
+//! 1. Write a file here with a `DRIVER`: its `copy` function and its `Capabilities`. `job` and `calls` have the
 //!    parts that engines share.
 //! 2. In `engine.rs` add the variant, its place in `Engine::ALL`, its name and its summary. The command line, `pleach
 //!    probe` and the tests of the engines take them from there.

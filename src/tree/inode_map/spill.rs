@@ -1,0 +1,57 @@
+//! Where a map keeps what does not fit into memory.
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::{Errno, Result};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
+
+/// Where a map keeps what does not fit into memory.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    /// A directory of the filesystem that is written to; without one, the directory for temporary files.
+    dir: Option<OwnedFd>,
+}
+
+impl Spill {
+    /// In files without a name in this directory.
+    pub(crate) fn into(dir: Option<OwnedFd>) -> Spill {
+        Spill { dir }
+    }
+
+    /// Makes a file that nobody else can open and that is gone when it is closed.
+    pub(super) fn file(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let temporary = std::env::temp_dir();
+        let anonymous = match &self.dir {
+            Some(dir) => rustix::fs::openat(dir, c".", flags | OFlags::TMPFILE, mode),
+            None => rustix::fs::open(&temporary, flags | OFlags::TMPFILE, mode),
+        };
+        match anonymous {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
+            result => return result,
+        }
+        // Some filesystems have no files without a name.
+        let opened_dir;
+        let dir = match &self.dir {
+            Some(dir) => dir,
+            None => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                opened_dir = rustix::fs::open(&temporary, flags, Mode::empty())?;
+                &opened_dir
+            }
+        };
+        loop {
+            let name = format!(".pleach-inodes.{:016x}", RandomState::new().hash_one(std::process::id()));
+            match rustix::fs::openat(dir, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode) {
+                Err(Errno::EXIST) => {}
+                Ok(file) => return rustix::fs::unlinkat(dir, &name, AtFlags::empty()).map(|()| file),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+/// Free places by their size class.
+pub(super) type FreePlaces = HashMap<u32, Vec<u64>>;
