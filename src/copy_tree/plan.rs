@@ -1,6 +1,6 @@
 //! Which source becomes what, by the rules of `cp -a`, and what is refused before anything is touched.
 
-use super::Into;
+use super::options::Into;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::openat;

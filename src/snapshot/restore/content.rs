@@ -1,9 +1,10 @@
 //! Whether a file in place has the content that the manifest records. It is read only in doubt, and then from the disk.
 
+use super::context::Context;
+use super::options::Overwrite;
 use super::origin::Origin;
-use super::outcome::{self, Failure};
 use super::place::Place;
-use super::{Context, Overwrite, Stats};
+use super::stats::Stats;
 use crate::content::copy::Copied;
 use crate::content::disk_hash;
 use crate::content::same_content;
@@ -12,7 +13,7 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::snapshot::manifest::{Entry, FileBody, Meta, Time};
-use crate::tree::writer;
+use crate::tree::writer::{self, Failure, Target as _};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -41,14 +42,14 @@ pub(super) fn is_same(
         Overwrite::IfChanged if !is_timely => return Ok(false),
         Overwrite::IfChanged => options.verify,
         Overwrite::IfDifferent => {
-            let clock = place.device.kind.map_or(Clock::Remote, Clock::of_kind);
+            let clock = place.dir.device.kind.map_or(Clock::Remote, Clock::of_kind);
             options.verify || !is_timely || is_in_doubt(status, &entry.meta, context.created, clock)
         }
     };
     if !is_asked || body.size == 0 {
         return Ok(true);
     }
-    let Some(target) = &place.target else { return Ok(false) };
+    let Some(target) = &place.dir.fd else { return Ok(false) };
     let Ok(present) = openat::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
     // The same extents are the snapshot's content, which `verify` does not trust.
     let has_same_extents = |origin: &mut Origin<'_>| {
@@ -132,7 +133,7 @@ impl Wrong {
                 "the snapshot's content does not match the hash in its manifest; nothing was put in place"
             }
             Wrong::Target => "the disk did not return what was written; nothing was put in place",
-            Wrong::Unreadable(errno) => return outcome::failure_at(context, shown, "read back", errno),
+            Wrong::Unreadable(errno) => return context.failure_at(shown, "read back", errno),
         };
         Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(shown).hint(hint))
     }

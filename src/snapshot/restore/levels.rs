@@ -1,13 +1,13 @@
 //! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when the
 //! restore comes back to them.
 
-use super::Context;
-use super::directory::End;
-use super::outcome;
+use super::context::Context;
+use super::end::End;
 use super::place::{Closed, Place};
 use crate::error::{Error, Result};
 use crate::fs::reopener::Reopener;
 use crate::tree::walk::{self, PathNode};
+use crate::tree::writer::Target as _;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Levels {
     pub(super) fn new(context: &Context<'_>, source: OwnedFd, target: Option<OwnedFd>) -> Result<Levels> {
         let open = || {
             let reopeners = (Reopener::new(&source)?, target.as_ref().map(Reopener::new).transpose()?);
-            Ok((reopeners, Place::new(context, PathNode::top(b""), source, target)?))
+            Ok((reopeners, Place::new(&context.devices, PathNode::top(b""), source, target)?))
         };
         let ((source, target), top) =
             open().map_err(|errno: Errno| Error::io("open the directory", &context.options.target, errno))?;
@@ -114,9 +114,10 @@ impl Level {
     ) -> Result<Arc<Place>> {
         match &self.held {
             Held::Open(place) => Ok(Arc::clone(place)),
-            Held::Closed(closed) => closed.reopen(context, path, reopeners).map(Arc::new).map_err(|errno| {
-                outcome::failure_at(context, &context.shown(path), "open the directory again", errno).into_error()
-            }),
+            Held::Closed(closed) => closed
+                .reopen(&context.devices, path, reopeners)
+                .map(Arc::new)
+                .map_err(|errno| context.failure(path, "open the directory again", errno).into_error()),
         }
     }
 

@@ -2,17 +2,20 @@
 //! gets last (removals, its own metadata).
 
 use super::batch::Batch;
-use super::delete::Known;
-use super::directory::{self, End, Opened};
+use super::context::Context;
+use super::directory::{self, Opened};
+use super::end::End;
+use super::known::Known;
 use super::levels::Levels;
 use super::links::Links;
-use super::outcome::Failure;
+use super::options::Overwrite;
 use super::selection::{Part, Selection, is_within, split};
-use super::{Context, Overwrite, Stats};
+use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
+use crate::tree::writer::{Failure, Target as _};
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 
@@ -199,9 +202,8 @@ impl Tree<'_> {
                 }
                 Ok(())
             }
-            Err(Failure::Fatal(error)) => Err(error),
-            Err(Failure::Entry(error) | Failure::Meanwhile(error)) => {
-                self.problem(&error);
+            Err(failure) => {
+                self.problem(&failure.skipped()?);
                 self.skipped = Some(record.path);
                 Ok(())
             }
@@ -230,7 +232,7 @@ impl Tree<'_> {
         if let Some(level) = self.levels.present() {
             level.dev = Some(record.meta.dev);
             if is_wanted {
-                let delete = options.delete && place.target.is_some();
+                let delete = options.delete && place.dir.fd.is_some();
                 let meta = (options.overwrite != Overwrite::Never).then_some(record.meta);
                 let known = address.filter(|_| delete).map(Known::new);
                 level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };

@@ -1,12 +1,13 @@
 //! Extended attributes that were not restored, kept or compared, and how that is reported: the snapshot lacks them, or what is
 //! in place has more names than the kernel lists.
 
-use super::decide::Decision;
+use super::context::Context;
+use super::options::Overwrite;
 use super::origin::{Origin, Recorded};
 use super::place::Place;
-use super::{Context, Overwrite};
 use crate::error::Error;
 use crate::snapshot::manifest::Entry;
+use crate::tree::writer::{Decision, Target as _};
 use rustix::io::Errno;
 
 /// Reports what is not right with an entry's attributes after (or in a dry run, by) this decision, and counts it.

@@ -1,6 +1,6 @@
 //! Where something is made: the filesystems that are written to, and what a directory hands down.
 
-use crate::content::copy::Strategy;
+use crate::content::copy::{Copied, Engine, Strategy};
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::metadata::{Attributes, Creator, FileAttr, PROJECT_INHERIT, SEALS};
@@ -46,6 +46,13 @@ impl Device {
             return Ok(());
         }
         rustix::fs::fsync(file).inspect_err(|errno| self.has_failed(*errno))
+    }
+
+    /// Whether content was written that may still be in memory only. A clone on XFS and Btrfs changes only metadata, like the
+    /// times and the name, and the journal keeps these in their order; the source's data is on the disk.
+    pub(crate) fn must_sync(&self, copied: &Copied) -> bool {
+        let is_journaled = matches!(self.kind, Some(Kind::Xfs | Kind::Btrfs));
+        copied.data > 0 && !(copied.engine == Engine::Clone && is_journaled)
     }
 
     fn has_failed(&self, errno: Errno) {
@@ -173,7 +180,7 @@ impl Inherited {
 
 /// Whether a file gets something only when it is in its place: flags under which it could not be moved there, or another
 /// project id than it has by its making.
-pub(crate) fn is_sealed(wanted: FileAttr, made_in: u32) -> bool {
+pub(super) fn is_sealed(wanted: FileAttr, made_in: u32) -> bool {
     wanted.flags.unwrap_or(0) & SEALS != 0 || wanted.project.is_some_and(|project| project != made_in)
 }
 

@@ -1,6 +1,6 @@
-//! A file that was written and whose data may not be on the disk yet: see `writeback`.
+//! A file that was written and whose data may not be on the disk yet: see `after_sync`.
 
-use super::{Device, Replacing, Synced};
+use super::{Device, Replacing, Synced, TempFile};
 use crate::fs::metadata;
 use crate::fs::status::Time;
 use rustix::io::Result;
@@ -23,14 +23,27 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// A file of this filesystem that has its name, and will have these times.
-    pub(crate) fn named(file: OwnedFd, device: &Arc<Device>, (atime, mtime): (Time, Time)) -> Unsynced {
-        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces: None }
+    /// A file of this directory and filesystem that will have these times. It gets its name now, unless it replaces another
+    /// file.
+    ///
+    /// # Errors
+    /// See [`TempFile::put`].
+    pub(crate) fn put(
+        aside: TempFile<'_>,
+        name: &[u8],
+        (dir, device): (&Arc<OwnedFd>, &Arc<Device>),
+        (atime, mtime): (Time, Time),
+    ) -> Result<Unsynced> {
+        let (file, replaces) = match aside.postpone(dir, name) {
+            Ok((file, replacing)) => (file, Some(replacing)),
+            Err(aside) => (aside.put(name)?, None),
+        };
+        Ok(Unsynced { file, device: Arc::clone(device), atime, mtime, replaces })
     }
 
-    /// A file that will replace another.
-    pub(crate) fn replacing(self, replaces: Replacing) -> Unsynced {
-        Unsynced { replaces: Some(replaces), ..self }
+    /// The name that it has until it replaces another file.
+    pub(crate) fn temporary_name(&self) -> Option<&[u8]> {
+        self.replaces.as_ref().map(Replacing::temporary_name)
     }
 
     /// Gives it its times and its name; then the file.
