@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::{count, file, metadata, node};
 use crate::error::Error;
 use crate::tree::walk::absolute;
-use crate::tree::writer::{Attempt, Decision, Failure};
+use crate::tree::writer::{self, Attempt, Decision, Failure};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -23,22 +23,19 @@ pub(super) fn file(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<file::Source>
     or_again(pair, copied, seen, part)
 }
 
-/// Decides again if somebody else made the entry meanwhile, or changed its metadata: a run beside this one may be copying it.
-/// An entry with other content is kept then.
+/// Decides again if somebody else made the entry meanwhile, or changed its metadata: a run beside this one may be
+/// copying it. An entry with other content is kept then.
 fn or_again(pair: &Pair<'_>, copied: Attempt<Placed>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
-    let mut copied = copied;
-    for _ in 0..file::ATTEMPTS {
-        let error = match copied {
-            Err(Failure::Meanwhile(error)) if seen.replaces().is_none() => error,
-            copied => return copied,
-        };
-        let Some(again) = look(pair, seen.name, true)? else { return Ok(Placed::default()) };
-        if matches!(again.decision, Decision::Replace(_) | Decision::Blocked) {
+    if seen.replaces().is_some() {
+        return copied;
+    }
+    writer::again(copied, |error| {
+        let Some(seen) = look(pair, seen.name, true)? else { return Ok(Placed::default()) };
+        if matches!(seen.decision, Decision::Replace(_) | Decision::Blocked) {
             return Err(Failure::Entry(error));
         }
-        copied = once(pair, &again, part);
-    }
-    copied
+        once(pair, &seen, part)
+    })
 }
 
 fn once(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {

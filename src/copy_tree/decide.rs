@@ -1,5 +1,5 @@
-//! Compares one entry with the entry at its place in the destination, to decide what happens to it. Changes nothing. The
-//! rules themselves are in `tree::writer`.
+//! Compares one entry with the entry at its place in the destination, to decide what happens to it. Changes nothing.
+//! The rules themselves are in `tree::writer`.
 
 use super::context::Context;
 use super::pair::Pair;
@@ -23,10 +23,10 @@ struct Comparison<'a> {
 
 /// Decides on an entry with this name in the destination.
 ///
-/// A file is unchanged if its type, size and modification time are the same, to the nanosecond: a copy gets that time last,
-/// when its data is on the disk, so no killed run and no power cut leaves a file that looks finished and is not. Programs can
-/// set times, and files of the same tick have equal ones. So both files are read and compared, the copy from its disk, unless
-/// the source's inode surely changed before the copy's did, and the copy's before this run began.
+/// A file is unchanged if its type, size and modification time are the same, to the nanosecond: a copy gets that time
+/// last, when its data is on the disk, so no killed run and no power cut leaves a file that looks finished and is not.
+/// Programs can set times, and files of the same tick have equal ones. So both files are read and compared, the copy
+/// from its disk, unless the source's inode surely changed before the copy's did, and the copy's before this run began.
 pub(super) fn decide(
     pair: &Pair<'_>,
     (name, status): (&[u8], &Status),
@@ -91,8 +91,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether an existing copy surely changed later than its source did, and before this run began. Times are compared as coarsely
-/// as they are stored, and those that servers stamp allow for their clocks.
+/// Whether an existing copy surely changed later than its source did, and before this run began. Times are compared as
+/// coarsely as they are stored, and those that servers stamp allow for their clocks.
 fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
     let clock = clock(pair, copy);
     let both = if clock == Clock::Local { pair.context.clocks.of(source.dev, &pair.directory.fd) } else { clock };

@@ -134,7 +134,7 @@ fn below(
     }
 }
 
-/// Makes a directory of which nothing is wanted but itself: something else is mounted on it in the source.
+/// Makes an empty directory for one that something else is mounted on in the source.
 pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name: &[u8]) -> Attempt<Option<Change>> {
     let place = &parent.place;
     let target_name = place.name(name);

@@ -1,8 +1,8 @@
 //! The entries of one directory, a batch at a time: looked at, decided on, and copied.
 //!
-//! They are taken in the order of their inodes and not of their names, because that is commonly the order in which they lie
-//! on the disk. Small files go in groups, larger ones side by side, each on a thread of its own. Entries that have several
-//! names or are no files go one by one.
+//! They are taken in the order of their inodes and not of their names, because that is commonly the order in which they
+//! lie on the disk. Small files go in groups, larger ones side by side, each on a thread of its own. Entries that have
+//! several names or are no files go one by one.
 
 use super::context::LARGE;
 use super::look::look;

@@ -12,14 +12,14 @@ use crate::fs::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use crate::tree::walk::absolute;
-use crate::tree::writer::{self, Attempt, Failure, TempFile, Unsynced, Waiting};
+use crate::tree::writer::{self, Attempt, Failure, TempFile, Waiting};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// How often a file that changes while it is copied is copied again.
-pub(super) const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 3;
 
 /// A source that has been opened, with the status that it must still have at the end.
 pub(super) struct Source {
@@ -90,8 +90,8 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     Ok(Some(Source { fd, kept }))
 }
 
-/// Reads what is kept of an open source besides its content, and flushes it: a later store through a mapping will change
-/// its times.
+/// Reads what is kept of an open source besides its content, and flushes it: a later store through a mapping will
+/// change its times.
 pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) -> Kept {
     // A disk that does not take the data may give it all the same.
     let _ = context.flusher.flush(fd, status.dev);
@@ -118,9 +118,15 @@ pub(super) fn make<'a>(pair: &Pair<'a>, seen: &Seen<'_>, kept: &Kept) -> Attempt
 fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempFile<'a>, Copied)> {
     let context = pair.context;
     let aside = make(pair, seen, &source.kept)?;
-    let ladder = &pair.place().dir.device.ladder;
-    let copied =
-        copy::content(source.fd.as_fd(), &source.kept.status, aside.as_fd(), ladder, &context.request, context.monitor);
+    let strategy = &pair.place().dir.device.strategy;
+    let copied = copy::content(
+        source.fd.as_fd(),
+        &source.kept.status,
+        aside.as_fd(),
+        strategy,
+        &context.request,
+        context.monitor,
+    );
     match copied {
         Ok(copied) => Ok((aside, copied)),
         Err(CopyError::Source(errno)) => Err(pair.unreadable(seen.name, "read", errno)),
@@ -139,8 +145,8 @@ fn refused(pair: &Pair<'_>, seen: &Seen<'_>, reason: Reason) -> Failure {
     }
 }
 
-/// Gives a file that has its content its metadata and its name. If data was written, the times come after the next sync, and
-/// so does the name if it is another file's until then.
+/// Gives a file that has its content its metadata and its name. If data was written, the times come after the next
+/// sync, and so does the name if it is another file's until then.
 pub(super) fn put(
     pair: &Pair<'_>,
     seen: &Seen<'_>,
@@ -193,12 +199,8 @@ fn put_before_sync(
         0 => None,
         _ => Some(reopenable(pair, seen.name, kept.status)?),
     };
-    let target = dir.fd.as_ref().ok_or_else(|| wrong("put in place", Errno::BADF))?;
-    let file = Unsynced::put(aside, pair.target_name(seen.name), (target, &dir.device), times)
-        .map_err(|errno| wrong("put in place", errno))?;
-    if file.temporary_name().is_some() {
-        dir.wait_for_sync();
-    }
+    let file =
+        dir.put_before_sync(aside, pair.target_name(seen.name), times).map_err(|errno| wrong("put in place", errno))?;
     let waiting = match seen.status.nlink {
         0 | 1 => None,
         _ => {

@@ -1,6 +1,6 @@
-//! Small files, in groups of two steps: open the sources and ask for what must be read of them, on as many threads as the
-//! device's queue likes; then create, fill and finish, on few threads at once. So the reads of a whole group are under way
-//! before the first is waited for. What suits io_uring goes to `ring`.
+//! Small files, in groups of two steps: open the sources and ask for what must be read of them, on as many threads as
+//! the device's queue likes; then create, fill and finish, on few threads at once. So the reads of a whole group are
+//! under way before the first is waited for. What suits io_uring goes to `ring`.
 
 use super::pair::{Pair, Seen};
 use super::stats::Stats;
@@ -51,16 +51,16 @@ pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Res
 /// Whether a small file goes through io_uring.
 fn is_for_ring(pair: &Pair<'_>, status: &Status) -> bool {
     let dir = &pair.place().dir;
-    let kind = dir.fd.as_ref().and_then(|target| dir.device.ladder.kind(target));
+    let kind = dir.fd.as_ref().and_then(|target| dir.device.strategy.kind(target));
     // What says that it is empty may be a file of procfs, which is read until it ends.
     status.size > 0 && is_read(pair, status.dev) && copy::goes_by_ring(pair.context.request.engine, status.size, kind)
 }
 
-/// Whether the content of files from this device will be read, as far as that is known. Before the first clone was tried, in
-/// the first group of each thread, the plan decides.
+/// Whether the content of files from this device will be read, as far as that is known. Before the first clone was
+/// tried, in the first group of each thread, the plan decides.
 fn is_read(pair: &Pair<'_>, dev: u64) -> bool {
     match pair.context.request.engine {
-        None => match pair.place().dir.device.ladder.known(dev) {
+        None => match pair.place().dir.device.strategy.known(dev) {
             Some(known) => known.is_err(),
             None => !pair.context.plan.may_clone,
         },

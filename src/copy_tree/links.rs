@@ -1,5 +1,5 @@
-//! Hard links: the names of one inode of the sources become names of one inode of the destination, whichever source they
-//! are in. The table of inodes is in `tree::writer`.
+//! Hard links: the names of one inode of the sources become names of one inode of the destination, whichever source
+//! they are in. The table of inodes is in `tree::writer`.
 
 use super::context::Context;
 use super::job::Job;

@@ -7,8 +7,8 @@ use crate::fs::status::Status;
 use crate::tree::writer::{Attempt, Failure};
 use rustix::io::Errno;
 
-/// Looks at an entry. `None`: it is gone since its directory was listed. Without `may_exist` nothing can have its name in the
-/// destination.
+/// Looks at an entry. `None`: it is gone since its directory was listed. Without `may_exist` nothing can have its name
+/// in the destination.
 pub(super) fn look<'n>(pair: &Pair<'_>, name: &'n [u8], may_exist: bool) -> Attempt<Option<Seen<'n>>> {
     let status = match Status::at(&pair.directory.fd, name) {
         Ok(status) => status,

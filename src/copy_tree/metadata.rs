@@ -3,12 +3,12 @@
 use super::file;
 use super::outcome;
 use super::pair::{Pair, Seen};
-use crate::fs::metadata::{self, Attributes, FileAttr, Others};
+use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
-use crate::tree::writer::{Attempt, Version, pin};
+use crate::tree::writer::{self, Attempt, Version, pin};
 use rustix::io::Errno;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Gives an existing entry the metadata of its source. Returns what its inode gets when it has all its names.
 pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>> {
@@ -28,11 +28,9 @@ pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>>
     }
     let kept = &source.kept;
     let (attributes, is_foreign) = pair.context.creator.within_rights(kept.attributes());
-    if kept.unread.is_none() && metadata::remove_other_xattrs(&file, &kept.xattrs).map_err(wrong)? == Others::Unlisted {
-        outcome::report_unlisted(pair.context, &pair.target_path(seen.name));
-    }
-    outcome::report_unread_of(pair.context, pair.directory, seen.name, kept.unread);
-    let mut refused = pair.context.creator.apply(&file, &attributes).map_err(wrong)?;
+    let given = writer::give(&pair.context.creator, &file, &attributes, kept.unread.is_none()).map_err(wrong)?;
+    report(pair, seen, kept.unread, given.has_unlisted);
+    let mut refused = given.refused;
     let later = seen.status.nlink > 1;
     if !later {
         refused.fileattr.add(kept.fileattr.seal(&file));
@@ -56,13 +54,18 @@ fn is_as_seen(seen: &Seen<'_>, status: &Status) -> bool {
 pub(super) fn give_to_node(pair: &Pair<'_>, seen: &Seen<'_>, node: &OwnedFd, has_others: bool) -> Attempt<()> {
     let wrong = |errno| pair.wrong(seen.name, "set the metadata of", errno);
     let (xattrs, unread) = metadata::readable_xattrs_at(&pair.directory.fd, seen.name);
-    outcome::report_unread_of(pair.context, pair.directory, seen.name, unread);
-    let removes = has_others && unread.is_none();
-    if removes && metadata::remove_other_xattrs_of_node(node, &xattrs).map_err(wrong)? == Others::Unlisted {
+    let (attributes, is_foreign) = pair.context.creator.within_rights(Attributes::of(&seen.status, &xattrs));
+    let removes_others = has_others && unread.is_none();
+    let given = writer::give_to_node(&pair.context.creator, node, &attributes, removes_others).map_err(wrong)?;
+    report(pair, seen, unread, given.has_unlisted);
+    pair.context.not_kept.refused(&given.refused, is_foreign, || pair.shown(seen.name));
+    Ok(())
+}
+
+/// Reports which attributes were not compared, or not copied.
+fn report(pair: &Pair<'_>, seen: &Seen<'_>, unread: Option<Errno>, has_unlisted: bool) {
+    if has_unlisted {
         outcome::report_unlisted(pair.context, &pair.target_path(seen.name));
     }
-    let (attributes, is_foreign) = pair.context.creator.within_rights(Attributes::of(&seen.status, &xattrs));
-    let refused = pair.context.creator.apply_node(node.as_fd(), &attributes).map_err(wrong)?;
-    pair.context.not_kept.refused(&refused, is_foreign, || pair.shown(seen.name));
-    Ok(())
+    outcome::report_unread_of(pair.context, pair.directory, seen.name, unread);
 }

@@ -1,12 +1,13 @@
 //! Copies trees: `pleach copy`.
 //!
 //! - `plan` settles which source becomes what. Then `tree` walks the sources.
-//! - `directory` finds or makes each directory in the destination on the way in; `leaving` gives it its metadata on the way
-//!   out.
+//! - `directory` finds or makes each directory in the destination on the way in; `leaving` gives it its metadata on the
+//!   way out.
 //! - `entries` takes the entries of a directory in batches: `look` compares each with what exists, `decide` decides.
-//! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by one
-//!   (`alone`), inodes with several names once (`links`).
-//! - `file` and `node` make an entry aside, under a temporary name, with content and metadata, and rename it into its place.
+//! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by
+//!   one (`alone`), inodes with several names once (`links`).
+//! - `file` and `node` make an entry aside, under a temporary name, with content and metadata, and rename it into its
+//!   place.
 //! - `pending` does what waits for a sync (`job`). `verify` reads both sides back.
 //!
 //! A dry run takes the same steps and skips every call that changes something. Everything below a source and below the
@@ -61,7 +62,8 @@ use std::time::Instant;
 ///
 /// # Errors
 /// If the request contradicts itself, a source does not exist, the destination cannot be used, is full, or the run is
-/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and counted.
+/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and
+/// counted.
 pub fn copy(
     sources: &[PathBuf],
     destination: &Path,
@@ -118,9 +120,9 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue decides
-/// and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain nothing. Where
-/// clones are made nothing but inodes is read, and more threads only wait for each other.
+/// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue
+/// decides and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain
+/// nothing. Where clones are made nothing but inodes is read, and more threads only wait for each other.
 fn threads(plan: &Plan, options: &Options) -> usize {
     let clones = plan.may_clone && options.engine.is_none_or(|engine| engine == Engine::Clone);
     let best = if clones && !options.verify { (cores() * 2).clamp(4, 32) } else { (cores() * 4).clamp(8, 32) };

@@ -1,4 +1,5 @@
-//! Makes everything but directories and regular files: symbolic links, devices, named pipes, sockets. None of them is opened.
+//! Makes everything but directories and regular files: symbolic links, devices, named pipes, sockets. None of them is
+//! opened.
 
 use super::metadata;
 use super::options::TEMPORARY;

@@ -1,7 +1,7 @@
 //! Metadata that the destination did not take: counted by its kind, and reported once.
 //!
-//! Metadata that only root may set is no error for an ordinary user, as with `cp -a`: the copies of another's files are one's
-//! own. Metadata that root could not set is an error, because then the filesystem does not have it.
+//! Metadata that only root may set is no error for an ordinary user, as with `cp -a`: the copies of another's files are
+//! one's own. Metadata that root could not set is an error, because then the filesystem does not have it.
 
 use super::stats::Stats;
 use crate::error::Error;

@@ -24,7 +24,8 @@ pub(super) fn report_unread(context: &Context<'_>, path: &[u8], errno: Errno) {
     });
 }
 
-/// Reports that not all extended attributes of an entry of the source could be read, unless the entry is gone meanwhile.
+/// Reports that not all extended attributes of an entry of the source could be read, unless the entry is gone
+/// meanwhile.
 pub(super) fn report_unread_of<P>(context: &Context<'_>, directory: &Directory<P>, name: &[u8], unread: Option<Errno>) {
     if let Some(errno) = unread.filter(|errno| *errno != Errno::NOENT) {
         report_unread(context, &directory.join(name), errno);

@@ -1,4 +1,5 @@
-//! A directory of the source beside its copy, and an entry of it that was looked at: what the steps of a copy are given.
+//! A directory of the source beside its copy, and an entry of it that was looked at: what the steps of a copy are
+//! given.
 
 use super::context::Context;
 use super::outcome;

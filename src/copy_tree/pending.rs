@@ -1,5 +1,5 @@
-//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what must
-//! come after these. See `tree::writer`'s `after_sync`.
+//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what
+//! must come after these. See `tree::writer`'s `after_sync`.
 
 use super::context::Context;
 use super::job::{Job, Source};
@@ -56,8 +56,8 @@ fn failed(context: &Context<'_>, path: &[u8], errno: Errno) {
     context.report(&context.failure(path, "put in place", errno).into_error());
 }
 
-/// Whether a source changed since without a change of size and time of modification: the next run would take its copy for a
-/// good one, because the copy's inode changes now.
+/// Whether a source changed since without a change of size and time of modification: the next run would take its copy
+/// for a good one, because the copy's inode changes now.
 fn has_changed_unseen(source: &Source, context: &Context<'_>, copy: impl AsFd) -> bool {
     match Status::at(&source.dir, &source.name) {
         Ok(now) if now.is_untouched_since(&source.status) => {
@@ -68,9 +68,9 @@ fn has_changed_unseen(source: &Source, context: &Context<'_>, copy: impl AsFd) -
     }
 }
 
-/// Whether a source could have changed after it was read and have the same times all the same, because it was read in the tick
-/// of its last change, which is over. As long as that lasts, the next run compares the contents: the copy's inode changes in
-/// that tick, too.
+/// Whether a source could have changed after it was read and have the same times all the same, because it was read in
+/// the tick of its last change, which is over. As long as that lasts, the next run compares the contents: the copy's
+/// inode changes in that tick, too.
 fn may_have_changed_in_its_tick(source: &Source, context: &Context<'_>) -> bool {
     let could_change_since = |moment| may_have_changed_since(source.status.ctime, moment, source.clock);
     could_change_since(context.begun) && !could_change_since(Time::now())

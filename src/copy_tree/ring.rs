@@ -1,5 +1,5 @@
-//! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its metadata
-//! and its name when its content is there. What does not fit is copied the plain way afterwards, alone.
+//! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its
+//! metadata and its name when its content is there. What does not fit is copied the plain way afterwards, alone.
 
 use super::file::Kept;
 use super::pair::{Pair, Seen};
@@ -54,8 +54,8 @@ pub(super) fn copy(pair: &Pair<'_>, group: &[&Seen<'_>], part: &mut Stats) -> Re
     let context = pair.context;
     let files = vec![State::Untouched; group.len()];
     let mut work = Group { pair: *pair, seen: group, files, part, failure: None };
-    let ladder = &pair.place().dir.device.ladder;
-    let result = uring::files(&wanted, &mut work, ladder, &context.request, context.monitor);
+    let strategy = &pair.place().dir.device.strategy;
+    let result = uring::files(&wanted, &mut work, strategy, &context.request, context.monitor);
     let Group { files, failure, part, .. } = work;
     if let Some(error) = failure {
         return Err(error);

@@ -1,7 +1,7 @@
 //! `--verify`: both sides of every file are read back and their BLAKE3 compared, also of files that were there already.
 //!
-//! It comes after the sync, and what the kernel has of the copy in memory is dropped first: so it is read from the disk. A
-//! source with another size or time of modification than its copy has changed since, which is no damage.
+//! It comes after the sync, and the kernel's cached pages of the copy are dropped first, so that it is read from the
+//! disk. A source with another size or time of modification than its copy has changed since, which is no damage.
 
 use super::context::{Context, LARGE};
 use super::place::Place;
@@ -106,8 +106,8 @@ impl Verify<'_> {
         }
     }
 
-    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where the
-    /// holes are too large to be hashed.
+    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where
+    /// the holes are too large to be hashed.
     fn is_equal(&self, source: &OwnedFd, copy: &OwnedFd, status: &Status) -> rustix::io::Result<(bool, u64)> {
         let monitor = self.context.monitor;
         if !hash::is_hashed(source, status)? {
@@ -143,7 +143,8 @@ impl Verify<'_> {
                 self.context.problem(&error.hint(hint), &mut part);
             }
             Err(Errno::CANCELED) => return Err(Error::interrupted()),
-            // A source that cannot be read now could not be copied, which was reported; the copy's side is another matter.
+            // A source that cannot be read now could not be copied, which was reported; the copy's side is another
+            // matter.
             Err(errno) => self.context.problem(&Error::io("read back", copy(), errno), &mut part),
         }
         Ok(part)

@@ -2,14 +2,15 @@
 //!
 //! - `tree` streams the manifest; `levels` opens directories by descriptor, each from its parent, never through a link;
 //!   `batch` bounds descriptors and memory.
-//! - `directory` finds or makes a directory, and ends it: what the snapshot does not have is deleted (`delete`), and the
-//!   directory gets its metadata.
-//! - `entry` restores one entry: `decide` and `content` compare it with what exists, `make` makes it aside, under a temporary
-//!   name, clones it from the snapshot (`origin`), gives it its metadata (`metadata`), and renames it into its place.
+//! - `directory` finds or makes a directory, and ends it: what the snapshot does not have is deleted (`delete`), and
+//!   the directory gets its metadata.
+//! - `entry` restores one entry: `decide` and `content` compare it with what exists, `make` makes it aside, under a
+//!   temporary name, clones it from the snapshot (`origin`), gives it its metadata (`metadata`), and renames it into
+//!   its place.
 //! - `links` joins the names of one inode. `pending` does what waits for a sync (`job`).
 //!
-//! A dry run takes the same steps and skips every call that changes something. How entries are written is `tree::writer`,
-//! which copying shares.
+//! A dry run takes the same steps and skips every call that changes something. How entries are written is
+//! `tree::writer`, which copying shares.
 //!
 //! If something else is in an entry's place:
 //! - A link (or file) where a directory of the restored subtrees must be is replaced unless [`Overwrite::Never`]; it is
@@ -71,9 +72,9 @@ use std::time::Instant;
 /// Restores `paths` (absolute ones of the sources; none: all) from the snapshot `id` of the repository at `repo`.
 ///
 /// # Errors
-/// If there is no such snapshot, it does not have one of the paths, the target cannot be used or lies in the repository,
-/// its disk is full, or the run is cancelled: [`Stopped`] has what was done by then. A single entry that fails is reported
-/// to the monitor and counted.
+/// If there is no such snapshot, it does not have one of the paths, the target cannot be used or lies in the
+/// repository, its disk is full, or the run is cancelled: [`Stopped`] has what was done by then. A single entry that
+/// fails is reported to the monitor and counted.
 pub fn restore(
     repo: &Path,
     id: &str,

@@ -30,8 +30,8 @@ enum Waiting {
     Line(Change, PathBuf),
 }
 
-/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask for a
-/// flush.
+/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask
+/// for a flush.
 pub(super) struct Batch {
     jobs: Vec<Waiting>,
     /// Bytes of the records of these.
@@ -89,10 +89,10 @@ impl Batch {
     pub(super) fn flush(&mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
         self.bytes = 0;
-        let outcomes: Vec<Option<Attempt<Outcome>>> = jobs.par_iter().map(|job| alone(context, job)).collect();
+        let restored: Vec<Restored> = jobs.par_iter().map(|job| alone(context, job)).collect();
         // Also after an error: what was done meanwhile counts.
         let mut fatal = None;
-        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+        for (job, restored) in jobs.into_iter().zip(restored) {
             let (place, entry) = match job {
                 Waiting::Entry(place, entry) => (place, entry),
                 Waiting::Line(change, path) => {
@@ -100,11 +100,11 @@ impl Batch {
                     continue;
                 }
             };
-            let outcome = match outcome {
-                Some(outcome) => outcome,
-                None if fatal.is_some() => continue,
+            let outcome = match restored {
+                Restored::Tried(outcome) => outcome,
+                Restored::NotYet if fatal.is_some() => continue,
                 // The names of one inode come one after the other.
-                None => self
+                Restored::NotYet => self
                     .links
                     .restore(context, &place, &entry)
                     .inspect(|outcome| outcome::advance(context, &outcome.stats)),
@@ -152,16 +152,23 @@ impl Batch {
     }
 }
 
-/// Restores an entry that has one name. `None`: it is something else.
-fn alone(context: &Context<'_>, job: &Waiting) -> Option<Attempt<Outcome>> {
+/// What became of an entry on some thread.
+enum Restored {
+    Tried(Attempt<Outcome>),
+    /// It has several names, or is a line of the plan.
+    NotYet,
+}
+
+/// Restores an entry that has one name.
+fn alone(context: &Context<'_>, job: &Waiting) -> Restored {
     match job {
         Waiting::Entry(_, entry) if entry.meta.nlink < 2 && context.monitor.is_cancelled() => {
-            Some(Err(Failure::Fatal(Error::interrupted())))
+            Restored::Tried(Err(Failure::Fatal(Error::interrupted())))
         }
         Waiting::Entry(place, entry) if entry.meta.nlink < 2 => {
             let outcome = entry::restore(context, place, entry);
-            Some(outcome.inspect(|outcome| outcome::advance(context, &outcome.stats)))
+            Restored::Tried(outcome.inspect(|outcome| outcome::advance(context, &outcome.stats)))
         }
-        _ => None,
+        _ => Restored::NotYet,
     }
 }

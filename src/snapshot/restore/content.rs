@@ -18,8 +18,8 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite` and
-/// the options ask.
+/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite`
+/// and the options ask.
 ///
 /// A file that cannot be read does not have it.
 ///
@@ -83,8 +83,8 @@ pub(super) fn is_same(
     Ok(compared.is_equal)
 }
 
-/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads all of
-/// it from the disk. What the manifest has no hash of is only checked against the copied data.
+/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads
+/// all of it from the disk. What the manifest has no hash of is only checked against the copied data.
 ///
 /// # Errors
 /// Why the content is not what it should be.
@@ -139,8 +139,8 @@ impl Wrong {
     }
 }
 
-/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends in
-/// zeros too is taken for one of a filesystem that stores whole seconds.
+/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends
+/// in zeros too is taken for one of a filesystem that stores whole seconds.
 pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
     let Status { mtime, ctime, .. } = *status;
     let is_coarse = mtime.nanos == 0 && ctime.nanos == 0;

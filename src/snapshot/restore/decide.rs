@@ -1,5 +1,5 @@
-//! Compares one entry with what exists in its place, to decide what happens to it. Changes nothing. The rules themselves are
-//! in `tree::writer`.
+//! Compares one entry with what exists in its place, to decide what happens to it. Changes nothing. The rules
+//! themselves are in `tree::writer`.
 
 use super::content;
 use super::context::Context;

@@ -1,6 +1,6 @@
-//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount moved or
-//! crossed, and neither the repository nor a directory above it is ever removed. The repository itself is skipped with a notice,
-//! as a snapshot skips it.
+//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount
+//! moved or crossed, and neither the repository nor a directory above it is ever removed. The repository itself is
+//! skipped with a notice, as a snapshot skips it.
 
 use super::context::Context;
 use super::known::{self, Known};
@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is on a
-/// filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
+/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is
+/// on a filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
 pub(super) fn extraneous(
     context: &Context<'_>,
     place: &Place,
@@ -56,7 +56,8 @@ pub(super) fn extraneous(
         }
     };
     for name in missing {
-        // A run beside this one has temporary names there; those of dead runs were removed when the directory was entered.
+        // A run beside this one has temporary names there; those of dead runs were removed when the directory was
+        // entered.
         if found.contains(&name) || writer::is_temporary(&name, TEMPORARY) {
             continue;
         }
@@ -69,7 +70,10 @@ pub(super) fn extraneous(
         }
         if is_beyond_mount {
             let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));
-            problem(error.hint("it lies on another mount; nothing was deleted there: to delete there as well, name the mount point as PATH"));
+            problem(error.hint(
+                "it lies on another mount; nothing was deleted there: \
+                 to delete there as well, name the mount point as PATH",
+            ));
             break;
         }
         if context.monitor.is_cancelled() {
@@ -88,8 +92,8 @@ pub(super) fn extraneous(
     Ok(())
 }
 
-/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory that
-/// holds the repository, a mount or a subvolume is kept whole.
+/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory
+/// that holds the repository, a mount or a subvolume is kept whole.
 pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> Attempt<()> {
     match Status::at(parent, name) {
         Ok(status) if context.is_guarded(&status) => {
@@ -114,8 +118,8 @@ pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], s
     })
 }
 
-/// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of this
-/// one. What cannot be known counts as mounted.
+/// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of
+/// this one. What cannot be known counts as mounted.
 pub(super) fn is_mounted_on(parent: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> bool {
     match (mounts::mount_id(parent), mounts::mount_id(dir)) {
         (Ok(above), Ok(below)) => above != below,

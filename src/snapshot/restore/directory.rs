@@ -9,7 +9,7 @@ use super::selection::split;
 use super::stats::Stats;
 use super::{content, delete, origin, outcome, xattrs};
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, Attributes, FileAttr, Others};
+use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::Change;
@@ -162,8 +162,8 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
     Ok(())
 }
 
-/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot then; a dry
-/// run only looks.
+/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot
+/// then; a dry run only looks.
 fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Vec<Error>> {
     let fail = |action: &str, errno| context.failure(&place.path(), action, errno);
     let recorded = origin::recorded(meta, || metadata::readable_xattrs(&place.source))
@@ -180,18 +180,14 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
         let Meta { uid, gid, mode, mtime, .. } = *meta;
         let wanted = meta.fileattr();
         let fileattr = FileAttr { project: None, ..wanted };
-        let others = match recorded.is_complete {
-            true => metadata::remove_other_xattrs(target, &recorded.xattrs)?,
-            false => Others::Removed,
-        };
         let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &recorded.xattrs, fileattr };
-        let mut refused = context.creator.apply(target, &attributes)?;
-        refused.fileattr.add(wanted.seal(target));
-        Ok((refused, others))
+        let mut given = writer::give(&context.creator, target, &attributes, recorded.is_complete)?;
+        given.refused.fileattr.add(wanted.seal(target));
+        Ok(given)
     };
-    let (refused, others) = give().map_err(|errno| fail("set the metadata of", errno))?;
-    let lacking = xattrs::of_directory(context, &recorded, others == Others::Unlisted);
-    Ok(outcome::refused_error(&refused).into_iter().chain(lacking).collect())
+    let given = give().map_err(|errno| fail("set the metadata of", errno))?;
+    let lacking = xattrs::of_directory(context, &recorded, given.has_unlisted);
+    Ok(outcome::refused_error(&given.refused).into_iter().chain(lacking).collect())
 }
 
 /// Whether a directory that is there has other metadata than the snapshot's.

@@ -13,7 +13,7 @@ pub(super) struct End {
     pub(super) delete: bool,
     /// Something is mounted on it that was not in the source.
     pub(super) is_beyond_mount: bool,
-    /// What the snapshot has in it, if something is to be removed. `None`: it must be looked up.
+    /// What the snapshot has in it, if something must be removed. `None`: it must be looked up.
     pub(super) known: Option<Known>,
 }
 

@@ -8,26 +8,16 @@ use super::place::Place;
 use super::{decide, delete, make, xattrs};
 use crate::fs::metadata;
 use crate::snapshot::manifest::Entry;
-use crate::tree::writer::{Attempt, Decision, Failure, Target as _};
+use crate::tree::writer::{self, Attempt, Decision, Failure, Target as _};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
-/// How often it is tried to go on with what a run beside this one made.
-const ATTEMPTS: usize = 3;
-
 /// Restores one entry that is no further name of an inode restored before.
 ///
-/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be restoring
-/// it. A file with other content is kept then.
+/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be
+/// restoring it. A file with other content is kept then.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    let mut restored = once(context, place, entry, false);
-    for _ in 0..ATTEMPTS {
-        if !matches!(restored, Err(Failure::Meanwhile(_))) {
-            break;
-        }
-        restored = once(context, place, entry, true);
-    }
-    restored
+    writer::again(once(context, place, entry, false), |_| once(context, place, entry, true))
 }
 
 /// `came_meanwhile`: what is there was not there when the entry was first looked at, so it is not replaced.

@@ -4,8 +4,8 @@ use super::selection::join;
 use crate::error::Result;
 use crate::snapshot::manifest::{Address, Reader};
 
-/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being looked up
-/// by their paths, which are as long as a tree is deep.
+/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being
+/// looked up by their paths, which are as long as a tree is deep.
 pub(super) struct Known {
     /// Where the directory's record is.
     record: Address,

@@ -1,5 +1,5 @@
-//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when the
-//! restore comes back to them.
+//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when
+//! the restore comes back to them.
 
 use super::context::Context;
 use super::end::End;
@@ -35,6 +35,16 @@ pub(super) struct Level {
     pub(super) dev: Option<u64>,
     /// What it gets when the restore leaves it.
     pub(super) end: End,
+}
+
+/// A directory that the restore has left.
+pub(super) enum Left {
+    /// It gets nothing.
+    AsItIs,
+    /// It gets this.
+    Ends(Arc<Place>, End),
+    /// It should get something and cannot be opened again.
+    Lost(Error),
 }
 
 enum Held {
@@ -94,13 +104,19 @@ impl Levels {
         }
     }
 
-    /// Leaves the present directory, never the top. If it gets something now: the directory, or why it cannot be opened again.
-    pub(super) fn leave(&mut self, context: &Context<'_>) -> Option<(Result<Arc<Place>>, End)> {
-        let level = if self.is_top() { None } else { self.levels.pop() }?;
-        let open = || level.open(context, &self.path, (&self.source, self.target.as_ref()));
-        let place = level.end.is_something().then(open);
+    /// Leaves the present directory, never the top.
+    pub(super) fn leave(&mut self, context: &Context<'_>) -> Left {
+        let level = if self.is_top() { None } else { self.levels.pop() };
+        let Some(level) = level else { return Left::AsItIs };
+        let left = match level.end.is_something() {
+            false => Left::AsItIs,
+            true => match level.open(context, &self.path, (&self.source, self.target.as_ref())) {
+                Ok(place) => Left::Ends(place, level.end),
+                Err(error) => Left::Lost(error),
+            },
+        };
         self.path.truncate(self.levels.last().map_or(0, |level| level.length));
-        place.map(|place| (place, level.end))
+        left
     }
 }
 

@@ -1,5 +1,5 @@
-//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes is in
-//! `tree::writer`.
+//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes is
+//! in `tree::writer`.
 
 use super::context::Context;
 use super::options::{Overwrite, TEMPORARY};
@@ -74,7 +74,8 @@ impl Links {
         restored
     }
 
-    /// Seals the inodes some of whose names were not asked for. Counts those that could not be sealed, which were reported.
+    /// Seals the inodes some of whose names were not asked for. Counts those that could not be sealed, which were
+    /// reported.
     pub(super) fn finish(&self, context: &Context<'_>) -> u64 {
         let mut errors = 0;
         let drained = self.known.drain(|first| errors += seal(context, &self.top, &first));

@@ -1,5 +1,5 @@
-//! Makes one entry: under a temporary name, then puts it in its place, so that a reader sees the old or the new and a killed run leaves no half
-//! of a file under its name.
+//! Makes one entry: under a temporary name, then puts it in its place, so that a reader sees the old or the new one and
+//! a killed run leaves no half of a file under its name.
 
 use super::context::Context;
 use super::job::Job;
@@ -16,7 +16,7 @@ use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Time};
 use crate::tree::writer::{
-    self, Attempt, Decision, Failure, Node, Run as _, Target as _, TempFile, Temporary, Unsynced, Version,
+    self, Attempt, Decision, Failure, Node, Run as _, Target as _, TempFile, Temporary, Version,
 };
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -147,8 +147,8 @@ fn make<'d>(
     Ok(made)
 }
 
-/// Has a written file put in its place, with its times, when its data is on the disk. A new file has its name at once, under
-/// a provisional time. Returns the inode.
+/// Has a written file put in its place, with its times, when its data is on the disk. A new file has its name at once,
+/// under a provisional time. Returns the inode.
 fn put_before_sync(
     context: &Context<'_>,
     place: &Place,
@@ -158,7 +158,6 @@ fn put_before_sync(
     times: (Time, Time),
 ) -> Attempt<Option<(u64, u64)>> {
     let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
-    let target = place.dir.fd.as_ref().ok_or_else(|| fail("put in place", Errno::BADF))?;
     let status = Status::of(&aside).map_err(|errno| fail("look at", errno))?;
     let inode = Some((status.dev, status.ino));
     let is_sealed = place.dir.is_sealed(entry.meta.fileattr());
@@ -171,13 +170,9 @@ fn put_before_sync(
     }
     writer::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
     clear(context, place, entry, (decision, existing))?;
-    let file = Unsynced::put(aside, &entry.name, (target, &place.dir.device), times)
-        .map_err(|errno| fail("put in place", errno))?;
+    let file = place.dir.put_before_sync(aside, &entry.name, times).map_err(|errno| fail("put in place", errno))?;
     let change = match file.temporary_name() {
-        Some(_) => {
-            place.dir.wait_for_sync();
-            decision.change()
-        }
+        Some(_) => decision.change(),
         None => {
             decision.change().inspect(|change| context.done.count(*change));
             None
@@ -188,8 +183,8 @@ fn put_before_sync(
     Ok(inode)
 }
 
-/// Gives an empty file content and metadata. The times are left out, and given back, if data was written: they come when that
-/// is on the disk.
+/// Gives an empty file content and metadata. If data was written, the times are returned instead of set: they come when
+/// the data is on the disk.
 fn fill(
     context: &Context<'_>,
     place: &Place,
@@ -214,10 +209,10 @@ fn fill(
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
     let mut times = None;
     if body.size > 0 {
-        let (from, ladder, monitor) = (source.as_fd(), &place.dir.device.ladder, context.monitor);
+        let (from, strategy, monitor) = (source.as_fd(), &place.dir.device.strategy, context.monitor);
         let copied = match body.hash.is_some() || context.options.verify {
-            true => copy::content_hashing_copies(from, &status, file.as_fd(), ladder, monitor),
-            false => copy::content(from, &status, file.as_fd(), ladder, &Request::default(), monitor),
+            true => copy::content_hashing_copies(from, &status, file.as_fd(), strategy, monitor),
+            false => copy::content(from, &status, file.as_fd(), strategy, &Request::default(), monitor),
         };
         let copied = copied.map_err(|error| match error {
             CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),

@@ -3,11 +3,11 @@
 use super::context::Context;
 use super::origin::Origin;
 use super::place::Place;
-use crate::fs::metadata::{self, Attributes, FileAttr, Others, Refused, Xattr};
+use crate::fs::metadata::{Attributes, FileAttr, Refused, Xattr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Meta, Time};
-use crate::tree::writer::{Version, pin};
+use crate::tree::writer::{self, Version, pin};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -29,11 +29,9 @@ pub(super) fn set(
         }
         let atime = Status::of(origin.file()?)?.atime;
         let recorded = origin.recorded()?;
-        if recorded.is_complete {
-            // Unlisted ones are reported by `xattrs`.
-            let (Others::Removed | Others::Unlisted) = metadata::remove_other_xattrs(&file, &recorded.xattrs)?;
-        }
-        let mut refused = context.creator.apply(&file, &attributes(entry, atime, &recorded.xattrs))?;
+        let attributes = attributes(entry, atime, &recorded.xattrs);
+        // Unlisted ones are reported by `xattrs`.
+        let mut refused = writer::give(&context.creator, &file, &attributes, recorded.is_complete)?.refused;
         if entry.meta.nlink < 2 {
             refused.fileattr.add(entry.meta.fileattr().seal(&file));
         }
@@ -54,11 +52,10 @@ pub(super) fn give_to_node(
 ) -> Result<Refused> {
     let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
     let recorded = origin.recorded()?;
-    if has_others && recorded.is_complete {
-        // Unlisted ones are reported by `xattrs`.
-        let (Others::Removed | Others::Unlisted) = metadata::remove_other_xattrs_of_node(node, &recorded.xattrs)?;
-    }
-    context.creator.apply_node(node, &attributes(entry, atime, &recorded.xattrs))
+    let attributes = attributes(entry, atime, &recorded.xattrs);
+    // Unlisted ones are reported by `xattrs`.
+    let given = writer::give_to_node(&context.creator, node, &attributes, has_others && recorded.is_complete)?;
+    Ok(given.refused)
 }
 
 /// The attributes of an entry, except its project: that comes when the file is in its place.

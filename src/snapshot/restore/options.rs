@@ -5,9 +5,9 @@ use std::path::PathBuf;
 /// Which existing files are replaced. Unless they stay untouched, their metadata is set right in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Those with other content. Another type or size is another content. The same size with the same modification time is
-    /// trusted, unless the file is the snapshot's very source and its change time is another one. In doubt the file is read
-    /// from the disk and compared with the manifest's hash.
+    /// Those with other content. Another type or size is another content. The same size with the same modification time
+    /// is trusted, unless the file is the snapshot's very source and its change time is another one. In doubt the file
+    /// is read from the disk and compared with the manifest's hash.
     #[default]
     IfDifferent,
     /// All of them, identical ones too.
@@ -27,7 +27,8 @@ pub struct Options {
     pub delete: bool,
     /// Which existing files are replaced.
     pub overwrite: Overwrite,
-    /// Existing files are read even if size and time match, and everything restored is checked against the manifest's hash.
+    /// Existing files are read even if size and time match, and everything restored is checked against the manifest's
+    /// hash.
     pub verify: bool,
     /// Only report to the monitor what would be done.
     pub dry_run: bool,

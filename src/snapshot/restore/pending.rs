@@ -1,5 +1,5 @@
-//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what must
-//! come after these. See `tree::writer`'s `after_sync`.
+//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what
+//! must come after these. See `tree::writer`'s `after_sync`.
 
 use super::context::Context;
 use super::job::Job;

@@ -77,7 +77,8 @@ impl Place {
         self.node.child(name)
     }
 
-    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be lost.
+    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be
+    /// lost.
     pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8]) -> Attempt<()> {
         self.dir.refuse_another(target, self.entry(name, &|name| self.join(name)))
     }
@@ -91,7 +92,8 @@ impl Place {
         EntryName { name, wanted: Wanted::Of(self.source.as_fd()), path_of }
     }
 
-    /// Those of these names in the target that entries of the snapshot are found under, although it has them under others.
+    /// Those of these names in the target that entries of the snapshot are found under, although it has them under
+    /// others.
     pub(super) fn found_under_others(&self, names: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>> {
         self.dir.found_under_others(names, Wanted::Of(self.source.as_fd()))
     }

@@ -37,7 +37,7 @@ pub struct Stats {
     pub read_bytes: u64,
     /// Files of the snapshot that do not have the content their manifest records. None of them was put in place.
     pub damaged: u64,
-    /// Entries left out or not quite as in the snapshot; each was reported to the monitor. Damaged ones are among them.
+    /// Entries skipped or not quite as in the snapshot; each was reported to the monitor. Damaged ones are among them.
     pub errors: u64,
     /// Wall-clock seconds.
     pub seconds: f64,

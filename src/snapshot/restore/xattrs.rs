@@ -1,5 +1,5 @@
-//! Extended attributes that were not restored, kept or compared, and how that is reported: the snapshot lacks them, or what is
-//! in place has more names than the kernel lists.
+//! Reports extended attributes that were not restored, kept or compared: the snapshot lacks them, or the existing entry
+//! has more names than the kernel lists.
 
 use super::context::Context;
 use super::options::Overwrite;
@@ -27,7 +27,8 @@ pub(super) fn report(
     let is_replaced = matches!(decision, Decision::Replace(_));
     let error = match (is_complete, is_unlisted) {
         _ if decision == Decision::Keep => {
-            let hint = "it would have to be replaced, which would lose its extended attributes: their names exceed 64 KiB; it was kept";
+            let hint = "it would have to be replaced, which would lose its extended attributes: \
+                        their names exceed 64 KiB; it was kept";
             Error::failed("set the metadata of").hint(hint)
         }
         (true, false) => return 0,

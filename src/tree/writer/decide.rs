@@ -1,5 +1,5 @@
-//! Decides what happens to one entry, given what is wanted and what exists. Pure: whatever must be read to answer is asked
-//! of the run ([`Compare`]), and only as far as the answer needs it.
+//! Decides what happens to one entry, from the wanted and the existing entry. This is a pure function: the run reads
+//! and compares ([`Compare`]), and only as far as the answer needs it.
 
 use super::Version;
 use crate::fs::status::Status;

@@ -1,9 +1,9 @@
 //! Hard links: the names of one wanted inode become names of one inode of the target.
 //!
-//! The thread that meets an inode first writes it; others that meet it meanwhile wait, and then link to it. A thread that
-//! waits writes nothing at that time, so nobody waits for a thread that waits. A path for each inode with several names is
-//! kept until its last name has come; `inode_map` bounds the memory. What a run does where no link can be made is its own
-//! decision.
+//! The thread that meets an inode first writes it; others that meet it meanwhile wait, and then link to it. A thread
+//! that waits writes nothing at that time, so nobody waits for a thread that waits. A path for each inode with several
+//! names is kept until its last name has come; `inode_map` bounds the memory. What a run does where no link can be made
+//! is its own decision.
 
 use super::Temporary;
 use crate::fs::metadata::FileAttr;
@@ -173,5 +173,64 @@ impl First {
             }
             Err(errno) => Linked::Refused(errno),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::thread;
+
+    const PREFIX: &str = ".pleach-x.";
+
+    fn first(name: &str, inode: Option<(u64, u64)>, missing: u64) -> First {
+        First { directory: Vec::new(), name: name.into(), inode, missing, waiting: None, seal: None }
+    }
+
+    #[test]
+    fn further_names_wait_for_the_first_and_the_last_name_ends_the_inode() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = Identity::of(&Status::of(File::open(dir.path()).unwrap()).unwrap());
+        let links = Links::new(None);
+        assert!(links.claim(&inode).unwrap().is_none());
+        thread::scope(|scope| {
+            let second = scope.spawn(|| links.claim(&inode).unwrap());
+            links.settle(&inode, Some(&first("one", None, 2))).unwrap();
+            assert_eq!(second.join().unwrap().unwrap().name, b"one");
+        });
+        assert!(links.came(&inode).unwrap().is_none());
+        assert_eq!(links.came(&inode).unwrap().unwrap().name, b"one");
+        assert!(links.claim(&inode).unwrap().is_none(), "nothing is kept of it");
+    }
+
+    #[test]
+    fn a_name_that_could_not_be_written_leaves_the_next_one_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = Identity::of(&Status::of(File::open(dir.path()).unwrap()).unwrap());
+        let links = Links::new(None);
+        assert!(links.claim(&inode).unwrap().is_none());
+        links.settle(&inode, None).unwrap();
+        assert!(links.claim(&inode).unwrap().is_none());
+    }
+
+    #[test]
+    fn only_the_inode_that_was_written_gets_further_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = File::open(dir.path()).unwrap();
+        fs::write(dir.path().join("one"), "").unwrap();
+        let status = Status::at(&open, b"one").unwrap();
+        let one = first("one", Some((status.dev, status.ino)), 1);
+        let Linked::Made(temporary) = one.link(&open, open.as_fd(), PREFIX) else { panic!("it can be linked") };
+        temporary.put(b"two", None).unwrap();
+        assert_eq!(Status::at(&open, b"two").unwrap().ino, status.ino);
+        fs::rename(dir.path().join("two"), dir.path().join("kept")).unwrap();
+        fs::write(dir.path().join("other"), "").unwrap();
+        fs::rename(dir.path().join("other"), dir.path().join("one")).unwrap();
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Another));
+        assert_eq!(one.open(&open).unwrap_err(), Errno::STALE);
+        fs::remove_file(dir.path().join("one")).unwrap();
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Refused(Errno::NOENT)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -1,11 +1,14 @@
-//! A directory of the target, open: where it lies, what it passes on, and whose its entries are. How a run reaches it, and
-//! what the directory gets at the end, belongs to the run.
+//! A directory of the target, open: its filesystem, what new entries inherit, and which entry has which name. How a run
+//! reaches it, and which metadata it gets at the end, belongs to the run.
 
 use super::inherited::is_sealed;
-use super::{Aliases, Attempt, Device, Devices, Failure, Inherited, Owner, Target, Wanted, is_another};
+use super::temp_file::Postponed;
+use super::{
+    Aliases, Attempt, Device, Devices, Failure, Inherited, Owner, Target, TempFile, Unsynced, Wanted, is_another,
+};
 use crate::fs::metadata::{self, Creator, FileAttr, Others};
 use crate::fs::openat;
-use crate::fs::status::Status;
+use crate::fs::status::{Status, Time};
 use rustix::fs::Mode;
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
@@ -33,7 +36,7 @@ pub(crate) struct TargetDir {
 pub(crate) struct EntryName<'a> {
     /// Its name.
     pub(crate) name: &'a [u8],
-    /// The names that the directory is to have.
+    /// The names that the directory must have.
     pub(crate) wanted: Wanted<'a>,
     /// The path of an entry below the target.
     pub(crate) path_of: &'a dyn Fn(&[u8]) -> Vec<u8>,
@@ -77,7 +80,8 @@ impl TargetDir {
         self.existing(name).ok().flatten().map(|there| (there.dev, there.ino))
     }
 
-    /// Makes a subdirectory that only its owner may use and that inherits nothing (it gets its metadata last), and opens it.
+    /// Makes a subdirectory that only its owner may use and that inherits nothing (it gets its metadata last), and
+    /// opens it.
     pub(crate) fn make_subdir(&self, name: &[u8], creator: &Creator) -> Result<OwnedFd> {
         let above = self.fd.as_ref().ok_or(Errno::BADF)?;
         rustix::fs::mkdirat(above, name, Mode::RWXU)?;
@@ -91,8 +95,8 @@ impl TargetDir {
         Ok(made)
     }
 
-    /// Whether a file made in it gets something only when it is in its place: flags under which it could not be moved there,
-    /// or another project id than it has by its making.
+    /// Whether a file made in it gets something only when it is in its place: flags under which it could not be moved
+    /// there, or another project id than it has by its making.
     pub(crate) fn is_sealed(&self, wanted: FileAttr) -> bool {
         is_sealed(wanted, self.inherited.project)
     }
@@ -133,6 +137,23 @@ impl TargetDir {
         target.failure(&entry.path(), action, errno)
     }
 
+    /// Gives a written file of this directory its name, unless it replaces another file: that comes after the next
+    /// sync, as do the times.
+    ///
+    /// # Errors
+    /// See [`TempFile::put`].
+    pub(crate) fn put_before_sync(&self, aside: TempFile<'_>, name: &[u8], times: (Time, Time)) -> Result<Unsynced> {
+        let dir = self.fd.as_ref().ok_or(Errno::BADF)?;
+        let (file, replaces) = match aside.postpone(dir, name) {
+            Postponed::Replaces(file, replacing) => {
+                self.wait_for_sync();
+                (file, Some(replacing))
+            }
+            Postponed::IsNew(aside) => (aside.put(name)?, None),
+        };
+        Ok(Unsynced::new(file, &self.device, times, replaces))
+    }
+
     /// A name in it is replaced after the next sync: the directory gets its metadata after that.
     pub(crate) fn wait_for_sync(&self) {
         self.is_waiting.store(true, Ordering::Relaxed);
@@ -143,7 +164,7 @@ impl TargetDir {
         self.is_waiting.load(Ordering::Relaxed)
     }
 
-    /// What must be kept of it while it is closed.
+    /// Its mark for waiting names, to be kept while it is closed.
     pub(crate) fn waiting_mark(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_waiting)
     }

@@ -1,14 +1,14 @@
 //! A file that was written and whose data may not be on the disk yet: see `after_sync`.
 
-use super::{Device, Replacing, Synced, TempFile};
+use super::{Device, Replacing, Synced};
 use crate::fs::metadata;
 use crate::fs::status::Time;
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A time of modification so near the present may be the one that a file gets by being written. Filesystems store up to two
-/// seconds as one.
+/// A time of modification so near the present may be the one that a file gets by being written. Filesystems store up to
+/// two seconds as one.
 const NEAR: i64 = 4;
 
 /// Such a file, with all its metadata but its times and what these exclude.
@@ -23,22 +23,14 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// A file of this directory and filesystem that will have these times. It gets its name now, unless it replaces another
-    /// file.
-    ///
-    /// # Errors
-    /// See [`TempFile::put`].
-    pub(crate) fn put(
-        aside: TempFile<'_>,
-        name: &[u8],
-        (dir, device): (&Arc<OwnedFd>, &Arc<Device>),
+    /// A file of this filesystem that will have these times, and perhaps replace another.
+    pub(super) fn new(
+        file: OwnedFd,
+        device: &Arc<Device>,
         (atime, mtime): (Time, Time),
-    ) -> Result<Unsynced> {
-        let (file, replaces) = match aside.postpone(dir, name) {
-            Ok((file, replacing)) => (file, Some(replacing)),
-            Err(aside) => (aside.put(name)?, None),
-        };
-        Ok(Unsynced { file, device: Arc::clone(device), atime, mtime, replaces })
+        replaces: Option<Replacing>,
+    ) -> Unsynced {
+        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces }
     }
 
     /// The name that it has until it replaces another file.
@@ -49,8 +41,8 @@ impl Unsynced {
     /// Gives it its times and its name; then the file.
     ///
     /// # Errors
-    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the other
-    /// one was changed meanwhile.
+    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the
+    /// other one was changed meanwhile.
     pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
@@ -75,8 +67,8 @@ impl AsFd for Unsynced {
     }
 }
 
-/// Makes sure that a file which was just written has another time of modification than it will have. It has the present one
-/// by being written, so that there is commonly nothing to do.
+/// Makes sure that a file which was just written has another time of modification than it will have. It has the present
+/// one by being written, so that there is commonly nothing to do.
 pub(crate) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
     if (now.seconds - wanted.seconds).abs() > NEAR {
