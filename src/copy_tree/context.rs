@@ -1,13 +1,10 @@
-//! What every step of a copy knows.
+//! What every step of a copy knows. What the steps do is in files of their own.
 
-use super::directory::Place;
-use super::file::GROUP;
-use super::links::Links;
+use super::job::Job;
 use super::not_kept::NotKept;
-use super::outcome;
-use super::pending::Pending;
+use super::options::Options;
 use super::plan::Plan;
-use super::{Options, Stats};
+use super::stats::Stats;
 use crate::content::copy::Request;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
@@ -18,15 +15,21 @@ use crate::fs::status::Time;
 use crate::fs::timestamp::Clocks;
 use crate::monitor::Monitor;
 use crate::tree::walk::Directory;
-use crate::tree::writer::{AfterSync, Devices, Room, Wanted};
+use crate::tree::writer::{AfterSync, Devices, Links, Target, Wanted, Wording};
 use crate::util::mutex::{self, lock};
 use crate::util::semaphore::{Semaphore, cores};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
+
+/// How many files a thread copies together: this many sources are open.
+const GROUP: usize = 64;
+
+/// Files from this size on are copied on a thread of their own.
+pub(super) const LARGE: u64 = 1 << 20;
 
 /// A run.
 pub(super) struct Context<'a> {
@@ -38,7 +41,7 @@ pub(super) struct Context<'a> {
     pub(super) creator: Creator,
     pub(super) devices: Devices,
     /// What waits until data is on the disk.
-    pub(super) writeback: AfterSync<Pending>,
+    pub(super) waiting: AfterSync<Job>,
     /// Flushes sources before they are read.
     pub(super) flusher: Flusher,
     /// The clocks that stamp sources.
@@ -61,7 +64,8 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(plan: &'a Plan, options: &'a Options, threads: usize, monitor: &'a dyn Monitor) -> Self {
-        // Of each a source and a copy are open. Half of the descriptors are for directories and for what waits for a sync.
+        // Of each a source and a copy are open. Half of the descriptors are for directories and for what waits for a
+        // sync.
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
         let group = usize::try_from(descriptors).unwrap_or(usize::MAX) / threads.max(1) / 2;
         let kind = Kind::of(&plan.top).unwrap_or(Kind::UNKNOWN);
@@ -74,7 +78,7 @@ impl<'a> Context<'a> {
             begun: Time::now(),
             creator: Creator::current(),
             devices: Devices::default(),
-            writeback: AfterSync::new(),
+            waiting: AfterSync::new(),
             flusher: Flusher::default(),
             clocks: Clocks::default(),
             fileattrs: FileAttrs::default(),
@@ -100,31 +104,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Has a job done after the next sync. That a sync has failed is known to [`Context::check`].
-    pub(super) fn after_sync(&self, job: Pending) {
-        if self.writeback.add(job) == Room::Full {
-            let sync = || self.devices.sync(&self.plan.shown);
-            let _ = self.writeback.round_if_full(sync, |job, synced| job.finish(self, synced));
-        }
-    }
-
-    /// Syncs, and does the jobs that waited for it. How many these were.
-    ///
-    /// # Errors
-    /// That of the sync: then no job is done any more in this run.
-    pub(super) fn round(&self) -> Result<usize> {
-        self.writeback.round(|| self.devices.sync(&self.plan.shown), |job, synced| job.finish(self, synced))
-    }
-
-    /// Syncs, does all jobs, and syncs what these changed.
-    ///
-    /// # Errors
-    /// See [`Context::round`].
-    pub(super) fn settle(&self) -> Result<()> {
-        while self.round()? > 0 {}
-        Ok(())
-    }
-
     /// Whether the run goes on.
     ///
     /// # Errors
@@ -138,11 +117,6 @@ impl<'a> Context<'a> {
         if directory.scaffold { Wanted::These(&self.plan.names) } else { Wanted::Of(directory.fd.as_fd()) }
     }
 
-    /// Where a path below the top lies, for messages.
-    pub(super) fn shown(&self, path: &[u8]) -> PathBuf {
-        if path.is_empty() { self.plan.shown.clone() } else { self.plan.shown.join(OsStr::from_bytes(path)) }
-    }
-
     /// Whether a directory of the destination is the same as one of the sources.
     pub(super) fn is_source(&self, inode: (u64, u64)) -> bool {
         self.plan.source_inodes.contains(&inode)
@@ -153,17 +127,16 @@ impl<'a> Context<'a> {
         cores().min(self.options.threads.unwrap_or(usize::MAX))
     }
 
-    /// Tells that an entry was left out, and why.
+    /// Reports that an entry was skipped, and why; counts it in `part`.
     pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
         part.errors += 1;
         self.monitor.problem(error);
     }
 
-    /// Reports that an entry of the destination has more names of extended attributes than the kernel lists: those that its
-    /// source does not have are still there.
-    pub(super) fn report_unlisted(&self, path: &[u8]) {
+    /// Reports that an entry was skipped, and why; counts it.
+    pub(super) fn report(&self, error: &Error) {
         let mut part = Stats::default();
-        self.problem(&outcome::unlisted_xattrs(&self.shown(path)), &mut part);
+        self.problem(error, &mut part);
         self.count(&part);
     }
 
@@ -177,9 +150,31 @@ impl<'a> Context<'a> {
         self.not_kept.count(&mut stats, self.creator.is_root());
         stats
     }
+}
 
-    /// The directory that everything comes to lie in.
-    pub(super) fn top(&self) -> rustix::io::Result<Place> {
-        Place::top(self)
+/// How failures of a copy are worded.
+static WORDING: Wording = Wording {
+    action: "copy to",
+    busy: None,
+    full: Some("free some space"),
+    immutable: "the existing file or its directory may be immutable or append-only: see lsattr(1)",
+    lost: None,
+};
+
+impl Target for Context<'_> {
+    fn path(&self) -> &Path {
+        &self.plan.shown
+    }
+
+    fn shown(&self, path: &[u8]) -> PathBuf {
+        if path.is_empty() { self.plan.shown.clone() } else { self.plan.shown.join(OsStr::from_bytes(path)) }
+    }
+
+    fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    fn wording(&self) -> &'static Wording {
+        &WORDING
     }
 }

@@ -1,31 +1,47 @@
 //! Copies trees: `pleach copy`.
 //!
-//! Which source becomes what is settled first (`plan`). Then the sources are walked: each directory is found or made in the
-//! destination (`directory`), the entries of each batch are compared with what is there (`decide`) and made aside, under a
-//! temporary name, with content and metadata, and renamed into their place: regular files in groups (`file`), everything
-//! else one by one (`node`), inodes with several names once (`links`). A dry run goes the same way and stops short of every
-//! call that changes something. At the end the destination's filesystems are synced, and with `verify` both sides are read
-//! back (`verify`).
+//! - `plan` settles which source becomes what. Then `tree` walks the sources.
+//! - `directory` finds or makes each directory in the destination on the way in; `leaving` gives it its metadata on the
+//!   way out.
+//! - `entries` takes the entries of a directory in batches: `look` compares each with what exists, `decide` decides.
+//! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by
+//!   one (`alone`), inodes with several names once (`links`).
+//! - `file` and `node` make an entry aside, under a temporary name, with content and metadata, and rename it into its
+//!   place.
+//! - `pending` does what waits for a sync (`job`). `verify` reads both sides back.
 //!
-//! Everything below a source and below the destination is opened by descriptor, each from its parent, and no link is
-//! followed there.
+//! A dry run takes the same steps and skips every call that changes something. Everything below a source and below the
+//! destination is opened by descriptor, each from its parent, and no link is followed there. How entries are written is
+//! `tree::writer`, which restoring shares.
 
+mod alone;
 mod context;
+mod count;
 mod decide;
 mod directory;
 mod entries;
 mod file;
+mod group;
+mod job;
+mod leaving;
 mod links;
+mod look;
+mod metadata;
 mod node;
 mod not_kept;
+mod options;
 mod outcome;
+mod pair;
 mod pending;
+mod place;
 mod plan;
 mod ring;
+mod seal;
 mod stats;
 mod tree;
 mod verify;
 
+pub use options::{Into, Options};
 pub use stats::Stats;
 
 /// A copy that ended before it was done: why, and what it had copied by then.
@@ -35,50 +51,19 @@ use crate::content::copy::Engine;
 use crate::error::Result;
 use crate::fs::procfs;
 use crate::monitor::Monitor;
+use crate::tree::writer::Run as _;
 use crate::util::semaphore::cores;
 use context::Context;
 use plan::Plan;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What the destination is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Into {
-    /// A directory that is there gets the sources; anything else is what the one source becomes.
-    #[default]
-    AsItStands,
-    /// A directory that gets the sources (`--target-directory`).
-    Directory,
-    /// The name of the one source's copy, even if it is an existing directory: then the two are merged
-    /// (`--no-target-directory`).
-    Name,
-}
-
-/// How to copy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// How content comes over; by default chosen for each file.
-    pub engine: Option<Engine>,
-    /// What the destination is.
-    pub into: Into,
-    /// Read both sides back at the end, and compare their hashes.
-    pub verify: bool,
-    /// Do not enter other filesystems; their mount points are made, empty.
-    pub one_file_system: bool,
-    /// Only report to the monitor what would be done.
-    pub dry_run: bool,
-    /// How many threads; by default what suits the device.
-    pub threads: Option<usize>,
-}
-
-/// The beginning of temporary names.
-const TEMPORARY: &str = ".pleach-copy.";
-
 /// Copies `sources` to `destination`, as `cp -a` does.
 ///
 /// # Errors
 /// If the request contradicts itself, a source does not exist, the destination cannot be used, is full, or the run is
-/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and counted.
+/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and
+/// counted.
 pub fn copy(
     sources: &[PathBuf],
     destination: &Path,
@@ -113,19 +98,19 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
             }
             tree::walk(context, step, threads)?;
         }
-        context.links.seal_all(context);
+        links::seal_all(context);
         Ok(())
     };
     if options.dry_run {
         walk()?;
     } else {
-        let walked = context.writeback.during(|| context.round(), walk);
+        let walked = context.waiting.during(|| context.round(), walk);
         // What the summary counts must outlast a power cut; cp leaves that to its user. An interrupted run settles too.
         monitor.phase("syncing", None);
         context.settle()?;
         walked?;
     }
-    context.not_kept.report(context);
+    context.not_kept.report(context.creator.is_root(), context.monitor);
     if options.verify && !options.dry_run {
         monitor.phase("verifying", None);
         for step in &plan.steps {
@@ -135,9 +120,9 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue decides
-/// and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain nothing. Where
-/// clones are made nothing but inodes is read, and more threads only wait for each other.
+/// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue
+/// decides and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain
+/// nothing. Where clones are made nothing but inodes is read, and more threads only wait for each other.
 fn threads(plan: &Plan, options: &Options) -> usize {
     let clones = plan.may_clone && options.engine.is_none_or(|engine| engine == Engine::Clone);
     let best = if clones && !options.verify { (cores() * 2).clamp(4, 32) } else { (cores() * 4).clamp(8, 32) };

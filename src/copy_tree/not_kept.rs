@@ -1,13 +1,12 @@
-//! What the destination did not take of the metadata: counted by its kind, and told once.
+//! Metadata that the destination did not take: counted by its kind, and reported once.
 //!
-//! What an ordinary user may not give is no error, as it is none for `cp -a`: whoever copies another's files gets files of
-//! their own. What root could not give is one, for then the filesystem does not have it.
+//! Metadata that only root may set is no error for an ordinary user, as with `cp -a`: the copies of another's files are
+//! one's own. Metadata that root could not set is an error, because then the filesystem does not have it.
 
-use super::Stats;
-use super::context::Context;
+use super::stats::Stats;
 use crate::error::Error;
 use crate::fs::metadata::Refused;
-use crate::monitor::Event;
+use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use crate::util::text;
 use std::collections::BTreeMap;
@@ -65,7 +64,7 @@ impl NotKept {
     }
 
     /// Reports each kind once.
-    pub(super) fn report(&self, context: &Context<'_>) {
+    pub(super) fn report(&self, is_root: bool, monitor: &dyn Monitor) {
         for (kind, (entries, first)) in lock(&self.0).iter() {
             let what = match *kind {
                 OWNER => "owner, group or mode",
@@ -75,12 +74,12 @@ impl NotKept {
                 PROJECT => "project id",
                 _ => "hard links",
             };
-            match (context.creator.is_root(), entries) {
-                (false, _) => context.monitor.event(Event::NotKept { what, entries: *entries, first }),
-                (true, 1) => context.monitor.problem(&refusal(what, first)),
+            match (is_root, entries) {
+                (false, _) => monitor.event(Event::NotKept { what, entries: *entries, first }),
+                (true, 1) => monitor.problem(&refusal(what, first)),
                 (true, _) => {
                     let more = format!("and of {} more; the destination does not take them", text::count(entries - 1));
-                    context.monitor.problem(&Error::failed(format!("keep the {what} of")).at(first).hint(more));
+                    monitor.problem(&Error::failed(format!("keep the {what} of")).at(first).hint(more));
                 }
             }
         }

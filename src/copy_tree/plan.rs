@@ -1,6 +1,7 @@
-//! Which source becomes what, by the rules of `cp -a`, and what is refused before anything is touched.
+//! Which source gets which name in the destination, by the rules of `cp -a`; which requests are refused before anything
+//! is touched.
 
-use super::Into;
+use super::options::Into;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::openat;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// What is walked, and what it becomes.
 pub(super) struct Plan {
-    /// The directory that what is copied comes to lie in, open.
+    /// The directory that everything is copied to, open.
     pub(super) top: OwnedFd,
     /// Its device and inode.
     pub(super) top_inode: (u64, u64),
@@ -29,8 +30,8 @@ pub(super) struct Plan {
     pub(super) names: Vec<Vec<u8>>,
     /// The directories among the sources, by device and inode.
     pub(super) source_inodes: Vec<(u64, u64)>,
-    /// Whether files can be cloned, as far as the tops of the sources tell: they lie on the destination's filesystem, and that
-    /// is none that has no reflinks.
+    /// Whether files can be cloned, as far as the tops of the sources show: they are on the destination's filesystem,
+    /// and that may support reflinks.
     pub(super) may_clone: bool,
 }
 
@@ -54,7 +55,7 @@ impl Step {
 pub(super) enum Target {
     /// A directory of this name in the top.
     Named(Vec<u8>),
-    /// The top itself: what is in the source goes there.
+    /// The top itself: the entries of the source go there.
     Itself,
     /// Entries of the top, under their own names, or the one entry under this.
     Entries(Option<Vec<u8>>),

@@ -1,15 +1,15 @@
-//! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its metadata
-//! and its name when its content is there. What does not fit takes the plain way afterwards, alone.
+//! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its
+//! metadata and its name when its content is there. What does not fit is copied the plain way afterwards, alone.
 
-use super::Stats;
-use super::entries::{Pair, Seen};
-use super::file::{Kept, count};
-use super::outcome::{Attempt, Failure};
+use super::file::Kept;
+use super::pair::{Pair, Seen};
+use super::stats::Stats;
+use super::{alone, count, file};
 use crate::content::copy::small_files::{self, FileError, Files, Opened, Wanted};
 use crate::content::copy::{Copied, CopyError};
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
-use crate::tree::writer::TempFile;
+use crate::tree::writer::{Attempt, Failure, TempFile};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -26,11 +26,11 @@ struct Group<'a, 'n, 's> {
 /// What has become of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was told of it yet.
-    Untold,
+    /// Nothing happened to it yet.
+    Untouched,
     /// It changed, somebody else made it, or there was no room for it here: the plain way is to try.
     Again,
-    /// It is done, or was told as a problem.
+    /// It is done, or was reported as a problem.
     Over,
 }
 
@@ -46,37 +46,36 @@ impl AsFd for Filling<'_> {
     }
 }
 
-impl Pair<'_> {
-    /// Brings small files over by a ring. `false`: there is none, and nothing was done.
-    pub(super) fn files_by_ring(&self, group: &[&Seen<'_>], part: &mut Stats) -> Result<bool> {
-        let dir = self.directory.fd.as_fd();
-        let wanted = group.iter().map(|seen| Wanted { dir, name: seen.name, size: seen.status.size });
-        let wanted: Vec<_> = wanted.collect();
-        let context = self.context;
-        let files = vec![State::Untold; group.len()];
-        let mut work = Group { pair: *self, seen: group, files, part, failure: None };
-        let ladder = &self.place().device.ladder;
-        let result = small_files::files(&wanted, &mut work, ladder, &context.request, context.monitor);
-        let Group { files, failure, part, .. } = work;
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if context.monitor.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let is_begun = result.is_ok() || files.iter().any(|file| *file != State::Untold);
-        if is_begun {
-            for (seen, _) in group.iter().zip(files).filter(|(_, file)| *file != State::Over) {
-                self.file(seen, None, part).map(|_| ()).or_else(|failure| self.tell(failure, part))?;
-            }
-        }
-        Ok(is_begun)
+/// Copies small files by a ring. `false`: there is none, and nothing was done.
+pub(super) fn copy(pair: &Pair<'_>, group: &[&Seen<'_>], part: &mut Stats) -> Result<bool> {
+    let dir = pair.directory.fd.as_fd();
+    let wanted = group.iter().map(|seen| Wanted { dir, name: seen.name, size: seen.status.size });
+    let wanted: Vec<_> = wanted.collect();
+    let context = pair.context;
+    let files = vec![State::Untouched; group.len()];
+    let mut work = Group { pair: *pair, seen: group, files, part, failure: None };
+    let strategy = &pair.place().dir.device.strategy;
+    let result = small_files::files(&wanted, &mut work, strategy, &context.request, context.monitor);
+    let Group { files, failure, part, .. } = work;
+    if let Some(error) = failure {
+        return Err(error);
     }
+    if context.monitor.is_cancelled() {
+        return Err(Error::interrupted());
+    }
+    let is_begun = result.is_ok() || files.iter().any(|file| *file != State::Untouched);
+    if is_begun {
+        for (seen, _) in group.iter().zip(files).filter(|(_, file)| *file != State::Over) {
+            let copied = alone::file(pair, seen, None, part);
+            copied.map(|_| ()).or_else(|failure| pair.skip(failure, part))?;
+        }
+    }
+    Ok(is_begun)
 }
 
 impl<'a> Group<'a, '_, '_> {
-    fn tell(&mut self, failure: Failure) {
-        if let Err(error) = self.pair.tell(failure, self.part) {
+    fn skip(&mut self, failure: Failure) {
+        if let Err(error) = self.pair.skip(failure, self.part) {
             self.failure.get_or_insert(error);
         }
     }
@@ -84,8 +83,8 @@ impl<'a> Group<'a, '_, '_> {
     /// A source is open: what it has besides its content is read, and the file made that gets its content.
     fn make(&self, number: usize, source: Opened<'_>) -> Attempt<Filling<'a>> {
         let seen = self.seen[number];
-        let kept = self.pair.kept(source.fd, *source.status);
-        Ok(Filling { aside: self.pair.make(seen, &kept)?, kept })
+        let kept = file::kept(self.pair.context, source.fd, *source.status);
+        Ok(Filling { aside: file::make(&self.pair, seen, &kept)?, kept })
     }
 
     /// A file's content is there.
@@ -96,13 +95,13 @@ impl<'a> Group<'a, '_, '_> {
         }
         let seen = self.seen[number];
         let Filling { aside, kept } = copy;
-        match self.pair.put(seen, &kept, aside, copied) {
+        match file::put(&self.pair, seen, &kept, aside, copied) {
             Err(Failure::Meanwhile(_)) if seen.existing.is_none() => return Ok(State::Again),
             placed => placed?,
         };
-        count(copied, self.part);
+        count::content(copied, self.part);
         let status = Status { size: copied.size(), ..kept.status };
-        self.pair.done(&Seen { status, ..*seen }, false, self.part);
+        count::entry(self.pair.context, &status, false, self.part);
         Ok(State::Over)
     }
 }
@@ -113,7 +112,7 @@ impl<'a> Files for Group<'a, '_, '_> {
     fn opened(&mut self, number: usize, source: Opened<'_>) -> Option<Filling<'a>> {
         match self.make(number, source) {
             Ok(filling) => return Some(filling).filter(|_| self.failure.is_none()),
-            Err(failure) => self.tell(failure),
+            Err(failure) => self.skip(failure),
         }
         self.files[number] = State::Over;
         None
@@ -136,7 +135,7 @@ impl<'a> Files for Group<'a, '_, '_> {
         self.files[number] = match state {
             Ok(state) => state,
             Err(failure) => {
-                self.tell(failure);
+                self.skip(failure);
                 State::Over
             }
         };
@@ -148,8 +147,8 @@ impl<'a> Files for Group<'a, '_, '_> {
         match error {
             // It is gone since its directory was listed.
             FileError::Open(Errno::NOENT) => {}
-            FileError::Open(errno) => self.tell(self.pair.unreadable(name, "open", errno)),
-            FileError::NotRegular(_) => self.tell(self.pair.became_something_else(name)),
+            FileError::Open(errno) => self.skip(self.pair.unreadable(name, "open", errno)),
+            FileError::NotRegular(_) => self.skip(file::became_something_else(&self.pair, name)),
         }
     }
 }

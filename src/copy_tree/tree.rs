@@ -1,19 +1,20 @@
 //! The visitor of the walk: directories and entries in their order.
 
-use super::Stats;
 use super::context::Context;
-use super::directory::{self, Place};
-use super::entries::Pair;
-use super::outcome::Failure;
+use super::pair::Pair;
+use super::place::Place;
 use super::plan::Step;
+use super::stats::Stats;
+use super::{directory, entries};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
 use crate::tree::exclude::mounts;
 use crate::tree::walk::{self, Directory, Name, Visitor};
+use crate::tree::writer::{Failure, Target as _};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 
-/// Brings the sources of a step over.
+/// Copies the sources of a step.
 pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
     match directory::clear_top(context) {
         Ok(()) => {}
@@ -37,20 +38,8 @@ struct Tree<'a> {
 type Output = Vec<(Change, Vec<u8>)>;
 
 impl Tree<'_> {
-    fn tell(&self, failure: Failure) -> Result<()> {
-        match failure {
-            Failure::Fatal(error) => Err(error),
-            Failure::Entry(error) | Failure::Meanwhile(error) => {
-                self.problem(&error);
-                Ok(())
-            }
-        }
-    }
-
-    fn problem(&self, error: &Error) {
-        let mut part = Stats::default();
-        self.context.problem(error, &mut part);
-        self.context.count(&part);
+    fn skip(&self, failure: Failure) -> Result<()> {
+        failure.skipped().map(|error| self.context.report(&error))
     }
 
     fn lines(&self, lines: impl IntoIterator<Item = (Change, Vec<u8>)>) -> Output {
@@ -78,7 +67,7 @@ impl Visitor for Tree<'_> {
                 let lines = self.lines(change.map(|change| (change, place.path.clone())));
                 Ok(Some((place, lines)))
             }
-            Err(failure) => self.tell(failure).map(|()| None),
+            Err(failure) => self.skip(failure).map(|()| None),
         }
     }
 
@@ -96,13 +85,13 @@ impl Visitor for Tree<'_> {
                 let path = parent.place.join(parent.place.name(name));
                 Ok(ControlFlow::Break(Some(self.lines(change.map(|change| (change, path))))))
             }
-            Err(failure) => self.tell(failure).map(|()| ControlFlow::Break(None)),
+            Err(failure) => self.skip(failure).map(|()| ControlFlow::Break(None)),
         }
     }
 
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
         let mut part = Stats::default();
-        let result = Pair { context: self.context, directory }.batch(names, &mut part);
+        let result = entries::batch(&Pair { context: self.context, directory }, names, &mut part);
         self.context.count(&part);
         Ok(self.lines(result?.into_iter().map(|(change, name)| (change, directory.place.join(&name)))))
     }
@@ -112,21 +101,21 @@ impl Visitor for Tree<'_> {
     }
 
     fn reopen(&self, path: &[u8], place: &mut Place) -> rustix::io::Result<()> {
-        place.reopen(self.context, path)
+        place.reopen(|| self.context.reopener(), path)
     }
 
     fn leave(&self, directory: &Directory<Place>) -> Result<()> {
-        directory::leave(self.context, directory).or_else(|failure| self.tell(failure))
+        directory::leave(self.context, directory).or_else(|failure| self.skip(failure))
     }
 
     fn incomplete(&self, error: Error) {
-        self.problem(&error);
+        self.context.report(&error);
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Output>> {
         // Deleted since its parent was listed: it is not there.
         if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
-            self.problem(&error);
+            self.context.report(&error);
         }
         Ok(None)
     }

@@ -1,13 +1,12 @@
 //! `--verify`: both sides of every file are read back and their BLAKE3 compared, also of files that were there already.
 //!
-//! It comes after the sync, and what the kernel has of the copy in memory is dropped first: so it is read from the disk. A
-//! source with another size or time of modification than its copy has changed since, which is no damage.
+//! It comes after the sync, and the kernel's cached pages of the copy are dropped first, so that it is read from the
+//! disk. A source with another size or time of modification than its copy has changed since, which is no damage.
 
-use super::Stats;
-use super::context::Context;
-use super::directory::Closed;
-use super::file::LARGE;
-use super::plan::{Step, Target};
+use super::context::{Context, LARGE};
+use super::place::Place;
+use super::plan::{self, Step};
+use super::stats::Stats;
 use crate::content::hash;
 use crate::content::same_content;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +14,7 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::tree::walk::{self, Directory, Name, Visitor, absolute};
-use crate::tree::writer::{Aliases, Owner, Wanted};
+use crate::tree::writer::{Inherited, Owner, Target as _, Wanted};
 use crate::util::parallel;
 use rustix::fs::{Advice, FileType, fadvise};
 use rustix::io::Errno;
@@ -31,37 +30,14 @@ struct Verify<'a> {
     step: &'a Step,
 }
 
-/// A directory of the copy.
-struct Place {
-    fd: Option<OwnedFd>,
-    /// Its path below the top.
-    path: Vec<u8>,
-    /// What the one entry that is wanted of it is called.
-    rename: Option<Vec<u8>>,
-    closed: Option<Closed>,
-    /// The names that it takes for one.
-    aliases: Aliases,
+/// The open directory of a copy.
+fn fd(place: &Place) -> rustix::io::Result<BorrowedFd<'_>> {
+    place.dir.fd.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
 }
 
-impl Place {
-    fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
-    }
-
-    fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
-        self.rename.as_deref().unwrap_or(source)
-    }
-
-    /// Whether the copy that is found under a name is that of another name: this one's was refused, which was reported.
-    fn is_another(&self, context: &Context<'_>, name: &[u8], wanted: Wanted<'_>) -> rustix::io::Result<bool> {
-        let Some(fd) = &self.fd else { return Ok(false) };
-        let device = context.devices.of(Some(fd))?;
-        Ok(self.aliases.owner(fd, &device, name, wanted)? != Owner::Itself)
-    }
-
-    fn join(&self, name: &[u8]) -> Vec<u8> {
-        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
-    }
+/// Whether the copy that is found under a name is that of another name: this one's was refused, which was reported.
+fn is_another(place: &Place, name: &[u8], wanted: Wanted<'_>) -> rustix::io::Result<bool> {
+    Ok(place.dir.owner(name, wanted)? != Owner::Itself)
 }
 
 /// What comparing a file came to.
@@ -78,20 +54,18 @@ enum Found {
 
 impl Verify<'_> {
     fn open(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> rustix::io::Result<Place> {
-        let new = |fd, path, rename| Place { fd: Some(fd), path, rename, closed: None, aliases: Aliases::default() };
-        let top = || rustix::io::fcntl_dupfd_cloexec(&self.context.plan.top, 0);
-        let below =
-            |above: &Place, name: &[u8], wanted: Wanted<'_>| match above.is_another(self.context, name, wanted)? {
-                true => Err(Errno::EXIST),
-                false => Ok(new(openat::open_subdir(above.fd()?, name)?, above.join(name), None)),
-            };
+        // Nothing is made, so it does not matter what would be inherited.
+        let new = |fd, path| Place::new(path, Some(fd), &self.context.devices, Inherited::default(), false);
+        let top = || new(rustix::io::fcntl_dupfd_cloexec(&self.context.plan.top, 0)?, Vec::new());
+        let below = |above: &Place, name: &[u8], wanted: Wanted<'_>| match is_another(above, name, wanted)? {
+            true => Err(Errno::EXIST),
+            false => new(openat::open_subdir(fd(above)?, name)?, above.join(name)),
+        };
         match (parent, self.step.targets.get(directory.top)) {
             (Some(parent), _) => below(&parent.place, parent.place.name(directory.name()), self.context.wanted(parent)),
-            (None, Some(Target::Named(name))) => {
-                below(&new(top()?, Vec::new(), None), name, Wanted::These(&self.context.plan.names))
-            }
-            (None, Some(Target::Entries(rename))) => Ok(new(top()?, Vec::new(), rename.clone())),
-            (None, _) => Ok(new(top()?, Vec::new(), None)),
+            (None, Some(plan::Target::Named(name))) => below(&top()?, name, Wanted::These(&self.context.plan.names)),
+            (None, Some(plan::Target::Entries(rename))) => Ok(top()?.renaming(rename.as_deref())),
+            (None, _) => top(),
         }
     }
 
@@ -100,12 +74,12 @@ impl Verify<'_> {
         let place = &directory.place;
         let target_name = place.name(name);
         let before = Status::at(&directory.fd, name)?;
-        let copy = match Status::at(place.fd()?, target_name) {
+        let copy = match Status::at(fd(place)?, target_name) {
             Ok(copy) => copy,
             Err(Errno::NOENT) => return Ok(Found::Missing("its copy is missing; run again")),
             Err(errno) => return Err(errno),
         };
-        if place.is_another(self.context, target_name, self.context.wanted(directory))? {
+        if is_another(place, target_name, self.context.wanted(directory))? {
             return Ok(Found::Equal);
         }
         if copy.file_type() != before.file_type() {
@@ -118,7 +92,7 @@ impl Verify<'_> {
             return Ok(Found::Changed);
         }
         let source = openat::open_file(directory.fd.as_fd(), name)?;
-        let copy = openat::open_file(place.fd()?, target_name)?;
+        let copy = openat::open_file(fd(place)?, target_name)?;
         // Advice: what is still in memory would say little of the disk.
         let _ = fadvise(&copy, 0, None, Advice::DontNeed);
         let (is_equal, read) = self.is_equal(&source, &copy, &before)?;
@@ -132,8 +106,8 @@ impl Verify<'_> {
         }
     }
 
-    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where the
-    /// holes are too large to be hashed.
+    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where
+    /// the holes are too large to be hashed.
     fn is_equal(&self, source: &OwnedFd, copy: &OwnedFd, status: &Status) -> rustix::io::Result<(bool, u64)> {
         let monitor = self.context.monitor;
         if !hash::is_hashed(source, status)? {
@@ -145,7 +119,7 @@ impl Verify<'_> {
         Ok((wanted == found, a + b))
     }
 
-    /// Compares an entry and tells of what is wrong with it.
+    /// Compares an entry with its copy, and reports what is wrong.
     fn compare(&self, directory: &Directory<Place>, name: &[u8]) -> Result<Stats> {
         let mut part = Stats::default();
         if self.context.monitor.is_cancelled() {
@@ -169,7 +143,8 @@ impl Verify<'_> {
                 self.context.problem(&error.hint(hint), &mut part);
             }
             Err(Errno::CANCELED) => return Err(Error::interrupted()),
-            // What cannot be read now could not be copied, which was told; the copy's side is another matter.
+            // A source that cannot be read now could not be copied, which was reported; the copy's side is another
+            // matter.
             Err(errno) => self.context.problem(&Error::io("read back", copy(), errno), &mut part),
         }
         Ok(part)
@@ -183,7 +158,7 @@ impl Visitor for Verify<'_> {
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, ())>> {
         match self.open(directory, parent) {
             Ok(place) => Ok(Some((place, ()))),
-            // It could not be made, which was told.
+            // It could not be made, which was reported.
             Err(_) => Ok(None),
         }
     }
@@ -204,20 +179,11 @@ impl Visitor for Verify<'_> {
     }
 
     fn close(&self, path: &[u8], place: &mut Place) {
-        let inode = place.fd.as_ref().and_then(|fd| Status::of(fd).ok()).map(|status| (status.dev, status.ino));
-        if inode.is_some() {
-            place.closed = Some(Closed::new(inode, path, &place.path));
-            (place.fd, place.path) = (None, Vec::new());
-        }
+        place.close(path);
     }
 
     fn reopen(&self, path: &[u8], place: &mut Place) -> rustix::io::Result<()> {
-        if let Some(closed) = place.closed.take() {
-            let (path, inode) = closed.reopen(path);
-            place.fd = inode.map(|inode| self.context.reopener()?.open(&path, inode)).transpose()?;
-            place.path = path;
-        }
-        Ok(())
+        place.reopen(|| self.context.reopener(), path)
     }
 
     fn leave(&self, _: &Directory<Place>) -> Result<()> {
@@ -225,7 +191,7 @@ impl Visitor for Verify<'_> {
     }
 
     fn incomplete(&self, _: Error) {
-        // It was told when it was copied.
+        // It was reported when it was copied.
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], _: Error) -> Result<Option<()>> {

@@ -1,15 +1,18 @@
 //! Entries that wait to be restored together, on all threads, and directories that end after them.
 
-use super::directory::{self, End};
+use super::context::Context;
+use super::end::End;
+use super::job::Job;
 use super::links::Links;
-use super::outcome::{self, Attempt, Failure, Outcome};
-use super::pending::Pending;
+use super::outcome::{self, Outcome};
 use super::place::Place;
-use super::{Context, Stats, entry};
+use super::stats::Stats;
+use super::{directory, entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
 use crate::tree::walk;
+use crate::tree::writer::{Attempt, Failure, Run as _, Target as _};
 use rayon::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,16 +24,16 @@ const BYTES: usize = 16 << 20;
 /// Directories that a batch holds open.
 const DIRECTORIES: usize = 128;
 
-enum Job {
+enum Waiting {
     Entry(Arc<Place>, Entry),
     /// A line of the plan, in its place.
     Line(Change, PathBuf),
 }
 
-/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask for a
-/// flush.
+/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask
+/// for a flush.
 pub(super) struct Batch {
-    jobs: Vec<Job>,
+    jobs: Vec<Waiting>,
     /// Bytes of the records of these.
     bytes: usize,
     ends: Vec<(Arc<Place>, End)>,
@@ -51,12 +54,12 @@ impl Batch {
     /// Adds an entry.
     pub(super) fn entry(&mut self, place: Arc<Place>, entry: Entry) {
         self.bytes += entry.bytes();
-        self.jobs.push(Job::Entry(place, entry));
+        self.jobs.push(Waiting::Entry(place, entry));
     }
 
     /// Adds a line of the plan.
     pub(super) fn line(&mut self, change: Change, path: PathBuf) {
-        self.jobs.push(Job::Line(change, path));
+        self.jobs.push(Waiting::Line(change, path));
     }
 
     /// Adds a directory that ends when all that waits is done.
@@ -86,22 +89,22 @@ impl Batch {
     pub(super) fn flush(&mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
         self.bytes = 0;
-        let outcomes: Vec<Option<Attempt<Outcome>>> = jobs.par_iter().map(|job| alone(context, job)).collect();
+        let restored: Vec<Restored> = jobs.par_iter().map(|job| alone(context, job)).collect();
         // Also after an error: what was done meanwhile counts.
         let mut fatal = None;
-        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+        for (job, restored) in jobs.into_iter().zip(restored) {
             let (place, entry) = match job {
-                Job::Entry(place, entry) => (place, entry),
-                Job::Line(change, path) => {
+                Waiting::Entry(place, entry) => (place, entry),
+                Waiting::Line(change, path) => {
                     context.monitor.planned(change, &path);
                     continue;
                 }
             };
-            let outcome = match outcome {
-                Some(outcome) => outcome,
-                None if fatal.is_some() => continue,
+            let outcome = match restored {
+                Restored::Tried(outcome) => outcome,
+                Restored::NotYet if fatal.is_some() => continue,
                 // The names of one inode come one after the other.
-                None => self
+                Restored::NotYet => self
                     .links
                     .restore(context, &place, &entry)
                     .inspect(|outcome| outcome::advance(context, &outcome.stats)),
@@ -113,22 +116,24 @@ impl Batch {
                         context.monitor.planned(change, &context.shown(&place.join(&entry.name)));
                     }
                 }
-                Err(Failure::Entry(error) | Failure::Meanwhile(error)) => {
-                    stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
-                    stats.errors += 1;
-                    context.monitor.problem(&error);
-                }
-                Err(Failure::Fatal(error)) => {
-                    fatal.get_or_insert(error);
-                }
+                Err(failure) => match failure.skipped() {
+                    Ok(error) => {
+                        stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
+                        stats.errors += 1;
+                        context.monitor.problem(&error);
+                    }
+                    Err(error) => {
+                        fatal.get_or_insert(error);
+                    }
+                },
             }
         }
         if let Some(error) = fatal {
             return Err(error);
         }
         for (place, end) in std::mem::take(&mut self.ends) {
-            match place.is_waiting() {
-                true => context.after_sync(Pending::End(place, end))?,
+            match place.dir.is_waiting() {
+                true => context.after_sync(Job::End(place, end))?,
                 false => directory::end(context, &place, end, stats)?,
             }
         }
@@ -147,16 +152,23 @@ impl Batch {
     }
 }
 
-/// Restores an entry that has one name. `None`: it is something else.
-fn alone(context: &Context<'_>, job: &Job) -> Option<Attempt<Outcome>> {
+/// What became of an entry on some thread.
+enum Restored {
+    Tried(Attempt<Outcome>),
+    /// It has several names, or is a line of the plan.
+    NotYet,
+}
+
+/// Restores an entry that has one name.
+fn alone(context: &Context<'_>, job: &Waiting) -> Restored {
     match job {
-        Job::Entry(_, entry) if entry.meta.nlink < 2 && context.monitor.is_cancelled() => {
-            Some(Err(Failure::Fatal(Error::interrupted())))
+        Waiting::Entry(_, entry) if entry.meta.nlink < 2 && context.monitor.is_cancelled() => {
+            Restored::Tried(Err(Failure::Fatal(Error::interrupted())))
         }
-        Job::Entry(place, entry) if entry.meta.nlink < 2 => {
+        Waiting::Entry(place, entry) if entry.meta.nlink < 2 => {
             let outcome = entry::restore(context, place, entry);
-            Some(outcome.inspect(|outcome| outcome::advance(context, &outcome.stats)))
+            Restored::Tried(outcome.inspect(|outcome| outcome::advance(context, &outcome.stats)))
         }
-        _ => None,
+        _ => Restored::NotYet,
     }
 }

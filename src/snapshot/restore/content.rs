@@ -1,9 +1,10 @@
 //! Whether a file in place has the content that the manifest records. It is read only in doubt, and then from the disk.
 
+use super::context::Context;
+use super::options::Overwrite;
 use super::origin::Origin;
-use super::outcome::{self, Failure};
 use super::place::Place;
-use super::{Context, Overwrite, Stats};
+use super::stats::Stats;
 use crate::content::copy::Copied;
 use crate::content::hash;
 use crate::content::same_content;
@@ -12,13 +13,13 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::snapshot::manifest::{Entry, FileBody, Meta, Time};
-use crate::tree::writer;
+use crate::tree::writer::{self, Failure, Target as _};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite` and
-/// the options ask.
+/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite`
+/// and the options ask.
 ///
 /// A file that cannot be read does not have it.
 ///
@@ -41,14 +42,14 @@ pub(super) fn is_same(
         Overwrite::IfChanged if !is_timely => return Ok(false),
         Overwrite::IfChanged => options.verify,
         Overwrite::IfDifferent => {
-            let clock = place.device.kind.map_or(Clock::Remote, Clock::of_kind);
+            let clock = place.dir.device.kind.map_or(Clock::Remote, Clock::of_kind);
             options.verify || !is_timely || is_in_doubt(status, &entry.meta, context.created, clock)
         }
     };
     if !is_asked || body.size == 0 {
         return Ok(true);
     }
-    let Some(target) = &place.target else { return Ok(false) };
+    let Some(target) = &place.dir.fd else { return Ok(false) };
     let Ok(present) = openat::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
     // The same extents are the snapshot's content, which `verify` does not trust.
     let has_same_extents = |origin: &mut Origin<'_>| {
@@ -82,8 +83,8 @@ pub(super) fn is_same(
     Ok(compared.is_equal)
 }
 
-/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads all of
-/// it from the disk. What the manifest has no hash of is only checked against the copied data.
+/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads
+/// all of it from the disk. What the manifest has no hash of is only checked against the copied data.
 ///
 /// # Errors
 /// Why the content is not what it should be.
@@ -132,14 +133,14 @@ impl Wrong {
                 "the snapshot's content does not match the hash in its manifest; nothing was put in place"
             }
             Wrong::Target => "the disk did not return what was written; nothing was put in place",
-            Wrong::Unreadable(errno) => return outcome::failure_at(context, shown, "read back", errno),
+            Wrong::Unreadable(errno) => return context.failure_at(shown, "read back", errno),
         };
         Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(shown).hint(hint))
     }
 }
 
-/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends in
-/// zeros too is taken for one of a filesystem that stores whole seconds.
+/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends
+/// in zeros too is taken for one of a filesystem that stores whole seconds.
 pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
     let Status { mtime, ctime, .. } = *status;
     let is_coarse = mtime.nanos == 0 && ctime.nanos == 0;

@@ -1,75 +1,25 @@
-//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount moved or
-//! crossed, and neither the repository nor a directory above it is ever removed. The repository itself is skipped with a notice,
-//! as a snapshot skips it.
+//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount
+//! moved or crossed, and neither the repository nor a directory above it is ever removed. The repository itself is
+//! skipped with a notice, as a snapshot skips it.
 
-use super::make::TEMPORARY;
-use super::outcome::{self, Attempt, Failure};
+use super::context::Context;
+use super::known::{self, Known};
+use super::options::TEMPORARY;
 use super::place::Place;
 use super::selection::join;
-use super::{Context, Stats};
+use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::mounts;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
-use crate::snapshot::manifest::{Address, Reader};
 use crate::tree::deletion::in_place::{self, Kept};
-use crate::tree::writer;
+use crate::tree::writer::{self, Attempt, Failure, Target as _};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being looked up
-/// by their paths, which are as long as a tree is deep.
-pub(super) struct Known {
-    /// Where the directory's record is.
-    record: Address,
-    /// The names of its subdirectories that came so far, in their order, each with a slash behind it.
-    subdirectories: Vec<u8>,
-}
-
-impl Known {
-    /// A directory whose record was just read.
-    pub(super) fn new(record: Address) -> Known {
-        Known { record, subdirectories: Vec::new() }
-    }
-
-    /// The record of a subdirectory was read.
-    pub(super) fn add(&mut self, subdirectory: &[u8]) {
-        self.subdirectories.extend_from_slice(subdirectory);
-        self.subdirectories.push(b'/');
-    }
-
-    /// Those of these names, which are sorted, that the snapshot does not have.
-    fn missing(&self, manifest: &Reader, names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
-        let Some(mut entries) = manifest.names_at(self.record)? else { return Ok(None) };
-        let mut subdirectories = self.subdirectories.split(|byte| *byte == b'/').peekable();
-        let mut missing = Vec::new();
-        for name in names {
-            while subdirectories.peek().is_some_and(|subdirectory| *subdirectory < name.as_slice()) {
-                subdirectories.next();
-            }
-            if subdirectories.peek() != Some(&name.as_slice()) && !entries.seek(&name)? {
-                missing.push(name);
-            }
-        }
-        Ok(Some(missing))
-    }
-}
-
-/// Those of these names that the snapshot does not have, each looked up: records between were lost to damage.
-fn missing(manifest: &Reader, directory: &[u8], names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
-    let Some(mut known) = manifest.directory(directory)? else { return Ok(None) };
-    let mut missing = Vec::new();
-    for name in names {
-        if known.seek(&name)?.is_none() && manifest.directory(&join(directory, &name))?.is_none() {
-            missing.push(name);
-        }
-    }
-    Ok(Some(missing))
-}
-
-/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is on a
-/// filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
+/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is
+/// on a filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
 pub(super) fn extraneous(
     context: &Context<'_>,
     place: &Place,
@@ -77,7 +27,7 @@ pub(super) fn extraneous(
     is_beyond_mount: bool,
     stats: &mut Stats,
 ) -> Result<()> {
-    let Some(target) = &place.target else { return Ok(()) };
+    let Some(target) = &place.dir.fd else { return Ok(()) };
     let mut problem = |error: Error| {
         context.monitor.problem(&error);
         stats.errors += 1;
@@ -91,7 +41,7 @@ pub(super) fn extraneous(
     };
     let missing = match known {
         Some(known) => known.missing(context.manifest, names)?,
-        None => missing(context.manifest, &place.path(), names)?,
+        None => known::missing(context.manifest, &place.path(), names)?,
     };
     let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return Ok(()) };
     let directory = place.path();
@@ -105,7 +55,8 @@ pub(super) fn extraneous(
         }
     };
     for name in missing {
-        // A run beside this one has temporary names there; those of dead runs were removed when the directory was entered.
+        // A run beside this one has temporary names there; those of dead runs were removed when the directory was
+        // entered.
         if found.contains(&name) || writer::is_temporary(&name, TEMPORARY) {
             continue;
         }
@@ -118,7 +69,10 @@ pub(super) fn extraneous(
         }
         if is_beyond_mount {
             let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));
-            problem(error.hint("it lies on another mount; nothing was deleted there: to delete there as well, name the mount point as PATH"));
+            problem(error.hint(
+                "it lies on another mount; nothing was deleted there: \
+                 to delete there as well, name the mount point as PATH",
+            ));
             break;
         }
         if context.monitor.is_cancelled() {
@@ -131,15 +85,14 @@ pub(super) fn extraneous(
                 }
                 context.done.count(Change::Removed);
             }
-            Err(Failure::Entry(error) | Failure::Meanwhile(error)) => problem(error),
-            Err(Failure::Fatal(error)) => return Err(error),
+            Err(failure) => problem(failure.skipped()?),
         }
     }
     Ok(())
 }
 
-/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory that
-/// holds the repository, a mount or a subvolume is kept whole.
+/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory
+/// that holds the repository, a mount or a subvolume is kept whole.
 pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> Attempt<()> {
     match Status::at(parent, name) {
         Ok(status) if context.is_guarded(&status) => {
@@ -148,7 +101,7 @@ pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], s
         }
         Ok(_) => {}
         Err(Errno::NOENT) => return Ok(()),
-        Err(errno) => return Err(outcome::failure_at(context, shown, "delete", errno)),
+        Err(errno) => return Err(context.failure_at(shown, "delete", errno)),
     }
     let removed = match context.options.dry_run {
         true => in_place::check(parent, name, shown, &context.mounts),
@@ -164,8 +117,8 @@ pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], s
     })
 }
 
-/// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of this
-/// one. What cannot be known counts as mounted.
+/// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of
+/// this one. What cannot be known counts as mounted.
 pub(super) fn is_mounted_on(parent: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> bool {
     match (mounts::mount_id(parent), mounts::mount_id(dir)) {
         (Ok(above), Ok(below)) => above != below,

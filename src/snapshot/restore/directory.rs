@@ -1,49 +1,25 @@
 //! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
 
-use super::delete::Known;
-use super::make::TEMPORARY;
+use super::context::Context;
+use super::end::End;
+use super::options::{Overwrite, TEMPORARY};
 use super::origin::Recorded;
-use super::outcome::{self, Attempt, Failure};
 use super::place::Place;
 use super::selection::split;
-use super::{Context, Overwrite, Stats, content, decide, delete, origin, xattrs};
+use super::stats::Stats;
+use super::{content, delete, origin, outcome, xattrs};
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, Attributes, FileAttr, Others};
+use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::tree::deletion::allow_all;
-use crate::tree::writer;
-use rustix::fs::{AtFlags, FileType, Mode};
+use crate::tree::writer::{self, Attempt, Failure, Target as _};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-
-/// What a directory gets when everything in it is done.
-pub(super) struct End {
-    /// Its metadata, unless it stays as it is.
-    pub(super) meta: Option<Meta>,
-    /// It was asked for, and not only made on the way: metadata that it cannot take is an error.
-    pub(super) is_wanted: bool,
-    /// What the snapshot does not have is removed.
-    pub(super) delete: bool,
-    /// Something is mounted on it that was not in the source.
-    pub(super) is_beyond_mount: bool,
-    /// What the snapshot has in it, if something is to be removed. `None`: it must be looked up.
-    pub(super) known: Option<Known>,
-}
-
-impl End {
-    pub(super) fn nothing() -> End {
-        End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false, known: None }
-    }
-
-    /// Whether it gets anything.
-    pub(super) fn is_something(&self) -> bool {
-        self.meta.is_some() || self.delete
-    }
-}
 
 /// A directory that has been opened, or made.
 pub(super) struct Opened {
@@ -66,10 +42,10 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let options = context.options;
     let name = split(&record.path).1;
     let shown = || context.shown(&record.path);
-    let fail = |action: &str, errno: Errno| outcome::failure_at(context, &shown(), action, errno);
+    let fail = |action: &str, errno: Errno| context.failure_at(&shown(), action, errno);
     let source = openat::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
-    let existing = decide::existing(above, name).map_err(|errno| fail("look at", errno))?;
+    let existing = above.dir.existing(name).map_err(|errno| fail("look at", errno))?;
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
         return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(shown())));
     }
@@ -85,55 +61,45 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
         Some(status) => return Err(in_the_way(&shown(), status)),
     };
     let gets_metadata = !is_there || (is_wanted && !keep);
-    let target = match &above.target {
-        Some(dir) if !options.dry_run => {
-            if change == Some(Change::Type) {
+    let open_in = |dir| openat::open_subdir(dir, name).map_err(|errno| fail("open the directory", errno));
+    let target = match (&above.dir.fd, change) {
+        (Some(dir), Some(change)) if !options.dry_run => {
+            if change == Change::Type {
                 rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
             }
-            if let Some(change) = change {
-                rustix::fs::mkdirat(dir, name, Mode::RWXU).or_else(|errno| {
-                    if errno == Errno::EXIST {
-                        above.refuse_another(context, name)?;
-                    }
-                    Err(fail("make the directory", errno))
-                })?;
-                context.done.count(change);
-            } else if gets_metadata && !context.creator.is_root() && existing.is_some_and(is_closed) {
+            // New entries must inherit only what the snapshot says, and the directory gets that last.
+            let made = above.dir.make_subdir(name, &context.creator);
+            let made = made.map_err(|errno| above.failure(context, name, "make the directory", errno))?;
+            context.done.count(change);
+            Some(made)
+        }
+        (Some(dir), None) => {
+            let gets_mode = gets_metadata && !options.dry_run && !context.creator.is_root();
+            if gets_mode && existing.is_some_and(is_closed) {
                 // It gets its mode when everything in it is done.
                 let name = std::ffi::CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
                 let _ = allow_all(dir.as_fd(), &name);
             }
-            Some(dir)
+            Some(open_in(dir)?)
         }
-        Some(_) if options.dry_run && change == Some(Change::Type) && above.has_mount_at(context, name) => {
+        (Some(_), Some(Change::Type)) if above.has_mount_at(&context.mounts, name) => {
             return Err(fail("replace", Errno::BUSY));
         }
-        Some(_) | None if options.dry_run && change.is_some() => {
-            change.inspect(|change| context.done.count(*change));
+        (_, Some(change)) => {
+            context.done.count(change);
             None
         }
-        Some(dir) if is_there => Some(dir),
-        _ => None,
+        (None, None) => None,
     };
-    let target = target
-        .map(|dir| openat::open_subdir(dir, name))
-        .transpose()
-        .map_err(|errno| fail("open the directory", errno))?;
-    if let Some(made) = target.as_ref().filter(|_| change.is_some() && above.ground.inherits) {
-        // New entries must inherit only what the snapshot says, and the directory gets that last.
-        metadata::remove_other_xattrs(made, &[])
-            .and_then(Others::removed)
-            .and_then(|()| context.creator.make_private(made))
-            .map_err(|errno| fail("set the mode of", errno))?;
-    }
     if let Some(dir) = target.as_ref().filter(|_| is_there && !options.dry_run) {
         clear(dir);
     }
-    let is_mount = match (&above.target, &target) {
+    let is_mount = match (&above.dir.fd, &target) {
         (Some(parent), Some(dir)) => is_there && delete::is_mounted_on(parent.as_fd(), dir.as_fd()),
         _ => false,
     };
-    let place = Place::new(context, above.child(name), source, target).map_err(|errno| fail("look at", errno))?;
+    let place =
+        Place::new(&context.devices, above.child(name), source, target).map_err(|errno| fail("look at", errno))?;
     if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
         let recorded = origin::recorded(&record.meta, || metadata::readable_xattrs(&place.source))
             .map_err(|errno| fail("read from the snapshot", errno))?;
@@ -191,20 +157,19 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
                 }
             }
         }
-        Err(Failure::Entry(error) | Failure::Meanwhile(error)) => problem(stats, &error),
-        Err(Failure::Fatal(error)) => return Err(error),
+        Err(failure) => problem(stats, &failure.skipped()?),
     }
     Ok(())
 }
 
-/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot then; a dry
-/// run only looks.
+/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot
+/// then; a dry run only looks.
 fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Vec<Error>> {
-    let fail = |action: &str, errno| outcome::failure_at(context, &context.shown(&place.path()), action, errno);
+    let fail = |action: &str, errno| context.failure(&place.path(), action, errno);
     let recorded = origin::recorded(meta, || metadata::readable_xattrs(&place.source))
         .map_err(|errno| fail("read from the snapshot", errno))?;
-    let Some(target) = place.target.as_ref().filter(|_| !context.options.dry_run) else {
-        let is_unlisted = place.target.as_ref().is_some_and(metadata::has_unlisted_xattrs);
+    let Some(target) = place.dir.fd.as_ref().filter(|_| !context.options.dry_run) else {
+        let is_unlisted = place.dir.fd.as_ref().is_some_and(metadata::has_unlisted_xattrs);
         return Ok(Vec::from_iter(xattrs::of_directory(context, &recorded, is_unlisted)));
     };
     if Status::of(target).is_ok_and(|status| !differs(&status, place, meta, &recorded)) {
@@ -215,18 +180,14 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
         let Meta { uid, gid, mode, mtime, .. } = *meta;
         let wanted = meta.fileattr();
         let fileattr = FileAttr { project: None, ..wanted };
-        let others = match recorded.is_complete {
-            true => metadata::remove_other_xattrs(target, &recorded.xattrs)?,
-            false => Others::Removed,
-        };
         let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &recorded.xattrs, fileattr };
-        let mut refused = context.creator.apply(target, &attributes)?;
-        refused.fileattr.add(wanted.seal(target));
-        Ok((refused, others))
+        let mut given = writer::give(&context.creator, target, &attributes, recorded.is_complete)?;
+        given.refused.fileattr.add(wanted.seal(target));
+        Ok(given)
     };
-    let (refused, others) = give().map_err(|errno| fail("set the metadata of", errno))?;
-    let lacking = xattrs::of_directory(context, &recorded, others == Others::Unlisted);
-    Ok(outcome::refused_error(&refused).into_iter().chain(lacking).collect())
+    let given = give().map_err(|errno| fail("set the metadata of", errno))?;
+    let lacking = xattrs::of_directory(context, &recorded, given.has_unlisted);
+    Ok(outcome::refused_error(&given.refused).into_iter().chain(lacking).collect())
 }
 
 /// Whether a directory that is there has other metadata than the snapshot's.
@@ -235,7 +196,7 @@ fn differs(status: &Status, place: &Place, meta: &Meta, recorded: &Recorded) -> 
     if own != (meta.uid, meta.gid, meta.mode & 0o7777) || !content::has_mtime(status, meta.mtime) {
         return true;
     }
-    let Some(target) = &place.target else { return true };
+    let Some(target) = &place.dir.fd else { return true };
     if !meta.fileattr().is_met_by(FileAttr::of(target)) {
         return true;
     }

@@ -1,6 +1,6 @@
 //! What a restore has changed so far, counted at the moment of each change: so a run that ends early can report it.
 
-use super::Stats;
+use super::stats::Stats;
 use crate::monitor::Change;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ impl Done {
     }
 
     /// Puts the counts into the stats.
-    pub(super) fn tell(&self, stats: &mut Stats) {
+    pub(super) fn fill(&self, stats: &mut Stats) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         stats.new_entries = count(&self.made);
         stats.replaced_entries = count(&self.replaced);
@@ -34,6 +34,3 @@ impl Done {
         stats.deleted = count(&self.deleted);
     }
 }
-
-/// A restore that ended before it was done: why, and what it had changed by then.
-pub type Stopped = crate::error::Stopped<Stats>;

@@ -1,38 +1,30 @@
 //! One entry: what must be done with it is decided, then done or, in a dry run, foreseen.
 
-use super::decide::{self, Decision};
+use super::context::Context;
+use super::options::Overwrite;
 use super::origin::Origin;
-use super::outcome::{Attempt, Failure, Outcome, blocked, count, failure};
+use super::outcome::{Outcome, blocked, count};
 use super::place::Place;
-use super::{Context, Overwrite, delete, make, xattrs};
+use super::{decide, delete, make, xattrs};
 use crate::fs::metadata;
 use crate::snapshot::manifest::Entry;
+use crate::tree::writer::{self, Attempt, Decision, Failure, Target as _};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
-/// How often it is tried to go on with what a run beside this one made.
-const ATTEMPTS: usize = 3;
-
 /// Restores one entry that is no further name of an inode restored before.
 ///
-/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be restoring
-/// it. A file with other content is kept then.
+/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be
+/// restoring it. A file with other content is kept then.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    let mut restored = once(context, place, entry, false);
-    for _ in 0..ATTEMPTS {
-        if !matches!(restored, Err(Failure::Meanwhile(_))) {
-            break;
-        }
-        restored = once(context, place, entry, true);
-    }
-    restored
+    writer::again(once(context, place, entry, false), |_| once(context, place, entry, true))
 }
 
 /// `came_meanwhile`: what is there was not there when the entry was first looked at, so it is not replaced.
 fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: bool) -> Attempt<Outcome> {
-    let fail = |action: &str, errno| failure(context, place, entry, action, errno);
+    let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
     let mut origin = Origin::new(place, entry);
-    let existing = decide::existing(place, &entry.name).map_err(|errno| fail("look at", errno))?;
+    let existing = place.dir.existing(&entry.name).map_err(|errno| fail("look at", errno))?;
     if existing.is_some() {
         place.refuse_another(context, &entry.name)?;
     }
@@ -73,9 +65,9 @@ fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: boo
 /// # Errors
 /// Those of the run, as far as they can be foreseen.
 pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decision: Decision) -> Attempt<()> {
-    match (decision, &place.target) {
-        (Decision::Replace(_), _) if place.has_mount_at(context, &entry.name) => {
-            return Err(failure(context, place, entry, "put in place", Errno::BUSY));
+    match (decision, &place.dir.fd) {
+        (Decision::Replace(_), _) if place.has_mount_at(&context.mounts, &entry.name) => {
+            return Err(place.failure(context, &entry.name, "put in place", Errno::BUSY));
         }
         (Decision::Clear, Some(target)) => {
             delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))?;
@@ -89,6 +81,6 @@ pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decis
 /// Whether there are extended attributes in its place that cannot be listed, if the decision concerns them.
 fn has_unlisted_xattrs(place: &Place, entry: &Entry, decision: Decision) -> bool {
     let is_asked = matches!(decision, Decision::Metadata | Decision::Keep | Decision::Replace(_));
-    let target = place.target.as_ref().filter(|_| is_asked);
+    let target = place.dir.fd.as_ref().filter(|_| is_asked);
     target.is_some_and(|target| metadata::has_unlisted_xattrs_at(target, &entry.name))
 }

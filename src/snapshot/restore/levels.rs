@@ -1,13 +1,13 @@
-//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when the
-//! restore comes back to them.
+//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when
+//! the restore comes back to them.
 
-use super::Context;
-use super::directory::End;
-use super::outcome;
+use super::context::Context;
+use super::end::End;
 use super::place::{Closed, Place};
 use crate::error::{Error, Result};
 use crate::fs::reopener::Reopener;
 use crate::tree::walk::{self, PathNode};
+use crate::tree::writer::Target as _;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,6 +37,16 @@ pub(super) struct Level {
     pub(super) end: End,
 }
 
+/// A directory that the restore has left.
+pub(super) enum Left {
+    /// It gets nothing.
+    AsItIs,
+    /// It gets this.
+    Ends(Arc<Place>, End),
+    /// It should get something and cannot be opened again.
+    Lost(Error),
+}
+
 enum Held {
     Open(Arc<Place>),
     Closed(Closed),
@@ -47,7 +57,7 @@ impl Levels {
     pub(super) fn new(context: &Context<'_>, source: OwnedFd, target: Option<OwnedFd>) -> Result<Levels> {
         let open = || {
             let reopeners = (Reopener::new(&source)?, target.as_ref().map(Reopener::new).transpose()?);
-            Ok((reopeners, Place::new(context, PathNode::top(b""), source, target)?))
+            Ok((reopeners, Place::new(&context.devices, PathNode::top(b""), source, target)?))
         };
         let ((source, target), top) =
             open().map_err(|errno: Errno| Error::io("open the directory", &context.options.target, errno))?;
@@ -94,13 +104,19 @@ impl Levels {
         }
     }
 
-    /// Leaves the present directory, never the top. If it gets something now: the directory, or why it cannot be opened again.
-    pub(super) fn leave(&mut self, context: &Context<'_>) -> Option<(Result<Arc<Place>>, End)> {
-        let level = if self.is_top() { None } else { self.levels.pop() }?;
-        let open = || level.open(context, &self.path, (&self.source, self.target.as_ref()));
-        let place = level.end.is_something().then(open);
+    /// Leaves the present directory, never the top.
+    pub(super) fn leave(&mut self, context: &Context<'_>) -> Left {
+        let level = if self.is_top() { None } else { self.levels.pop() };
+        let Some(level) = level else { return Left::AsItIs };
+        let left = match level.end.is_something() {
+            false => Left::AsItIs,
+            true => match level.open(context, &self.path, (&self.source, self.target.as_ref())) {
+                Ok(place) => Left::Ends(place, level.end),
+                Err(error) => Left::Lost(error),
+            },
+        };
         self.path.truncate(self.levels.last().map_or(0, |level| level.length));
-        place.map(|place| (place, level.end))
+        left
     }
 }
 
@@ -114,9 +130,10 @@ impl Level {
     ) -> Result<Arc<Place>> {
         match &self.held {
             Held::Open(place) => Ok(Arc::clone(place)),
-            Held::Closed(closed) => closed.reopen(context, path, reopeners).map(Arc::new).map_err(|errno| {
-                outcome::failure_at(context, &context.shown(path), "open the directory again", errno).into_error()
-            }),
+            Held::Closed(closed) => closed
+                .reopen(&context.devices, path, reopeners)
+                .map(Arc::new)
+                .map_err(|errno| context.failure(path, "open the directory again", errno).into_error()),
         }
     }
 

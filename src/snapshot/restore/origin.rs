@@ -47,7 +47,8 @@ impl<'a> Origin<'a> {
 }
 
 impl Recorded {
-    /// Whether an inode that has these, sorted by name, has what the snapshot has: no others, unless the snapshot may lack some.
+    /// Whether an inode that has these, sorted by name, has what the snapshot has: no others, unless the snapshot may
+    /// lack some.
     pub(super) fn is_met_by(&self, present: &[Xattr]) -> bool {
         match self.is_complete {
             true => self.xattrs == present,

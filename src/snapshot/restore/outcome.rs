@@ -1,17 +1,17 @@
-//! The result of restoring one entry: its counts, or why it failed, and how that is reported.
+//! The result of restoring one entry: its counts, and how metadata that the target did not take is reported.
 
+use super::context::Context;
 use super::place::Place;
-use super::{Context, Stats};
-use crate::content::copy;
+use super::stats::Stats;
 use crate::error::{Advice, Error};
 use crate::fs::metadata;
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry};
-use crate::tree::writer;
+use crate::tree::writer::{Failure, Target as _};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The result of restoring an entry.
 pub(super) struct Outcome {
@@ -24,28 +24,6 @@ pub(super) struct Outcome {
     /// Its data may not be on the disk yet.
     pub(super) is_waiting: bool,
 }
-
-/// Why an entry was not restored.
-pub(super) enum Failure {
-    /// The run ends.
-    Fatal(Error),
-    /// The entry is skipped.
-    Entry(Error),
-    /// The same, because of what somebody else put in its place, or changed there, since it was looked at.
-    Meanwhile(Error),
-}
-
-impl Failure {
-    /// The error alone.
-    pub(super) fn into_error(self) -> Error {
-        match self {
-            Failure::Fatal(error) | Failure::Entry(error) | Failure::Meanwhile(error) => error,
-        }
-    }
-}
-
-/// An outcome, or why there is none.
-pub(super) type Attempt<T> = Result<T, Failure>;
 
 /// An entry's share in the counts, whatever is done with it.
 pub(super) fn count(entry: &Entry) -> Stats {
@@ -97,41 +75,7 @@ pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
     Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
 }
 
-/// Why an entry was not restored; the end of the run if every other would meet the same.
-pub(super) fn failure(context: &Context<'_>, place: &Place, entry: &Entry, action: &str, errno: Errno) -> Failure {
-    if errno == Errno::EXIST
-        && let Err(failure) = place.refuse_another(context, &entry.name)
-    {
-        return failure;
-    }
-    failure_at(context, &context.shown(&place.join(&entry.name)), action, errno)
-}
-
-/// [`failure`] with the path in the target.
-pub(super) fn failure_at(context: &Context<'_>, shown: &Path, action: &str, errno: Errno) -> Failure {
-    let error = Error::io(action, shown, errno);
-    let error = match errno {
-        Errno::CANCELED => return Failure::Fatal(Error::interrupted()),
-        Errno::BUSY => error.hint("something is mounted on it"),
-        Errno::STALE => return Failure::Meanwhile(writer::changed_meanwhile(action, shown)),
-        Errno::EXIST => {
-            let hint = "it was created by somebody else meanwhile and was not touched; run again";
-            return Failure::Meanwhile(error.hint(hint));
-        }
-        Errno::PERM if rustix::process::geteuid().is_root() => {
-            error.hint("it, or its directory, may be immutable or append-only: see lsattr(1)")
-        }
-        _ => error,
-    };
-    if copy::is_fatal(errno) {
-        Failure::Fatal(error)
-    } else if context.has_lost_a_filesystem(errno) {
-        Failure::Fatal(error.hint("the filesystem of the target, or that of the repository, has failed: see dmesg(1)"))
-    } else {
-        Failure::Entry(error)
-    }
-}
-
+/// The failure of an entry that a directory is in the place of.
 pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
     let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
     Failure::Entry(error.hint("a directory is in its place").advise(Advice::DeleteOthers))

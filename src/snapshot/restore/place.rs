@@ -1,17 +1,16 @@
 //! A directory of a restore, open in the snapshot and in the target.
 
-use super::Context;
-use super::outcome::{self, Attempt, Failure};
 use super::selection::join;
 use crate::fs::mounts::Inside;
 use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
+use crate::tree::deletion::in_place::Mounts;
 use crate::tree::walk::PathNode;
-use crate::tree::writer::{Aliases, Device, Inherited, Owner, Wanted, is_another};
+use crate::tree::writer::{Attempt, Devices, EntryName, Failure, Inherited, Target, TargetDir, Wanted};
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// A directory of the snapshot and where it is restored.
@@ -20,18 +19,10 @@ pub(super) struct Place {
     node: Arc<PathNode>,
     /// It in the snapshot's tree.
     pub(super) source: OwnedFd,
-    /// It in the target; none in a dry run where there is nothing yet.
-    pub(super) target: Option<Arc<OwnedFd>>,
-    /// The filesystem of the target.
-    pub(super) device: Arc<Device>,
-    /// What new entries of the target inherit.
-    pub(super) ground: Inherited,
-    /// Names in it are replaced after the next sync. Shared by all that opens it again.
-    is_pending: Arc<AtomicBool>,
+    /// It in the target.
+    pub(super) dir: TargetDir,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
-    /// The names that the target takes for one.
-    aliases: Aliases,
 }
 
 /// A directory that was closed to save descriptors.
@@ -39,47 +30,36 @@ pub(super) struct Closed {
     node: Arc<PathNode>,
     source: Inode,
     target: Option<Inode>,
-    is_pending: Arc<AtomicBool>,
+    is_waiting: Arc<AtomicBool>,
 }
 
 impl Place {
-    /// The directory with this path, as it was opened.
+    /// The directory with this path, as it was opened. `target`: `None` in a dry run where it does not exist yet.
     pub(super) fn new(
-        context: &Context<'_>,
+        devices: &Devices,
         node: Arc<PathNode>,
         source: OwnedFd,
         target: Option<OwnedFd>,
     ) -> Result<Place> {
-        Place::with(context, node, source, target, Arc::default())
+        Place::again(devices, node, (source, target), Arc::default())
     }
 
-    fn with(
-        context: &Context<'_>,
+    fn again(
+        devices: &Devices,
         node: Arc<PathNode>,
-        source: OwnedFd,
-        target: Option<OwnedFd>,
-        is_pending: Arc<AtomicBool>,
+        (source, target): (OwnedFd, Option<OwnedFd>),
+        is_waiting: Arc<AtomicBool>,
     ) -> Result<Place> {
-        let device = context.devices.of(target.as_ref())?;
-        let ground = target.as_ref().map_or(Inherited::default(), Inherited::of);
-        let target = target.map(Arc::new);
-        Ok(Place {
-            node,
-            source,
-            target,
-            device,
-            ground,
-            is_pending,
-            mounts: OnceLock::new(),
-            aliases: Aliases::default(),
-        })
+        let inherited = target.as_ref().map_or(Inherited::default(), Inherited::of);
+        let dir = TargetDir::again(devices, target, inherited, is_waiting)?;
+        Ok(Place { node, source, dir, mounts: OnceLock::new() })
     }
 
     /// What is needed to open it again.
     pub(super) fn closed(&self) -> Result<Closed> {
         let source = inode(&self.source)?;
-        let target = self.target.as_ref().map(inode).transpose()?;
-        Ok(Closed { node: Arc::clone(&self.node), source, target, is_pending: Arc::clone(&self.is_pending) })
+        let target = self.dir.fd.as_ref().map(inode).transpose()?;
+        Ok(Closed { node: Arc::clone(&self.node), source, target, is_waiting: self.dir.waiting_mark() })
     }
 
     /// Its path in the snapshot.
@@ -97,50 +77,39 @@ impl Place {
         self.node.child(name)
     }
 
-    /// A name in it is replaced after the next sync.
-    pub(super) fn waits_for_sync(&self) {
-        self.is_pending.store(true, Ordering::Relaxed);
+    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be
+    /// lost.
+    pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8]) -> Attempt<()> {
+        self.dir.refuse_another(target, self.entry(name, &|name| self.join(name)))
     }
 
-    /// Whether names in it are replaced after the next sync.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.is_pending.load(Ordering::Relaxed)
+    /// A call on an entry failed.
+    pub(super) fn failure(&self, target: &impl Target, name: &[u8], action: &str, errno: Errno) -> Failure {
+        self.dir.failure(target, self.entry(name, &|name| self.join(name)), action, errno)
     }
 
-    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be lost.
-    pub(super) fn refuse_another(&self, context: &Context<'_>, name: &[u8]) -> Attempt<()> {
-        let Some(target) = &self.target else { return Ok(()) };
-        let shown = |name: &[u8]| context.shown(&self.join(name));
-        match self.aliases.owner(target, &self.device, name, Wanted::Of(self.source.as_fd())) {
-            Ok(Owner::Itself) => Ok(()),
-            Ok(Owner::Other(other)) => {
-                let other = other.map(|other| shown(&other));
-                Err(Failure::Entry(is_another("restore", &shown(name), other.as_deref())))
-            }
-            Err(errno) => {
-                Err(outcome::failure_at(context, &shown(name), "compare the names in the directory of", errno))
-            }
-        }
+    fn entry<'a>(&'a self, name: &'a [u8], path_of: &'a dyn Fn(&[u8]) -> Vec<u8>) -> EntryName<'a> {
+        EntryName { name, wanted: Wanted::Of(self.source.as_fd()), path_of }
     }
 
-    /// Those of these names in the target that entries of the snapshot are found under, although it has them under others.
+    /// Those of these names in the target that entries of the snapshot are found under, although it has them under
+    /// others.
     pub(super) fn found_under_others(&self, names: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>> {
-        let target = self.target.as_ref().ok_or(Errno::BADF)?;
-        self.aliases.found(target, &self.device, names, Wanted::Of(self.source.as_fd()))
+        self.dir.found_under_others(names, Wanted::Of(self.source.as_fd()))
     }
 
     /// Whether something is mounted on this entry of the target, or below it, as it was when this was first asked. What
     /// cannot be known counts as mounted.
-    pub(super) fn has_mount_at(&self, context: &Context<'_>, name: &[u8]) -> bool {
-        let Some(target) = &self.target else { return false };
-        let mounts = match self.mounts.get() {
-            Some(mounts) => mounts,
-            None => match context.mounts.inside(target.as_fd()) {
+    pub(super) fn has_mount_at(&self, mounts: &Mounts, name: &[u8]) -> bool {
+        let Some(target) = &self.dir.fd else { return false };
+        let inside = match self.mounts.get() {
+            Some(inside) => inside,
+            None => match mounts.inside(target.as_fd()) {
                 Ok(found) => self.mounts.get_or_init(|| found),
                 Err(_) => return true,
             },
         };
-        mounts.iter().any(|mount| mount.is_at(name))
+        inside.iter().any(|mount| mount.is_at(name))
     }
 }
 
@@ -151,7 +120,7 @@ impl Closed {
     /// `STALE` if another one is there.
     pub(super) fn reopen(
         &self,
-        context: &Context<'_>,
+        devices: &Devices,
         path: &[u8],
         (source, target): (&Reopener, Option<&Reopener>),
     ) -> Result<Place> {
@@ -160,10 +129,10 @@ impl Closed {
             (Some(target), Some(inode)) => Some(target.open(path, inode)?),
             _ => None,
         };
-        Place::with(context, Arc::clone(&self.node), opened, target, Arc::clone(&self.is_pending))
+        Place::again(devices, Arc::clone(&self.node), (opened, target), Arc::clone(&self.is_waiting))
     }
 }
 
-fn inode(fd: impl std::os::fd::AsFd) -> Result<Inode> {
+fn inode(fd: impl AsFd) -> Result<Inode> {
     Status::of(fd).map(|status| (status.dev, status.ino))
 }

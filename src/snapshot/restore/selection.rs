@@ -1,4 +1,4 @@
-//! Which part of a snapshot is to be restored.
+//! Which part of a snapshot is restored.
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::{Reader, compare_paths};
@@ -52,7 +52,7 @@ impl Selection {
             .hint("paths are those of the sources, absolute"))
     }
 
-    /// Whether nothing is left out.
+    /// Whether it is all of the snapshot.
     pub(super) fn is_all(&self) -> bool {
         self.0 == [Part::Subtree(Vec::new())]
     }

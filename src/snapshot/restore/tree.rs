@@ -1,18 +1,21 @@
-//! The order of a restore: directories on the way in, then their entries (`batch`), then, deepest first, what each directory
-//! gets last (removals, its own metadata).
+//! The order of a restore: directories on the way in, then their entries (`batch`), then, deepest first, what each
+//! directory gets last (removals, its own metadata).
 
 use super::batch::Batch;
-use super::delete::Known;
-use super::directory::{self, End, Opened};
-use super::levels::Levels;
+use super::context::Context;
+use super::directory::{self, Opened};
+use super::end::End;
+use super::known::Known;
+use super::levels::{Left, Levels};
 use super::links::Links;
-use super::outcome::Failure;
+use super::options::Overwrite;
 use super::selection::{Part, Selection, is_within, split};
-use super::{Context, Overwrite, Stats};
+use super::stats::Stats;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
+use crate::tree::writer::{Failure, Target as _};
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 
@@ -113,8 +116,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Makes a directory the present one although its record was lost to damage, so that the records behind it are not lost as
-    /// well. It gets the metadata that it has in the snapshot's tree.
+    /// Makes a directory the present one although its record was lost to damage, so that the records behind it are not
+    /// lost as well. It gets the metadata that it has in the snapshot's tree.
     fn enter_lost(&mut self, path: &[u8], error: Error) -> Result<()> {
         let above = self.levels.here(self.context)?;
         match Status::at(&above.source, split(path).1) {
@@ -153,16 +156,16 @@ impl Tree<'_> {
 
     fn leave(&mut self) -> Result<()> {
         match self.levels.leave(self.context) {
-            Some((Ok(place), end)) => self.batch.end(place, end),
+            Left::AsItIs => {}
+            Left::Ends(place, end) => self.batch.end(place, end),
             // Somebody put something else on the way to it.
-            Some((Err(error), _)) => self.problem(&error),
-            None => {}
+            Left::Lost(error) => self.problem(&error),
         }
         if self.batch.has_many_directories() { self.flush() } else { Ok(()) }
     }
 
-    /// A directory begins. `is_wanted`: it must be as in the snapshot; else it is only on the way. `address`: of its record, if
-    /// all that comes behind that is streamed.
+    /// A directory begins. `is_wanted`: it must be as in the snapshot; else it is only on the way. `address`: of its
+    /// record, if all that comes behind that is streamed.
     fn enter(&mut self, record: Directory, is_wanted: bool, address: Option<Address>) -> Result<()> {
         if self.is_skipped(&record.path) {
             return Ok(());
@@ -200,9 +203,8 @@ impl Tree<'_> {
                 }
                 Ok(())
             }
-            Err(Failure::Fatal(error)) => Err(error),
-            Err(Failure::Entry(error) | Failure::Meanwhile(error)) => {
-                self.problem(&error);
+            Err(failure) => {
+                self.problem(&failure.skipped()?);
                 self.skipped = Some(record.path);
                 Ok(())
             }
@@ -231,7 +233,7 @@ impl Tree<'_> {
         if let Some(level) = self.levels.present() {
             level.dev = Some(record.meta.dev);
             if is_wanted {
-                let delete = options.delete && place.target.is_some();
+                let delete = options.delete && place.dir.fd.is_some();
                 let meta = (options.overwrite != Overwrite::Never).then_some(record.meta);
                 let known = address.filter(|_| delete).map(Known::new);
                 level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };

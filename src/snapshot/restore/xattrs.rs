@@ -1,12 +1,13 @@
-//! Extended attributes that were not restored, kept or compared, and how that is reported: the snapshot lacks them, or what is
-//! in place has more names than the kernel lists.
+//! Reports extended attributes that were not restored, kept or compared: the snapshot lacks them, or the existing entry
+//! has more names than the kernel lists.
 
-use super::decide::Decision;
+use super::context::Context;
+use super::options::Overwrite;
 use super::origin::{Origin, Recorded};
 use super::place::Place;
-use super::{Context, Overwrite};
 use crate::error::Error;
 use crate::snapshot::manifest::Entry;
+use crate::tree::writer::{Decision, Target as _};
 use rustix::io::Errno;
 
 /// Reports what is not right with an entry's attributes after (or in a dry run, by) this decision, and counts it.
@@ -26,7 +27,8 @@ pub(super) fn report(
     let is_replaced = matches!(decision, Decision::Replace(_));
     let error = match (is_complete, is_unlisted) {
         _ if decision == Decision::Keep => {
-            let hint = "it would have to be replaced, which would lose its extended attributes: their names exceed 64 KiB; it was kept";
+            let hint = "it would have to be replaced, which would lose its extended attributes: \
+                        their names exceed 64 KiB; it was kept";
             Error::failed("set the metadata of").hint(hint)
         }
         (true, false) => return 0,

@@ -1,25 +1,26 @@
-//! AfterSync: what a run writes must be on the disk before the run claims it.
+//! Jobs that wait for a sync: a run's data must be on the disk before the run claims so.
 //!
-//! A new size, a time of modification or a name can survive a power cut or a write error although the data does not: XFS then
-//! shows zeros, and the page cache hides it until the inode leaves memory. A later run that compares sizes and times would
-//! take such a file for a good one. So a file that was written (not cloned) goes through two steps:
+//! A new size, a time of modification or a name can survive a power cut or a write error although the data does not:
+//! XFS then shows zeros, and the page cache hides it until the inode leaves memory. A later run that compares sizes and
+//! times would take such a file for a good one. So a file that was written (not cloned) takes two steps:
 //!
-//! 1. It gets its content and metadata, except its times. A new file gets its name at once, with a time of modification that
-//!    is not the source's; a file that replaces another keeps its temporary name. It then waits in a [`AfterSync`].
-//! 2. After a sync that began later and succeeded, it gets its times and replaces the other file ([`Unsynced::settle`]).
-//!    The proof of that sync is [`Synced`], and only [`Devices::sync`](super::Devices::sync) makes one. After a failed sync
-//!    there is none any more in this run, because the kernel reports each failed write only once.
+//! 1. It gets its content and metadata, except its times. A new file gets its name at once, with a time of modification
+//!    that is not the source's; a file that replaces another keeps its temporary name. It then waits in an
+//!    [`AfterSync`].
+//! 2. After a sync that began later and succeeded, it gets its times and replaces the other file
+//!    ([`Unsynced::settle`]). The proof of that sync is [`Synced`], and only [`Devices::sync`](super::Devices::sync)
+//!    makes one. After a failed sync there is none any more in this run, because the kernel reports each failed write
+//!    only once.
 //!
 //! Whatever follows from a waiting entry (the times of its directory, flags that forbid changes) waits behind it: jobs
 //! are done in the order in which they were added.
 //!
-//! A run calls [`AfterSync::during`] around its work with a round as its argument, and rounds after the work until one had
-//! nothing to do:
+//! A run calls [`AfterSync::during`] around its work with a round as its argument, and rounds after the work until one
+//! had nothing to do. With the rounds of [`Run`](super::Run):
 //!
 //! ```ignore
-//! let round = || writeback.round(|| devices.sync(target), |job, synced| job.finish(&context, synced));
-//! let done = writeback.during(&round, work);
-//! while round()? > 0 {}
+//! let done = run.waiting().during(|| run.round(), work);
+//! run.settle()?;
 //! done
 //! ```
 
@@ -73,7 +74,7 @@ impl<J: Send> AfterSync<J> {
         }
     }
 
-    /// So many files were made, with so much content that was written: see [`Writeback::made`].
+    /// Counts files that were made, and the bytes written to them: see [`Writeback::made`].
     pub(crate) fn made(&self, files: u64, bytes: u64) {
         self.ahead.made(files, bytes);
     }
@@ -85,7 +86,8 @@ impl<J: Send> AfterSync<J> {
         if waiting.len() >= self.most { Room::Full } else { Room::Left }
     }
 
-    /// Does a round if [`AfterSync::add`] said that there is no room: the caller waits, instead of adding without bound.
+    /// Does a round if [`AfterSync::add`] said that there is no room: the caller waits, instead of adding without
+    /// bound.
     ///
     /// # Errors
     /// See [`AfterSync::round`].
@@ -99,8 +101,8 @@ impl<J: Send> AfterSync<J> {
         if lock(&self.waiting).len() < self.most { Ok(()) } else { self.locked_round(alone, sync, finish).map(|_| ()) }
     }
 
-    /// One round: a sync, and then all jobs that waited when it began. How many these were. The sync of the next round may
-    /// begin while these jobs are done.
+    /// One round: a sync, and then all jobs that waited when it began. Returns their number. The sync of the next round
+    /// may begin while these jobs are done.
     ///
     /// # Errors
     /// That of the sync. The jobs are dropped then: nothing may be done after it.
@@ -124,7 +126,7 @@ impl<J: Send> AfterSync<J> {
         Ok(count)
     }
 
-    /// Does this work, and meanwhile a round whenever enough was made. The caller does the last rounds.
+    /// Does this work, and meanwhile a round whenever enough files were made. The caller does the last rounds.
     ///
     /// # Errors
     /// Those of a round, or else of the work.
@@ -146,36 +148,36 @@ mod tests {
 
     #[test]
     fn jobs_are_done_in_their_order_after_a_sync_that_began_later() {
-        let writeback = AfterSync::new();
+        let waiting = AfterSync::new();
         for number in 0..5 {
-            assert_eq!(writeback.add(number), Room::Left);
+            assert_eq!(waiting.add(number), Room::Left);
         }
         let mut done = Vec::new();
         let sync = || {
             // It may come too late for this sync.
-            assert_eq!(writeback.add(5), Room::Left);
+            assert_eq!(waiting.add(5), Room::Left);
             Ok(Synced::assumed())
         };
-        assert_eq!(writeback.round(sync, |job, _| done.push(job)).unwrap(), 5);
+        assert_eq!(waiting.round(sync, |job, _| done.push(job)).unwrap(), 5);
         assert_eq!(done, [0, 1, 2, 3, 4]);
-        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 1);
-        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 0);
+        assert_eq!(waiting.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 1);
+        assert_eq!(waiting.round(|| Ok(Synced::assumed()), |job, _| done.push(job)).unwrap(), 0);
     }
 
     #[test]
     fn after_a_failed_sync_no_job_is_done() {
-        let writeback = AfterSync::new();
-        let _ = writeback.add(());
-        assert!(writeback.round(|| Err(Error::failed("sync")), |(), _| panic!("it is done")).is_err());
-        assert_eq!(writeback.round(|| Ok(Synced::assumed()), |(), _| panic!("it is done")).unwrap(), 0);
+        let waiting = AfterSync::new();
+        let _ = waiting.add(());
+        assert!(waiting.round(|| Err(Error::failed("sync")), |(), _| panic!("it is done")).is_err());
+        assert_eq!(waiting.round(|| Ok(Synced::assumed()), |(), _| panic!("it is done")).unwrap(), 0);
     }
 
     #[test]
     fn a_later_round_syncs_meanwhile_and_its_jobs_come_later() {
-        let writeback = AfterSync::new();
+        let waiting = AfterSync::new();
         let done = Mutex::new(Vec::new());
         let (begun, synced) = (Barrier::new(2), Barrier::new(2));
-        let _ = writeback.add(0);
+        let _ = waiting.add(0);
         thread::scope(|scope| {
             scope.spawn(|| {
                 let finish = |job, _: &Synced| {
@@ -183,26 +185,26 @@ mod tests {
                     synced.wait();
                     lock(&done).push(job);
                 };
-                writeback.round(|| Ok(Synced::assumed()), finish).unwrap();
+                waiting.round(|| Ok(Synced::assumed()), finish).unwrap();
             });
             begun.wait();
-            let _ = writeback.add(1);
+            let _ = waiting.add(1);
             let sync = || {
                 synced.wait();
                 Ok(Synced::assumed())
             };
-            writeback.round(sync, |job, _| lock(&done).push(job)).unwrap();
+            waiting.round(sync, |job, _| lock(&done).push(job)).unwrap();
         });
         assert_eq!(*lock(&done), [0, 1]);
     }
 
     #[test]
     fn a_job_too_many_waits_for_a_round() {
-        let writeback = AfterSync { most: 2, ..AfterSync::new() };
-        assert_eq!([writeback.add(0), writeback.add(1)], [Room::Left, Room::Full]);
+        let waiting = AfterSync { most: 2, ..AfterSync::new() };
+        assert_eq!([waiting.add(0), waiting.add(1)], [Room::Left, Room::Full]);
         let mut done = 0;
-        writeback.round_if_full(|| Ok(Synced::assumed()), |_, _| done += 1).unwrap();
-        writeback.round_if_full(|| panic!("there is room again"), |_: i32, _| done += 1).unwrap();
+        waiting.round_if_full(|| Ok(Synced::assumed()), |_, _| done += 1).unwrap();
+        waiting.round_if_full(|| panic!("there is room again"), |_: i32, _| done += 1).unwrap();
         assert_eq!(done, 2);
     }
 }

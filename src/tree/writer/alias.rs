@@ -1,10 +1,10 @@
-//! Names that a directory takes for one: on vfat, exFAT and NTFS, on many servers, and in directories with the flag casefold
-//! of ext4, f2fs, tmpfs and bcachefs, `A` finds `a`, or one form of Unicode finds another. Of the names that are wanted there
-//! one gets the entry, and the others must not touch it.
+//! Names that a directory takes for one: on vfat, exFAT and NTFS, on many servers, and in directories with the flag
+//! casefold of ext4, f2fs, tmpfs and bcachefs, `A` finds `a`, or one form of Unicode finds another. If several such
+//! names are wanted, one gets the entry, and the others must not touch it.
 //!
-//! Nothing is known of the rules by which a filesystem compares names, and nothing has to be: an entry that is found under a
-//! name that its directory does not list has another name. A directory is listed only if it may do that. Its flags show that,
-//! or, on filesystems without such a flag, its first existing entry: can it be found in the other case?
+//! The rules by which a filesystem compares names need not be known: an entry that is found under a name that its
+//! directory does not list has another name. A directory is listed only if it may compare names so. Its flags show
+//! that, or, on filesystems without such a flag, its first existing entry: can it be found in the other case?
 
 use super::Device;
 use crate::error::Error;
@@ -22,7 +22,7 @@ use std::sync::{Mutex, OnceLock};
 /// `FS_CASEFOLD_FL`.
 const CASEFOLD: u32 = 0x4000_0000;
 
-/// The names that a directory is to have.
+/// The names that a directory must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     /// Those in this directory.
@@ -34,13 +34,13 @@ pub(crate) enum Wanted<'a> {
 /// Whose an existing entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// That of the name which it was found under.
+    /// It has the name under which it was found.
     Itself,
     /// Another wanted name has it: this one, if it is known.
     Other(Option<Vec<u8>>),
 }
 
-/// What is known of the names in one directory. About 200 bytes for each of them, once it is listed.
+/// The names in one directory, as far as they were needed. About 200 bytes for each name, once it is listed.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     sense: OnceLock<Sense>,
@@ -59,7 +59,7 @@ enum Sense {
 }
 
 impl Aliases {
-    /// Whose the entry is that was found in `dir` under this name. To ask costs nothing where names are compared byte by byte.
+    /// Whose the entry is that was found in `dir` under this name. Costs nothing where names are compared byte by byte.
     ///
     /// # Errors
     /// Those of listing one of the directories.
@@ -89,8 +89,8 @@ impl Aliases {
         Ok(owner)
     }
 
-    /// Those of these listed names whose entries wanted names find: although nobody wants them as they are listed, they are not
-    /// to be deleted. None where names are compared byte by byte.
+    /// Those of these listed names whose entries are found under wanted names too: although nobody wants them as
+    /// listed, they must not be deleted. None where names are compared byte by byte.
     ///
     /// # Errors
     /// Those of listing one of the directories.
@@ -140,8 +140,8 @@ impl Aliases {
     }
 }
 
-/// Whether an entry of a directory is found under its name with upper and lower case swapped. `None`: it has no letters, or is
-/// not there.
+/// Whether an entry of a directory is found under its name with upper and lower case swapped. `None`: it has no
+/// letters, or is not there.
 pub(crate) fn is_found_in_other_case(dir: impl AsFd, name: &[u8]) -> Option<bool> {
     let other = in_other_case(name)?;
     match Status::at(&dir, &other) {
@@ -216,7 +216,8 @@ impl Listed {
         Ok(Listed { names, aliases, owners })
     }
 
-    /// Whose the entry is that is found under a name that is not listed. `None`: it was not there, or nobody asked for it.
+    /// Whose the entry is that is found under a name that is not listed. `None`: it was not there, or nobody asked for
+    /// it.
     fn owner(&self, name: &[u8]) -> Option<Owner> {
         let Some(found) = self.aliases.get(name)? else { return Some(Owner::Other(None)) };
         let owner = self.owners.get(found)?;
@@ -224,7 +225,8 @@ impl Listed {
     }
 }
 
-/// The error of an entry whose name is another one's where it must go, and would have that replaced. `there`: the other's path.
+/// The error of an entry that would replace another wanted entry, because the directory takes their names for one.
+/// `there`: the other's path.
 pub(crate) fn is_another(action: &str, shown: &Path, there: Option<&Path>) -> Error {
     let other = there.map_or_else(|| "that of another entry".into(), text::path);
     let hint = format!(

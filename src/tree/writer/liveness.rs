@@ -1,9 +1,22 @@
-//! Which temporary names belong to living runs.
+//! Which temporary names belong to living runs: the one protocol by which a run finds out what a killed run left.
 //!
-//! A run holds a shared lock on each directory in which it has temporary names (flock(2) on the directory's descriptor). The
-//! kernel releases it when the process ends, whatever its process id is called in which namespace. Whoever gets the exclusive
-//! lock knows that no run has anything there. Locks of another host cannot be seen on every network filesystem: there, names
-//! of other kernels are left until they are a day old.
+//! A run holds a shared lock on each directory in which it has temporary names (flock(2) on the directory's
+//! descriptor). The kernel releases the lock when the process ends, in whatever namespace it runs. A run that gets the
+//! exclusive lock knows that no other run has anything there. Not every network filesystem shows the locks of another
+//! host: there, names of other kernels are kept until they are a day old.
+//!
+//! Every [`Temporary`](super::Temporary) announces itself ([`announce`]). Each user has a prefix of its own and clears
+//! only that ([`clear`]):
+//!
+//! | user | prefix | clears |
+//! |---|---|---|
+//! | `copy` | `.pleach-copy.` | each directory of the destination, when it is entered |
+//! | `restore` | `.pleach-restore.` | each directory of the target, when it is entered |
+//! | `put` | `.pleach-put.` | the destination's directory, at the beginning |
+//! | `dedupe` | `.pleach-dedupe.` | the directory of its cache, before the cache is replaced |
+//!
+//! A snapshot does not use it: nothing below the repository's staging directory has a temporary name, and the
+//! repository's lock, an exclusive flock(2) too, shows that no other run is alive there.
 
 use super::temporary_name;
 use crate::fs::filesystem::Kind;
@@ -18,12 +31,13 @@ use std::time::Duration;
 
 /// How old a name of another host must be, in seconds, to be taken for a dead run's.
 const OLD: i64 = 24 * 60 * 60;
-/// How often a lock is tried that somebody else holds, ten milliseconds apart. A run that clears a directory is done by then.
+/// How often a lock is tried that another run holds, ten milliseconds apart. A run that clears a directory is done by
+/// then.
 const TRIES: usize = 50;
 
 /// Shows other runs that this one has temporary names in a directory, for as long as the descriptor is open.
 pub(super) fn announce(dir: BorrowedFd<'_>) {
-    /// Somebody holds a lock for long, so it is nobody who clears: waiting again would only take time.
+    /// Another process holds a lock for long, so it does not clear: waiting again would only take time.
     static IS_HELD: AtomicBool = AtomicBool::new(false);
     for _ in 0..TRIES {
         // A filesystem without locks shows nothing; there, age decides.
@@ -37,8 +51,8 @@ pub(super) fn announce(dir: BorrowedFd<'_>) {
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Removes from a directory what dead runs left under temporary names. How many there were. The descriptor must be one by which
-/// nothing was announced.
+/// Removes from a directory what dead runs left under temporary names. Returns how many there were. Nothing may have
+/// been announced by this descriptor.
 pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
     if list(dir, prefix)?.is_empty() {
         return Ok(0);
@@ -83,7 +97,8 @@ fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<CString>> {
 
 fn is_left(dir: BorrowedFd<'_>, name: &[u8], prefix: &str, lock: Lock) -> bool {
     let is_old = || {
-        // By the filesystem's clock, which is another host's on a network: what was changed last is later than all else.
+        // By the filesystem's clock, which is another host's on a network: what was changed last is later than all
+        // else.
         let latest = Status::of(dir).map(|status| status.ctime.max(status.mtime).max(Time::now()));
         let now = latest.unwrap_or_else(|_| Time::now());
         Status::at(dir, name).is_ok_and(|status| status.ctime.seconds + OLD < now.seconds)

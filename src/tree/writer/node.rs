@@ -1,6 +1,7 @@
 //! Links, devices, named pipes and sockets: made anew, and held on to without being opened.
 
-use crate::fs::metadata;
+use super::Temporary;
+use crate::fs::metadata::{self, Creator};
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode};
 use rustix::io::{Errno, Result};
@@ -17,13 +18,37 @@ pub(crate) enum Node<'a> {
 
 impl Node<'_> {
     /// Makes it, for its owner alone (mknodat(2), symlinkat(2)).
-    pub(crate) fn make(&self, dir: BorrowedFd<'_>, name: &str) -> Result<()> {
+    fn make(&self, dir: BorrowedFd<'_>, name: &str) -> Result<()> {
         match *self {
             Node::Symlink(to) => rustix::fs::symlinkat(to, dir, name),
             Node::Special(kind, (major, minor)) => {
                 let device = rustix::fs::makedev(major, minor);
                 rustix::fs::mknodat(dir, name, kind, Mode::RUSR | Mode::WUSR, device)
             }
+        }
+    }
+
+    /// Makes it under a temporary name, and opens it without its content.
+    ///
+    /// # Errors
+    /// `STALE` if somebody put something else in its place.
+    pub(crate) fn make_temporary<'d>(
+        &self,
+        dir: BorrowedFd<'d>,
+        prefix: &str,
+        creator: &Creator,
+    ) -> Result<(Temporary<BorrowedFd<'d>>, OwnedFd)> {
+        let (temporary, ()) = Temporary::make(dir, prefix, |name| self.make(dir, name))?;
+        let is_ours =
+            |status: &Status| status.file_type() == self.file_type() && status.nlink == 1 && creator.is_owner(status);
+        let pinned = pin(dir, temporary.name(), is_ours)?;
+        Ok((temporary, pinned))
+    }
+
+    fn file_type(&self) -> FileType {
+        match *self {
+            Node::Symlink(_) => FileType::Symlink,
+            Node::Special(kind, _) => kind,
         }
     }
 }

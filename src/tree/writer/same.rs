@@ -1,4 +1,4 @@
-//! Whether an existing file has the content that it should have, asked if size and times do not answer it.
+//! Whether an existing file has the content that it should have, if size and times do not answer that.
 
 use crate::content::same_content;
 use crate::extents::layout;
@@ -14,8 +14,8 @@ pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<b
     Ok(layout::has_same_extents(a, b).unwrap_or(false))
 }
 
-/// Whether a source and its copy, both of this size, have the same content: by their extents, or else read and compared.
-/// The copy is read from its disk.
+/// Whether a source and its copy, both of this size, have the same content: by their extents, or else read and
+/// compared. The copy is read from its disk.
 ///
 /// # Errors
 /// `CANCELED` when the monitor asks to stop. Those of writing the copy's dirty pages, and of reading.
@@ -32,8 +32,8 @@ pub(crate) fn has_same_content(
     Ok(same_content::compare(source, copy, size, monitor)?.is_equal)
 }
 
-/// Has the next reader of a file read it from its disk. After a failed write the kernel keeps the pages and calls them clean:
-/// they show what was written, and the disk has something else.
+/// Has the next reader of a file read it from its disk. After a failed write the kernel keeps the pages and calls them
+/// clean: they show what was written, and the disk has something else.
 ///
 /// # Errors
 /// Those of writing the pages that are dirty now.

@@ -1,8 +1,8 @@
-//! A regular file that is made aside and gets its name when all of it is there.
+//! A regular file that is made aside and gets its name when it is complete.
 //!
-//! Where the filesystem has files without a name, it has none until then (`O_TMPFILE`, and linkat(2) at the end): a killed
-//! run leaves nothing, and a name less is made and taken away. What is to take the place of another file has a temporary
-//! name, for only rename(2) replaces.
+//! If the filesystem supports files without a name, it has none until then (`O_TMPFILE`, and linkat(2) at the end): a
+//! killed run leaves nothing, and no temporary name is made and removed. A file that replaces another has a temporary
+//! name, because only rename(2) replaces.
 
 use super::{Replacing, Temporary, Version};
 use crate::fs::filesystem;
@@ -24,7 +24,8 @@ pub(crate) struct TempFile<'d> {
 }
 
 impl<'d> TempFile<'d> {
-    /// Makes an empty file for a directory, to be written and read by its owner alone. `replaces`: what has its name until then.
+    /// Makes an empty file for a directory, which only its owner may read and write. `replaces`: what has its name
+    /// until then.
     pub(crate) fn make(dir: BorrowedFd<'d>, prefix: &str, replaces: Option<Version>) -> Result<TempFile<'d>> {
         if replaces.is_none()
             && let Some(file) = unnamed(dir)
@@ -35,10 +36,10 @@ impl<'d> TempFile<'d> {
         Ok(TempFile { dir, file, replaces, temporary: Some(temporary) })
     }
 
-    /// Gives it its name, and the file itself back.
+    /// Gives it its name. Returns the file itself.
     ///
     /// # Errors
-    /// Of what has come there meanwhile nothing is replaced: see [`Temporary::put`].
+    /// Whatever was created there meanwhile is not replaced: see [`Temporary::put`].
     pub(crate) fn put(self, name: &[u8]) -> Result<OwnedFd> {
         match self.temporary {
             Some(temporary) => temporary.put(name, self.replaces.as_ref())?,
@@ -47,18 +48,25 @@ impl<'d> TempFile<'d> {
         Ok(self.file)
     }
 
-    /// For a file that must not replace another before its data is on the disk: the file, and what gives it this name later,
-    /// in the same directory. `Err`: it replaces nothing, and may be [put](TempFile::put) in its place.
-    pub(crate) fn postpone(self, dir: &Arc<OwnedFd>, name: &[u8]) -> Postponed<'d> {
+    /// For a file that must not replace another before its data is on the disk: what gives it this name later, in the
+    /// same directory.
+    pub(super) fn postpone(self, dir: &Arc<OwnedFd>, name: &[u8]) -> Postponed<'d> {
         match (self.temporary, self.replaces) {
-            (Some(temporary), Some(version)) => Ok((self.file, Replacing::new(temporary, dir, name, version))),
-            (temporary, replaces) => Err(TempFile { temporary, replaces, ..self }),
+            (Some(temporary), Some(version)) => {
+                Postponed::Replaces(self.file, Replacing::new(temporary, dir, name, version))
+            }
+            (temporary, replaces) => Postponed::IsNew(TempFile { temporary, replaces, ..self }),
         }
     }
 }
 
-/// What [`TempFile::postpone`] gives.
-pub(crate) type Postponed<'d> = std::result::Result<(OwnedFd, Replacing), TempFile<'d>>;
+/// When a file gets its name.
+pub(super) enum Postponed<'d> {
+    /// Later: the file, and its replacement of another.
+    Replaces(OwnedFd, Replacing),
+    /// At once, because it replaces nothing.
+    IsNew(TempFile<'d>),
+}
 
 impl AsFd for TempFile<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -66,7 +74,7 @@ impl AsFd for TempFile<'_> {
     }
 }
 
-/// A file without a name that can get one; `None`: not here, for one reason or another that making it with a name will tell.
+/// A file without a name that can get one. `None`: not here; if there is an error, making it with a name meets it too.
 fn unnamed(dir: BorrowedFd<'_>) -> Option<OwnedFd> {
     static CAN_BE_LINKED: OnceLock<bool> = OnceLock::new();
     if !CAN_BE_LINKED.get_or_init(|| Path::new("/proc/self/fd").exists()) {

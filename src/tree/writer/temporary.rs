@@ -1,4 +1,4 @@
-//! Entries under temporary names, until they are put in their place.
+//! Entries under temporary names, until they get their own. Which of them belong to living runs is `liveness`.
 
 use super::version::Found;
 use super::{Version, liveness, temporary_name};
@@ -29,8 +29,8 @@ pub(crate) struct Temporary<D: AsFd> {
 }
 
 impl<D: AsFd> Temporary<D> {
-    /// Makes an entry of a directory under a temporary name. Other runs know it for a living run's for as long as the
-    /// directory's descriptor is open.
+    /// Makes an entry of a directory under a temporary name. Other runs know that it belongs to a living run as long as
+    /// the directory's descriptor is open.
     pub(crate) fn make<T>(dir: D, prefix: &str, make: impl FnMut(&str) -> Result<T>) -> Result<(Temporary<D>, T)> {
         liveness::announce(dir.as_fd());
         under_temporary_name(prefix, make).map(|(name, made)| (Temporary { dir, name }, made))
@@ -49,7 +49,8 @@ impl<D: AsFd> Temporary<D> {
     /// Moves it to its own name, in the place of this version of another entry.
     ///
     /// # Errors
-    /// `STALE` if something else is there by now, and `EXIST` if there was to be nothing: that is kept.
+    /// `STALE` if something else is there by now, and `EXIST` if something is there although nothing was expected. What
+    /// is there is kept.
     pub(crate) fn put(self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
         let found = match replaces {
             Some(version) => version.find(self.dir.as_fd(), name, self.name())?,
@@ -61,8 +62,8 @@ impl<D: AsFd> Temporary<D> {
     fn put_over(mut self, name: &[u8], found: Found) -> Result<()> {
         let (dir, temporary) = (self.dir.as_fd(), self.name.as_str());
         match found {
-            // A run beside this one may have just linked the same inode there. Then rename(2) does nothing and succeeds: the
-            // temporary name is removed, if it still exists.
+            // A run beside this one may have just linked the same inode there. Then rename(2) does nothing and
+            // succeeds: the temporary name is removed, if it still exists.
             Found::Replaceable => return rustix::fs::renameat(dir, temporary, dir, name),
             Found::Nothing => rename::without_replacing(dir, temporary, dir, name)?,
             // Only the temporary name goes.
@@ -74,7 +75,7 @@ impl<D: AsFd> Temporary<D> {
 }
 
 impl<'d> Temporary<BorrowedFd<'d>> {
-    /// Makes an empty file, to be written and read by its owner alone.
+    /// Makes an empty file, which only its owner may read and write.
     pub(crate) fn file(dir: BorrowedFd<'d>, prefix: &str) -> Result<(Self, OwnedFd)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Temporary::make(dir, prefix, |name| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR))

@@ -1,5 +1,5 @@
-//! Temporary names: `PREFIX` BOOT `.` RANDOM, both hexadecimal. BOOT is the beginning of the kernel's boot id, so that a run
-//! knows the names of its own kernel from those of another host.
+//! Temporary names: `PREFIX` BOOT `.` RANDOM, both hexadecimal. BOOT is the beginning of the kernel's boot id, so that
+//! a run distinguishes the names of its own kernel from those of another host.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -28,7 +28,7 @@ pub(super) fn is_of_this_boot(name: &[u8], prefix: &str) -> bool {
     parts(name, prefix).is_some_and(|(made_in, _)| made_in == boot())
 }
 
-/// Whether an earlier version made this temporary name, whose runs held no locks.
+/// Whether an earlier version made this temporary name. Its runs held no locks.
 pub(super) fn is_of_earlier_version(name: &[u8], prefix: &str) -> bool {
     parts(name, prefix).is_some_and(|(made_in, _)| made_in.len() < BOOT)
 }

@@ -1,4 +1,4 @@
-//! A file that was written and whose data may not be on the disk yet: see `writeback`.
+//! A file that was written and whose data may not be on the disk yet: see `after_sync`.
 
 use super::{Device, Replacing, Synced};
 use crate::fs::metadata;
@@ -7,8 +7,8 @@ use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A time of modification so near the present may be the one that a file gets by being written. Filesystems store up to two
-/// seconds as one.
+/// A time of modification so near the present may be the one that a file gets by being written. Filesystems store up to
+/// two seconds as one.
 const NEAR: i64 = 4;
 
 /// Such a file, with all its metadata but its times and what these exclude.
@@ -23,21 +23,26 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// A file of this filesystem that has its name, and will have these times.
-    pub(crate) fn named(file: OwnedFd, device: &Arc<Device>, (atime, mtime): (Time, Time)) -> Unsynced {
-        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces: None }
+    /// A file of this filesystem that will have these times, and perhaps replace another.
+    pub(super) fn new(
+        file: OwnedFd,
+        device: &Arc<Device>,
+        (atime, mtime): (Time, Time),
+        replaces: Option<Replacing>,
+    ) -> Unsynced {
+        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces }
     }
 
-    /// A file that will replace another.
-    pub(crate) fn replacing(self, replaces: Replacing) -> Unsynced {
-        Unsynced { replaces: Some(replaces), ..self }
+    /// The name that it has until it replaces another file.
+    pub(crate) fn temporary_name(&self) -> Option<&[u8]> {
+        self.replaces.as_ref().map(Replacing::temporary_name)
     }
 
     /// Gives it its times and its name; then the file.
     ///
     /// # Errors
-    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the other
-    /// one was changed meanwhile.
+    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the
+    /// other one was changed meanwhile.
     pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
@@ -62,8 +67,8 @@ impl AsFd for Unsynced {
     }
 }
 
-/// Makes sure that a file which was just written has another time of modification than it will have. It has the present one
-/// by being written, so that there is commonly nothing to do.
+/// Makes sure that a file which was just written has another time of modification than it will have. It has the present
+/// one by being written, so that there is commonly nothing to do.
 pub(crate) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
     if (now.seconds - wanted.seconds).abs() > NEAR {

@@ -1,5 +1,5 @@
-//! Which version of an entry may be replaced: the one that the decision was made on. Between that decision and the rename
-//! content is copied, and synced. What somebody else saves meanwhile is kept.
+//! Which version of an entry may be replaced: the one that the decision was made on. Between that decision and the
+//! rename content is copied, and synced. A version that somebody else saves meanwhile is kept.
 
 use super::has_same_content;
 use crate::error::Error;
@@ -37,14 +37,15 @@ impl Version {
 
     /// Whether an inode with this status is still this version.
     ///
-    /// The change time of an inode with several names does not count: it changes with each name that is replaced, also by this run.
+    /// The change time of an inode with several names does not count: it changes with each name that is replaced, also
+    /// by this run.
     pub(crate) fn is(&self, now: &Status) -> bool {
         let is_counted = self.has_one_name && now.nlink == 1;
         (self.dev, self.ino, self.size, self.mtime) == (now.dev, now.ino, now.size, now.mtime)
             && (self.ctime == now.ctime || !is_counted)
     }
 
-    /// What has the name of this version now, for an entry `new` that is to replace it.
+    /// What has the name of this version now, for an entry `new` that will replace it.
     ///
     /// # Errors
     /// `STALE` if it is something that must not be replaced.
@@ -77,7 +78,7 @@ impl Version {
     }
 }
 
-/// The report of an entry that is no longer the version which was to be replaced or changed: the kernel's `STALE`.
+/// The report of an entry that is no longer the version that would be replaced or changed: `STALE`.
 pub(crate) fn changed_meanwhile(action: &str, shown: &Path) -> Error {
     let error = Error::failed(action).at(shown).with_code("changed");
     error.hint("somebody else changed or replaced it meanwhile, and it was kept; run again")
@@ -86,7 +87,7 @@ pub(crate) fn changed_meanwhile(action: &str, shown: &Path) -> Error {
 /// What has the name of a version by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// That version, or what is equal to the new one: a run beside this one may have put it there.
+    /// That version, or an equal of the new one: a run beside this one may have put it there.
     Replaceable,
     /// The new inode itself: rename(2) would leave it its other name.
     New,

@@ -1,0 +1,69 @@
+//! Small files, in groups of two steps: open the sources and ask for what must be read of them, on as many threads as
+//! the device's queue likes; then create, fill and finish, on few threads at once. So the reads of a whole group are
+//! under way before the first is waited for. What suits io_uring goes to `ring`.
+
+use super::pair::{Pair, Seen};
+use super::stats::Stats;
+use super::{alone, file, ring};
+use crate::content::copy::{self, Engine};
+use crate::error::Result;
+use crate::fs::pread;
+use crate::fs::status::Status;
+
+/// How much is asked for ahead of a group at most.
+const AHEAD: u64 = 16 << 20;
+
+/// Copies small files, each with one name, that do not exist or are not as they should be.
+pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
+    let context = pair.context;
+    let before = (part.files, part.copied_bytes);
+    let (for_ring, mut plain): (Vec<_>, Vec<_>) = group.iter().partition(|seen| is_for_ring(pair, &seen.status));
+    let pays = copy::ring_pays(context.request.engine, for_ring.len());
+    if !pays || !context.writers.with(|| ring::copy(pair, &for_ring, part))? {
+        plain.extend(for_ring);
+    }
+    let mut sources = Vec::with_capacity(plain.len());
+    let mut ahead = 0;
+    for seen in plain {
+        match file::open(pair, seen.name) {
+            Ok(Some(source)) => {
+                let status = source.kept.status;
+                if ahead < AHEAD && is_read(pair, status.dev) {
+                    pread::prefetch(&source.fd, 0..status.size);
+                    ahead += status.size;
+                }
+                sources.push((seen, source));
+            }
+            Ok(None) => {}
+            Err(failure) => pair.skip(failure, part)?,
+        }
+    }
+    context.writers.with(|| {
+        sources.into_iter().try_for_each(|(seen, source)| {
+            let copied = alone::file(pair, seen, Some(source), part);
+            copied.map(|_| ()).or_else(|failure| pair.skip(failure, part))
+        })
+    })?;
+    context.waiting.made(part.files - before.0, part.copied_bytes - before.1);
+    Ok(())
+}
+
+/// Whether a small file goes through io_uring.
+fn is_for_ring(pair: &Pair<'_>, status: &Status) -> bool {
+    let dir = &pair.place().dir;
+    let kind = dir.fd.as_ref().and_then(|target| dir.device.strategy.kind(target));
+    // What says that it is empty may be a file of procfs, which is read until it ends.
+    status.size > 0 && is_read(pair, status.dev) && copy::goes_by_ring(pair.context.request.engine, status.size, kind)
+}
+
+/// Whether the content of files from this device will be read, as far as that is known. Before the first clone was
+/// tried, in the first group of each thread, the plan decides.
+fn is_read(pair: &Pair<'_>, dev: u64) -> bool {
+    match pair.context.request.engine {
+        None => match pair.place().dir.device.strategy.known(dev) {
+            Some(known) => known.is_err(),
+            None => !pair.context.plan.may_clone,
+        },
+        engine => engine != Some(Engine::Clone),
+    }
+}

@@ -1,0 +1,24 @@
+//! Gives a directory its metadata, when everything in it is made and in its place.
+
+use super::context::Context;
+use super::job::Leaving;
+use super::outcome;
+use crate::fs::metadata::{Attributes, FileAttr};
+use crate::tree::writer::{self, Attempt, Target as _};
+
+/// Gives a directory its metadata.
+pub(super) fn give(context: &Context<'_>, leaving: &Leaving) -> Attempt<()> {
+    let Leaving { target, status, xattrs, wanted, keeps_others, path } = leaving;
+    // The project comes with the seals.
+    let attributes = Attributes::of(status, xattrs).with(FileAttr { project: None, ..*wanted });
+    let (attributes, is_foreign) = context.creator.within_rights(attributes);
+    let given = writer::give(&context.creator, target, &attributes, !keeps_others)
+        .or_else(|errno| context.failed(path, "set the metadata of", errno))?;
+    if given.has_unlisted {
+        outcome::report_unlisted(context, path);
+    }
+    let mut refused = given.refused;
+    refused.fileattr.add(wanted.seal(target));
+    context.not_kept.refused(&refused, is_foreign, || context.shown(path));
+    Ok(())
+}

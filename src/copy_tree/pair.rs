@@ -1,0 +1,123 @@
+//! A directory of the source beside its copy, and an entry of it that was looked at: what the steps of a copy are
+//! given.
+
+use super::context::Context;
+use super::outcome;
+use super::place::Place;
+use super::stats::Stats;
+use crate::error::Result;
+use crate::fs::metadata::FileAttr;
+use crate::fs::shutdown;
+use crate::fs::status::Status;
+use crate::tree::walk::Directory;
+use crate::tree::writer::{Attempt, Decision, Failure, Target as _, Version, Waiting};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+/// A directory of the source, and where its entries are copied to.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) directory: &'a Directory<Place>,
+}
+
+/// An entry that has been looked at.
+pub(super) struct Seen<'n> {
+    pub(super) name: &'n [u8],
+    pub(super) status: Status,
+    /// What has its name in the destination.
+    pub(super) existing: Option<Status>,
+    pub(super) decision: Decision,
+}
+
+impl Seen<'_> {
+    /// Whether it is a regular file.
+    pub(super) fn is_file(&self) -> bool {
+        self.status.file_type() == FileType::RegularFile
+    }
+
+    /// What exists and may be replaced.
+    pub(super) fn replaces(&self) -> Option<Version> {
+        self.decision.replaces(self.existing.as_ref())
+    }
+}
+
+/// What is left to do for an entry that has been copied, if it has other names.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// What the inode gets when it has all its names.
+    pub(super) seal: Option<FileAttr>,
+    /// Its data may not be on the disk yet.
+    pub(super) waiting: Option<Waiting>,
+}
+
+impl<'a> Pair<'a> {
+    /// The directory of the destination.
+    pub(super) fn place(&self) -> &'a Place {
+        &self.directory.place
+    }
+
+    /// Its descriptor; `None` in a dry run where it does not exist yet.
+    pub(super) fn target(&self) -> Option<&'a OwnedFd> {
+        self.place().dir.fd.as_deref()
+    }
+
+    /// Its descriptor, to make something in it.
+    pub(super) fn above(&self) -> Attempt<BorrowedFd<'a>> {
+        self.target().map(AsFd::as_fd).ok_or_else(|| self.wrong(b"", "make an entry in", Errno::BADF))
+    }
+
+    /// What an entry is called in the destination.
+    pub(super) fn target_name<'n>(&self, name: &'n [u8]) -> &'n [u8]
+    where
+        'a: 'n,
+    {
+        self.place().name(name)
+    }
+
+    /// The path of an entry below the top of the destination.
+    pub(super) fn target_path(&self, name: &[u8]) -> Vec<u8> {
+        self.place().join(self.target_name(name))
+    }
+
+    /// The path of an entry of the destination, for messages.
+    pub(super) fn shown(&self, name: &[u8]) -> PathBuf {
+        self.context.shown(&self.target_path(name))
+    }
+
+    /// The inode that has an entry's name in the destination now.
+    pub(super) fn inode_there(&self, name: &[u8]) -> Option<(u64, u64)> {
+        self.place().dir.inode_of(self.target_name(name))
+    }
+
+    /// Fails if the entry that is found under a name of the destination is wanted under another name.
+    pub(super) fn refuse_another(&self, target_name: &[u8]) -> Attempt<()> {
+        self.place().refuse_another(self.context, target_name, self.context.wanted(self.directory))
+    }
+
+    /// A call on an entry of the source failed.
+    pub(super) fn unreadable(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
+        match outcome::source(&self.directory.join(name), action, errno) {
+            Failure::Entry(error) if shutdown::is_suspected(errno) && shutdown::is_unreadable(&self.directory.fd) => {
+                Failure::Fatal(error.hint("the filesystem of the source has failed: see dmesg(1)"))
+            }
+            failure => failure,
+        }
+    }
+
+    /// A call on an entry of the destination failed.
+    pub(super) fn wrong(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
+        let entry = (self.target_name(name), self.context.wanted(self.directory));
+        self.place().failure(self.context, entry, action, errno)
+    }
+
+    /// Reports why an entry is skipped, and counts it.
+    ///
+    /// # Errors
+    /// The failure ends the run.
+    pub(super) fn skip(&self, failure: Failure, part: &mut Stats) -> Result<()> {
+        failure.skipped().map(|error| self.context.problem(&error, part))
+    }
+}

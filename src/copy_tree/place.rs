@@ -1,0 +1,118 @@
+//! A directory of the destination as the walk holds it: open, or closed to save descriptors. Finding or making it is
+//! `directory`.
+
+use crate::fs::reopener::{Inode, Reopener};
+use crate::fs::status::Status;
+use crate::tree::writer::{Attempt, Devices, EntryName, Failure, Inherited, Target, TargetDir, Wanted};
+use rustix::io::Result;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+
+/// A directory of the destination.
+pub(super) struct Place {
+    /// Its path below the top.
+    pub(super) path: Vec<u8>,
+    /// The directory itself.
+    pub(super) dir: TargetDir,
+    /// It was made a moment ago, for its maker alone: it has only entries that this run makes, and they inherit nothing
+    /// but a project.
+    pub(super) fresh: bool,
+    /// Its source, open, for as long as something waits.
+    pub(super) source: OnceLock<Arc<OwnedFd>>,
+    /// The new name of the one entry that is wanted of it.
+    rename: Option<Vec<u8>>,
+    closed: Option<Closed>,
+}
+
+/// What is known of a directory of the destination that was closed.
+struct Closed {
+    inode: Option<Inode>,
+    /// How its path begins, and how many bytes at the end are those of its source's.
+    head: Vec<u8>,
+    common: usize,
+}
+
+impl Closed {
+    /// What the paths of a directory and of its copy make.
+    fn new(inode: Option<Inode>, source: &[u8], path: &[u8]) -> Closed {
+        let common = source.iter().rev().zip(path.iter().rev()).take_while(|(a, b)| a == b).count();
+        Closed { inode, head: path[..path.len() - common].to_vec(), common }
+    }
+
+    /// The path of the copy, and the inode that it had.
+    fn reopen(self, source: &[u8]) -> (Vec<u8>, Option<Inode>) {
+        let Closed { inode, head, common } = self;
+        ([&head, &source[source.len() - common.min(source.len())..]].concat(), inode)
+    }
+}
+
+impl Place {
+    /// A directory with this path below the top. `target`: open, unless it does not exist yet in a dry run.
+    pub(super) fn new(
+        path: Vec<u8>,
+        target: Option<OwnedFd>,
+        devices: &Devices,
+        inherited: Inherited,
+        fresh: bool,
+    ) -> Result<Place> {
+        let dir = TargetDir::new(devices, target, inherited)?;
+        Ok(Place { path, dir, fresh, source: OnceLock::new(), rename: None, closed: None })
+    }
+
+    /// The same directory, whose one wanted entry gets a new name.
+    pub(super) fn renaming(self, name: Option<&[u8]>) -> Place {
+        Place { rename: name.map(<[u8]>::to_vec), ..self }
+    }
+
+    /// Closes what is open, until [`Place::reopen`]. `source` is the path of its source.
+    pub(super) fn close(&mut self, source: &[u8]) {
+        let inode = match &self.dir.fd {
+            Some(target) => match Status::of(target) {
+                Ok(status) => Some((status.dev, status.ino)),
+                // It stays open.
+                Err(_) => return,
+            },
+            None => None,
+        };
+        self.dir.fd = None;
+        self.source.take();
+        self.closed = Some(Closed::new(inode, source, &self.path));
+        self.path = Vec::new();
+    }
+
+    /// Opens again what was closed.
+    pub(super) fn reopen<'r>(&mut self, reopener: impl FnOnce() -> Result<&'r Reopener>, source: &[u8]) -> Result<()> {
+        if let Some(closed) = self.closed.take() {
+            let (path, inode) = closed.reopen(source);
+            self.path = path;
+            self.dir.fd = inode.map(|inode| reopener()?.open(&self.path, inode).map(Arc::new)).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// The path of an entry below the top.
+    pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
+        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+    }
+
+    /// What an entry of the source is called here.
+    pub(super) fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
+        self.rename.as_deref().unwrap_or(source)
+    }
+
+    /// Fails if the entry that is found under a name is wanted under another name: it must not be lost.
+    pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8], wanted: Wanted<'_>) -> Attempt<()> {
+        self.dir.refuse_another(target, EntryName { name, wanted, path_of: &|name| self.join(name) })
+    }
+
+    /// A call on an entry failed.
+    pub(super) fn failure(
+        &self,
+        target: &impl Target,
+        (name, wanted): (&[u8], Wanted<'_>),
+        action: &str,
+        errno: rustix::io::Errno,
+    ) -> Failure {
+        self.dir.failure(target, EntryName { name, wanted, path_of: &|name| self.join(name) }, action, errno)
+    }
+}

@@ -1,0 +1,103 @@
+//! What every part of a restore needs. What the parts do is in files of their own.
+
+use super::done::Done;
+use super::job::Job;
+use super::options::Options;
+use super::stats::Stats;
+use crate::error::{Error, Result};
+use crate::fs::metadata::Creator;
+use crate::fs::shutdown;
+use crate::fs::status::{Status, Time};
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::Reader;
+use crate::tree::deletion::in_place::Mounts;
+use crate::tree::writer::{AfterSync, Devices, Target, Wording};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+/// What every part of a restore needs.
+pub(super) struct Context<'a> {
+    pub(super) options: &'a Options,
+    pub(super) monitor: &'a dyn Monitor,
+    pub(super) creator: Creator,
+    /// The repository and every directory above it: never deleted.
+    pub(super) guarded: Vec<(u64, u64)>,
+    /// Filesystems that are written to.
+    pub(super) devices: Devices,
+    /// What waits until data is on the disk.
+    pub(super) waiting: AfterSync<Job>,
+    /// What the jobs that waited did.
+    pub(super) late: Mutex<Stats>,
+    /// Why a job that waited ended the run.
+    pub(super) fatal: OnceLock<Error>,
+    /// The records of the snapshot.
+    pub(super) manifest: &'a Reader,
+    /// The snapshot's tree.
+    pub(super) tree: OwnedFd,
+    /// What was changed so far.
+    pub(super) done: Done,
+    /// When the snapshot was begun.
+    pub(super) created: Time,
+    /// What is mounted in the target.
+    pub(super) mounts: Mounts,
+}
+
+impl Context<'_> {
+    /// Whether the run goes on.
+    ///
+    /// # Errors
+    /// The monitor asks to stop, a job that waited for a sync ended the run, or a sync has failed.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.fatal.get() {
+            _ if self.monitor.is_cancelled() => Err(Error::interrupted()),
+            Some(_) => Err(Error::failed("go on")),
+            None => self.devices.check(&self.options.target),
+        }
+    }
+
+    /// Whether an inode is the repository's directory.
+    pub(super) fn is_repository(&self, status: &Status) -> bool {
+        self.guarded.first() == Some(&(status.dev, status.ino))
+    }
+
+    /// Whether an inode is the repository's directory, or one above it.
+    pub(super) fn is_guarded(&self, status: &Status) -> bool {
+        self.guarded.contains(&(status.dev, status.ino))
+    }
+}
+
+/// How failures of a restore are worded.
+static WORDING: Wording = Wording {
+    action: "restore",
+    busy: Some("something is mounted on it"),
+    full: None,
+    immutable: "it, or its directory, may be immutable or append-only: see lsattr(1)",
+    lost: Some("the filesystem of the target, or that of the repository, has failed: see dmesg(1)"),
+};
+
+impl Target for Context<'_> {
+    fn path(&self) -> &Path {
+        &self.options.target
+    }
+
+    fn shown(&self, path: &[u8]) -> PathBuf {
+        self.options.target.join(OsStr::from_bytes(path))
+    }
+
+    fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    fn wording(&self) -> &'static Wording {
+        &WORDING
+    }
+
+    /// The repository's filesystem is needed, too.
+    fn is_lost(&self, errno: Errno) -> bool {
+        self.devices.are_lost(errno) || (shutdown::is_suspected(errno) && shutdown::is_unreadable(&self.tree))
+    }
+}

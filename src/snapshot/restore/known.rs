@@ -1,0 +1,55 @@
+//! Which names the snapshot has in a directory, to know what must be deleted there.
+
+use super::selection::join;
+use crate::error::Result;
+use crate::snapshot::manifest::{Address, Reader};
+
+/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being
+/// looked up by their paths, which are as long as a tree is deep.
+pub(super) struct Known {
+    /// Where the directory's record is.
+    record: Address,
+    /// The names of its subdirectories that came so far, in their order, each with a slash behind it.
+    subdirectories: Vec<u8>,
+}
+
+impl Known {
+    /// A directory whose record was just read.
+    pub(super) fn new(record: Address) -> Known {
+        Known { record, subdirectories: Vec::new() }
+    }
+
+    /// The record of a subdirectory was read.
+    pub(super) fn add(&mut self, subdirectory: &[u8]) {
+        self.subdirectories.extend_from_slice(subdirectory);
+        self.subdirectories.push(b'/');
+    }
+
+    /// Those of these names, which are sorted, that the snapshot does not have.
+    pub(super) fn missing(&self, manifest: &Reader, names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
+        let Some(mut entries) = manifest.names_at(self.record)? else { return Ok(None) };
+        let mut subdirectories = self.subdirectories.split(|byte| *byte == b'/').peekable();
+        let mut missing = Vec::new();
+        for name in names {
+            while subdirectories.peek().is_some_and(|subdirectory| *subdirectory < name.as_slice()) {
+                subdirectories.next();
+            }
+            if subdirectories.peek() != Some(&name.as_slice()) && !entries.seek(&name)? {
+                missing.push(name);
+            }
+        }
+        Ok(Some(missing))
+    }
+}
+
+/// Those of these names that the snapshot does not have, each looked up: records between were lost to damage.
+pub(super) fn missing(manifest: &Reader, directory: &[u8], names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
+    let Some(mut known) = manifest.directory(directory)? else { return Ok(None) };
+    let mut missing = Vec::new();
+    for name in names {
+        if known.seek(&name)?.is_none() && manifest.directory(&join(directory, &name))?.is_none() {
+            missing.push(name);
+        }
+    }
+    Ok(Some(missing))
+}

@@ -1,0 +1,39 @@
+//! Goes on with what a run beside this one made.
+
+use super::{Attempt, Failure};
+use crate::error::Error;
+
+/// How often an entry is tried again.
+const TRIES: usize = 3;
+
+/// Repeats an attempt that failed because somebody else created or changed the entry meanwhile: a run beside this one
+/// may be writing the same tree. `again` gets the error, and must not replace other content.
+pub(crate) fn again<T>(attempt: Attempt<T>, mut again: impl FnMut(Error) -> Attempt<T>) -> Attempt<T> {
+    let mut attempt = attempt;
+    for _ in 0..TRIES {
+        match attempt {
+            Err(Failure::Meanwhile(error)) => attempt = again(error),
+            attempt => return attempt,
+        }
+    }
+    attempt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_somebody_else_did_is_tried_again_and_not_forever() {
+        let error = || Error::failed("make");
+        let mut calls = 0;
+        assert!(matches!(again(Ok(1), |_| panic!("it is done")), Ok(1)));
+        assert!(matches!(again::<()>(Err(Failure::Entry(error())), |_| panic!("it failed")), Err(Failure::Entry(_))));
+        assert!(matches!(again(Err(Failure::Meanwhile(error())), |_| Ok(2)), Ok(2)));
+        let busy = again::<()>(Err(Failure::Meanwhile(error())), |error| {
+            calls += 1;
+            Err(Failure::Meanwhile(error))
+        });
+        assert!(matches!(busy, Err(Failure::Meanwhile(_))) && calls == TRIES);
+    }
+}

@@ -1,0 +1,184 @@
+//! Decides what happens to one entry, from the wanted and the existing entry. This is a pure function: the run reads
+//! and compares ([`Compare`]), and only as far as the answer needs it.
+
+use super::Version;
+use crate::fs::status::Status;
+use crate::monitor::Change;
+use rustix::fs::FileType;
+use rustix::io::Result;
+
+/// What happens to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Nothing exists: make it.
+    Make,
+    /// Replace the existing entry, which is not a directory, for this difference.
+    Replace(Change),
+    /// Delete the existing directory, then make the entry.
+    Clear,
+    /// The content is right, the metadata differs.
+    Metadata,
+    /// Everything is right, or must stay.
+    Leave,
+    /// The content is right. The metadata differs, but replacing the inode for that would lose attributes.
+    Keep,
+    /// A directory is in its place that must not be deleted.
+    Blocked,
+}
+
+impl Decision {
+    /// What has the entry's name and may be replaced. A directory is deleted before that.
+    pub(crate) fn replaces(self, existing: Option<&Status>) -> Option<Version> {
+        match self {
+            Decision::Replace(_) => existing.map(Version::of),
+            _ => None,
+        }
+    }
+
+    /// The line of a dry run.
+    pub(crate) fn change(self) -> Option<Change> {
+        match self {
+            Decision::Make => Some(Change::Added),
+            Decision::Replace(change) => Some(change),
+            Decision::Clear => Some(Change::Type),
+            Decision::Metadata => Some(Change::Metadata),
+            Decision::Leave | Decision::Keep | Decision::Blocked => None,
+        }
+    }
+}
+
+/// An entry that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedEntry {
+    /// Its type.
+    pub(crate) file_type: FileType,
+    /// How many names its inode has.
+    pub(crate) nlink: u64,
+    /// Whether a directory in its place is deleted.
+    pub(crate) clears_directory: bool,
+}
+
+/// How the metadata of an existing entry compares with what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metadata {
+    /// It is the same, as far as this process may change it.
+    Same,
+    /// It differs.
+    Differs,
+    /// It differs, and only another inode can have what is wanted.
+    NeedsNewInode,
+}
+
+/// Compares an existing entry of the right type with what is wanted.
+pub(crate) trait Compare {
+    /// Whether it has the wanted content.
+    fn has_same_content(&mut self, existing: &Status) -> Result<bool>;
+
+    /// How its metadata compares.
+    fn metadata(&mut self, existing: &Status) -> Result<Metadata>;
+
+    /// Whether attributes would be lost if its inode were replaced although its content is right.
+    fn would_lose_attributes(&mut self) -> bool {
+        false
+    }
+}
+
+/// Decides on an entry.
+///
+/// # Errors
+/// Those of the comparison.
+pub(crate) fn decide(wanted: WantedEntry, existing: Option<&Status>, compare: &mut impl Compare) -> Result<Decision> {
+    let Some(existing) = existing else { return Ok(Decision::Make) };
+    if existing.file_type() == FileType::Directory {
+        return Ok(if wanted.clears_directory { Decision::Clear } else { Decision::Blocked });
+    }
+    if existing.file_type() != wanted.file_type {
+        return Ok(Decision::Replace(Change::Type));
+    }
+    if !compare.has_same_content(existing)? {
+        return Ok(Decision::Replace(Change::Content));
+    }
+    // Metadata written to an inode is that of all its names. The wanted names may be among them, but no more.
+    let has_other_names = existing.nlink > wanted.nlink.max(1);
+    Ok(match compare.metadata(existing)? {
+        Metadata::Same => Decision::Leave,
+        Metadata::Differs if !has_other_names => Decision::Metadata,
+        _ if compare.would_lose_attributes() => Decision::Keep,
+        _ => Decision::Replace(Change::Metadata),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::status::Time;
+
+    /// Answers as a run would. `None`: it must not be asked.
+    struct Answers {
+        content: Option<bool>,
+        metadata: Option<Metadata>,
+        loses: bool,
+    }
+
+    impl Compare for Answers {
+        fn has_same_content(&mut self, _: &Status) -> Result<bool> {
+            Ok(self.content.expect("nothing needs the content"))
+        }
+
+        fn metadata(&mut self, _: &Status) -> Result<Metadata> {
+            Ok(self.metadata.expect("nothing needs the metadata"))
+        }
+
+        fn would_lose_attributes(&mut self) -> bool {
+            self.loses
+        }
+    }
+
+    fn status(mode: u32, nlink: u64) -> Status {
+        let time = Time { seconds: 1, nanos: 0 };
+        Status {
+            mode,
+            uid: 0,
+            gid: 0,
+            size: 1,
+            allocated: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: None,
+            dev: 7,
+            ino: 8,
+            nlink,
+            rdev: (0, 0),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_compared_only_as_far_as_the_answer_needs() {
+        let wanted = WantedEntry { file_type: FileType::RegularFile, nlink: 1, clears_directory: false };
+        let nothing = || Answers { content: None, metadata: None, loses: false };
+        let decided = |wanted, mode, answers: &mut Answers| decide(wanted, Some(&status(mode, 1)), answers).unwrap();
+        assert_eq!(decide(wanted, None, &mut nothing()), Ok(Decision::Make));
+        assert_eq!(decided(wanted, 0o040_755, &mut nothing()), Decision::Blocked);
+        let clears = WantedEntry { clears_directory: true, ..wanted };
+        assert_eq!(decided(clears, 0o040_755, &mut nothing()), Decision::Clear);
+        assert_eq!(decided(wanted, 0o120_777, &mut nothing()), Decision::Replace(Change::Type));
+        let mut other = Answers { content: Some(false), ..nothing() };
+        assert_eq!(decided(wanted, 0o100_644, &mut other), Decision::Replace(Change::Content));
+    }
+
+    #[test]
+    fn metadata_is_not_written_to_an_inode_with_names_that_nobody_wants() {
+        let decided = |nlink, names, metadata, loses| {
+            let wanted = WantedEntry { file_type: FileType::RegularFile, nlink, clears_directory: false };
+            let mut answers = Answers { content: Some(true), metadata: Some(metadata), loses };
+            decide(wanted, Some(&status(0o100_644, names)), &mut answers).unwrap()
+        };
+        assert_eq!(decided(1, 3, Metadata::Same, false), Decision::Leave);
+        assert_eq!(decided(1, 1, Metadata::Differs, false), Decision::Metadata);
+        assert_eq!(decided(3, 2, Metadata::Differs, false), Decision::Metadata);
+        assert_eq!(decided(2, 3, Metadata::Differs, false), Decision::Replace(Change::Metadata));
+        assert_eq!(decided(2, 3, Metadata::Differs, true), Decision::Keep);
+        assert_eq!(decided(1, 1, Metadata::NeedsNewInode, false), Decision::Replace(Change::Metadata));
+    }
+}

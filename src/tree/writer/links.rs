@@ -1,0 +1,236 @@
+//! Hard links: the names of one wanted inode become names of one inode of the target.
+//!
+//! The thread that meets an inode first writes it; others that meet it meanwhile wait, and then link to it. A thread
+//! that waits writes nothing at that time, so nobody waits for a thread that waits. A path for each inode with several
+//! names is kept until its last name has come; `inode_map` bounds the memory. What a run does where no link can be made
+//! is its own decision.
+
+use super::Temporary;
+use crate::fs::metadata::FileAttr;
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::util::mutex::lock;
+use rustix::fs::AtFlags;
+use rustix::io::{Errno, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// The inodes with several names that have been met.
+#[derive(Debug)]
+pub(crate) struct Links {
+    known: Mutex<Known>,
+    settled: Condvar,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Those that some thread is writing.
+    begun: HashSet<Identity>,
+    made: InodeMap<First>,
+}
+
+/// The name of an inode that was written first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct First {
+    /// The path of its directory below the target.
+    pub(crate) directory: Vec<u8>,
+    pub(crate) name: Vec<u8>,
+    /// Its inode in the target; in a dry run only if it exists already.
+    pub(crate) inode: Option<(u64, u64)>,
+    /// How many names have not come yet.
+    pub(crate) missing: u64,
+    /// Its data may not be on the disk yet.
+    pub(crate) waiting: Option<Waiting>,
+    /// What it gets when it has all its names.
+    pub(crate) seal: Option<Seal>,
+}
+
+/// An inode whose data may not be on the disk yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) inode: (u64, u64),
+    /// The name that it has until then, if it replaces something.
+    pub(crate) temporary: Option<Vec<u8>>,
+}
+
+/// Flags and project id.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Seal {
+    flags: Option<u32>,
+    project: Option<u32>,
+}
+
+impl Seal {
+    /// These flags and this project id.
+    pub(crate) fn of(fileattr: FileAttr) -> Seal {
+        Seal { flags: fileattr.flags, project: fileattr.project }
+    }
+
+    /// The flags and the project id.
+    pub(crate) fn fileattr(self) -> FileAttr {
+        FileAttr { flags: self.flags, project: self.project }
+    }
+}
+
+/// What became of a further name.
+pub(crate) enum Linked<'d> {
+    /// The inode has it, under a temporary name.
+    Made(Temporary<BorrowedFd<'d>>),
+    /// The first name is another inode's by now, which must not get further names.
+    Another,
+    /// The kernel refused the link.
+    Refused(Errno),
+}
+
+impl Links {
+    /// No inode is known. What does not fit into memory goes into a file without a name in this directory.
+    pub(crate) fn new(dir: Option<OwnedFd>) -> Links {
+        let known = Known { begun: HashSet::new(), made: InodeMap::new(Spill::into(dir)) };
+        Links { known: Mutex::new(known), settled: Condvar::new() }
+    }
+
+    /// The name that was written first. `None`: the caller must write it, and then call [`Links::settle`].
+    pub(crate) fn claim(&self, inode: &Identity) -> Result<Option<First>> {
+        let mut known = lock(&self.known);
+        while known.begun.contains(inode) {
+            known = self.settled.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
+        let first = known.made.get(inode)?;
+        if first.is_none() {
+            known.begun.insert(*inode);
+        }
+        Ok(first)
+    }
+
+    /// Ends a claim. `None`: the name was not written, and the next one is the first.
+    pub(crate) fn settle(&self, inode: &Identity, first: Option<&First>) -> Result<()> {
+        let mut known = lock(&self.known);
+        known.begun.remove(inode);
+        let kept = first.map_or(Ok(()), |first| known.made.insert(inode, first));
+        drop(known);
+        self.settled.notify_all();
+        kept
+    }
+
+    /// The names that have not come yet join this one.
+    pub(crate) fn replace(&self, inode: &Identity, first: &First) -> Result<()> {
+        lock(&self.known).made.insert(inode, first)
+    }
+
+    /// One more name has come. The inode, if that was its last name.
+    pub(crate) fn came(&self, inode: &Identity) -> Result<Option<First>> {
+        let mut known = lock(&self.known);
+        let Some(mut first) = known.made.get(inode)? else { return Ok(None) };
+        first.missing = first.missing.saturating_sub(1);
+        if first.missing > 0 {
+            return known.made.insert(inode, &first).map(|()| None);
+        }
+        known.made.remove(inode)
+    }
+
+    /// Takes the inodes some of whose names have not come.
+    pub(crate) fn drain(&self, each: impl FnMut(First)) -> Result<()> {
+        lock(&self.known).made.drain(each)
+    }
+}
+
+impl First {
+    /// Its path below the target.
+    pub(crate) fn path(&self) -> Vec<u8> {
+        match self.directory.as_slice() {
+            b"" => self.name.clone(),
+            directory => [directory, b"/", &self.name].concat(),
+        }
+    }
+
+    /// Opens it in its directory.
+    ///
+    /// # Errors
+    /// `STALE` if the name is another inode's by now.
+    pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
+        let file = openat::open_file(directory.as_fd(), &self.name)?;
+        let status = Status::of(&file)?;
+        if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
+    }
+
+    /// Gives the inode, whose first name is in the directory `from`, a temporary name in another directory.
+    pub(crate) fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
+        let link = |first: &[u8]| {
+            Temporary::make(above, prefix, |name| rustix::fs::linkat(&from, first, above, name, AtFlags::empty()))
+        };
+        // An inode that waits has one name or the other.
+        let linked = match self.waiting.as_ref().and_then(|waiting| waiting.temporary.as_ref()) {
+            Some(temporary) => link(temporary).or_else(|_| link(&self.name)),
+            None => link(&self.name),
+        };
+        match linked {
+            Ok((temporary, ())) => {
+                let inode = Status::at(above, temporary.name()).ok().map(|status| (status.dev, status.ino));
+                if inode == self.inode { Linked::Made(temporary) } else { Linked::Another }
+            }
+            Err(errno) => Linked::Refused(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::thread;
+
+    const PREFIX: &str = ".pleach-x.";
+
+    fn first(name: &str, inode: Option<(u64, u64)>, missing: u64) -> First {
+        First { directory: Vec::new(), name: name.into(), inode, missing, waiting: None, seal: None }
+    }
+
+    #[test]
+    fn further_names_wait_for_the_first_and_the_last_name_ends_the_inode() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = Identity::of(&Status::of(File::open(dir.path()).unwrap()).unwrap());
+        let links = Links::new(None);
+        assert!(links.claim(&inode).unwrap().is_none());
+        thread::scope(|scope| {
+            let second = scope.spawn(|| links.claim(&inode).unwrap());
+            links.settle(&inode, Some(&first("one", None, 2))).unwrap();
+            assert_eq!(second.join().unwrap().unwrap().name, b"one");
+        });
+        assert!(links.came(&inode).unwrap().is_none());
+        assert_eq!(links.came(&inode).unwrap().unwrap().name, b"one");
+        assert!(links.claim(&inode).unwrap().is_none(), "nothing is kept of it");
+    }
+
+    #[test]
+    fn a_name_that_could_not_be_written_leaves_the_next_one_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = Identity::of(&Status::of(File::open(dir.path()).unwrap()).unwrap());
+        let links = Links::new(None);
+        assert!(links.claim(&inode).unwrap().is_none());
+        links.settle(&inode, None).unwrap();
+        assert!(links.claim(&inode).unwrap().is_none());
+    }
+
+    #[test]
+    fn only_the_inode_that_was_written_gets_further_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = File::open(dir.path()).unwrap();
+        fs::write(dir.path().join("one"), "").unwrap();
+        let status = Status::at(&open, b"one").unwrap();
+        let one = first("one", Some((status.dev, status.ino)), 1);
+        let Linked::Made(temporary) = one.link(&open, open.as_fd(), PREFIX) else { panic!("it can be linked") };
+        temporary.put(b"two", None).unwrap();
+        assert_eq!(Status::at(&open, b"two").unwrap().ino, status.ino);
+        fs::rename(dir.path().join("two"), dir.path().join("kept")).unwrap();
+        fs::write(dir.path().join("other"), "").unwrap();
+        fs::rename(dir.path().join("other"), dir.path().join("one")).unwrap();
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Another));
+        assert_eq!(one.open(&open).unwrap_err(), Errno::STALE);
+        fs::remove_file(dir.path().join("one")).unwrap();
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Refused(Errno::NOENT)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,171 @@
+//! A directory of the target, open: its filesystem, what new entries inherit, and which entry has which name. How a run
+//! reaches it, and which metadata it gets at the end, belongs to the run.
+
+use super::inherited::is_sealed;
+use super::temp_file::Postponed;
+use super::{
+    Aliases, Attempt, Device, Devices, Failure, Inherited, Owner, Target, TempFile, Unsynced, Wanted, is_another,
+};
+use crate::fs::metadata::{self, Creator, FileAttr, Others};
+use crate::fs::openat;
+use crate::fs::status::{Status, Time};
+use rustix::fs::Mode;
+use rustix::io::{Errno, Result};
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A directory of the target.
+#[derive(Debug)]
+pub(crate) struct TargetDir {
+    /// The directory, open. `None`: it does not exist yet in a dry run, or it was closed to save descriptors.
+    pub(crate) fd: Option<Arc<OwnedFd>>,
+    /// Its filesystem.
+    pub(crate) device: Arc<Device>,
+    /// What new entries inherit.
+    pub(crate) inherited: Inherited,
+    /// Names that it takes for one.
+    aliases: Aliases,
+    /// Names in it are replaced after the next sync. Shared with whatever opens it again.
+    is_waiting: Arc<AtomicBool>,
+}
+
+/// An entry of a [`TargetDir`], as failures name it.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryName<'a> {
+    /// Its name.
+    pub(crate) name: &'a [u8],
+    /// The names that the directory must have.
+    pub(crate) wanted: Wanted<'a>,
+    /// The path of an entry below the target.
+    pub(crate) path_of: &'a dyn Fn(&[u8]) -> Vec<u8>,
+}
+
+impl EntryName<'_> {
+    fn path(&self) -> Vec<u8> {
+        (self.path_of)(self.name)
+    }
+}
+
+impl TargetDir {
+    /// An open directory, or one that does not exist yet.
+    pub(crate) fn new(devices: &Devices, fd: Option<OwnedFd>, inherited: Inherited) -> Result<TargetDir> {
+        TargetDir::again(devices, fd, inherited, Arc::default())
+    }
+
+    /// A directory that was closed, and opened again.
+    pub(crate) fn again(
+        devices: &Devices,
+        fd: Option<OwnedFd>,
+        inherited: Inherited,
+        is_waiting: Arc<AtomicBool>,
+    ) -> Result<TargetDir> {
+        let device = devices.of(fd.as_ref())?;
+        Ok(TargetDir { fd: fd.map(Arc::new), device, inherited, aliases: Aliases::default(), is_waiting })
+    }
+
+    /// The status of an entry, if it exists.
+    pub(crate) fn existing(&self, name: &[u8]) -> Result<Option<Status>> {
+        let Some(fd) = &self.fd else { return Ok(None) };
+        match Status::at(fd, name) {
+            Ok(status) => Ok(Some(status)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The inode that has this name now.
+    pub(crate) fn inode_of(&self, name: &[u8]) -> Option<(u64, u64)> {
+        self.existing(name).ok().flatten().map(|there| (there.dev, there.ino))
+    }
+
+    /// Makes a subdirectory that only its owner may use and that inherits nothing (it gets its metadata last), and
+    /// opens it.
+    pub(crate) fn make_subdir(&self, name: &[u8], creator: &Creator) -> Result<OwnedFd> {
+        let above = self.fd.as_ref().ok_or(Errno::BADF)?;
+        rustix::fs::mkdirat(above, name, Mode::RWXU)?;
+        let made = openat::open_subdir(above, name)?;
+        if self.inherited.inherits {
+            metadata::remove_other_xattrs(&made, &[]).and_then(Others::removed)?;
+            creator.make_private(&made)?;
+        } else if !creator.is_private(&Status::of(&made)?) {
+            creator.make_private(&made)?;
+        }
+        Ok(made)
+    }
+
+    /// Whether a file made in it gets something only when it is in its place: flags under which it could not be moved
+    /// there, or another project id than it has by its making.
+    pub(crate) fn is_sealed(&self, wanted: FileAttr) -> bool {
+        is_sealed(wanted, self.inherited.project)
+    }
+
+    /// Whose the entry is that is found under a name.
+    pub(crate) fn owner(&self, name: &[u8], wanted: Wanted<'_>) -> Result<Owner> {
+        match &self.fd {
+            Some(fd) => self.aliases.owner(fd, &self.device, name, wanted),
+            None => Ok(Owner::Itself),
+        }
+    }
+
+    /// Which of these names entries are found under that are wanted under other names.
+    pub(crate) fn found_under_others(&self, names: &[Vec<u8>], wanted: Wanted<'_>) -> Result<HashSet<Vec<u8>>> {
+        self.aliases.found(self.fd.as_ref().ok_or(Errno::BADF)?, &self.device, names, wanted)
+    }
+
+    /// Fails if the entry that is found under a name is wanted under another name: it must not be lost.
+    pub(crate) fn refuse_another(&self, target: &impl Target, entry: EntryName<'_>) -> Attempt<()> {
+        match self.owner(entry.name, entry.wanted) {
+            Ok(Owner::Itself) => Ok(()),
+            Ok(Owner::Other(other)) => {
+                let other = other.map(|other| target.shown(&(entry.path_of)(&other)));
+                let shown = target.shown(&entry.path());
+                Err(Failure::Entry(is_another(target.wording().action, &shown, other.as_deref())))
+            }
+            Err(errno) => target.failed(&entry.path(), "compare the names in the directory of", errno),
+        }
+    }
+
+    /// A call on an entry failed. An entry that exists although it should not may be another's.
+    pub(crate) fn failure(&self, target: &impl Target, entry: EntryName<'_>, action: &str, errno: Errno) -> Failure {
+        if errno == Errno::EXIST
+            && let Err(failure) = self.refuse_another(target, entry)
+        {
+            return failure;
+        }
+        target.failure(&entry.path(), action, errno)
+    }
+
+    /// Gives a written file of this directory its name, unless it replaces another file: that comes after the next
+    /// sync, as do the times.
+    ///
+    /// # Errors
+    /// See [`TempFile::put`].
+    pub(crate) fn put_before_sync(&self, aside: TempFile<'_>, name: &[u8], times: (Time, Time)) -> Result<Unsynced> {
+        let dir = self.fd.as_ref().ok_or(Errno::BADF)?;
+        let (file, replaces) = match aside.postpone(dir, name) {
+            Postponed::Replaces(file, replacing) => {
+                self.wait_for_sync();
+                (file, Some(replacing))
+            }
+            Postponed::IsNew(aside) => (aside.put(name)?, None),
+        };
+        Ok(Unsynced::new(file, &self.device, times, replaces))
+    }
+
+    /// A name in it is replaced after the next sync: the directory gets its metadata after that.
+    pub(crate) fn wait_for_sync(&self) {
+        self.is_waiting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether names in it are replaced after the next sync.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
+    }
+
+    /// Its mark for waiting names, to be kept while it is closed.
+    pub(crate) fn waiting_mark(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_waiting)
+    }
+}
