@@ -1,5 +1,5 @@
-//! The command `pleach`: sets up the process (signals, the message of a panic), parses the command line, runs the command, and
-//! turns the result into an exit status. Everything else is in `commands` and the library.
+//! The command `pleach`: sets up the process (signals, the message of a panic), parses the command line, runs the
+//! command, and turns the result into an exit status. Everything else is in `commands` and the library.
 
 mod cli;
 mod commands;

@@ -1,5 +1,5 @@
-//! The bytes that dedupe reports as freed, against df, where rounding shows: block sizes, files that end within a block,
-//! compressed extents.
+//! The bytes that dedupe reports as freed, against df, where rounding shows: block sizes, files that end within a
+//! block, compressed extents.
 
 use crate::dedupe::dedupe_with;
 use crate::harness::own::Own;

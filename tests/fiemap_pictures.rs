@@ -180,8 +180,8 @@ fn stdout_has_one_use() {
     }
 }
 
-/// A directory with three files: `original` of 8 MiB; `clone`, which has its first 4 MiB, the third of them changed, 1 MiB
-/// of its own, a hole of 1 MiB, 2 MiB that were only reserved; and `tiny`.
+/// A directory with three files: `original` of 8 MiB; `clone`, which has its first 4 MiB, the third of them changed, 1
+/// MiB of its own, a hole of 1 MiB, 2 MiB that were only reserved; and `tiny`.
 fn some_files(fs: &Filesystem) -> PathBuf {
     const MIB: u64 = 1 << 20;
     let dir = fs.dir("files");

@@ -1,4 +1,5 @@
-//! `pleach fiemap --shared-with`: what files share with each other, held against what the test cloned and what xfs_io sees.
+//! `pleach fiemap --shared-with`: what files share with each other, held against what the test cloned and what xfs_io
+//! sees.
 
 use crate::harness::*;
 use crate::on_filesystems;

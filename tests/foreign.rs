@@ -1,5 +1,5 @@
-//! Filesystems that lack what others have: bindfs (FUSE) and overlays, without `RENAME_NOREPLACE`, reflinks or files without a
-//! name.
+//! Filesystems that lack what others have: bindfs (FUSE) and overlays, without `RENAME_NOREPLACE`, reflinks or files
+//! without a name.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::*;

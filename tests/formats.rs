@@ -1,5 +1,5 @@
-//! `pleach fiemap --format`: character for character what the tools print, for people what they can read; how it stands up
-//! to files that change, and what it takes for large ones.
+//! `pleach fiemap --format`: character for character what the tools print, for people what they can read; how it stands
+//! up to files that change, and what it takes for large ones.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -204,8 +204,8 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Asserts that all formats of tools are what the tools print, and gives that: of filefrag, of xfs_io, of xfs_io without
-/// `-v`.
+/// Asserts that all formats of tools are what the tools print, and gives that: of filefrag, of xfs_io, of xfs_io
+/// without `-v`.
 #[track_caller]
 fn assert_like_the_tools(files: &[PathBuf]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let xfs_io = |what: &str| {

@@ -68,8 +68,8 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
-/// A source with a file of two names, `1/a` and `3/b`. The gift makes another file of them, when `1` is done and `3` is not
-/// yet begun; the kernel often gives it the number of the first.
+/// A source with a file of two names, `1/a` and `3/b`. The gift makes another file of them, when `1` is done and `3` is
+/// not yet begun; the kernel often gives it the number of the first.
 fn reused(source: &Path, is_done: impl Fn(&Path) -> bool + Sync) -> Meddler<impl Fn() + Sync> {
     for name in ["1", "2", "3"] {
         fs::create_dir(source.join(name)).unwrap();

@@ -1,10 +1,10 @@
 //! What every test needs: a filesystem with a scratch directory of its own, the pleach binary, and data to work on.
 //!
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
-//! says by environment variables where these filesystems are. A test that counts free space makes one of its own (`own`).
-//! Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync, xfs_io, …) in
-//! `tools`, the lines of `--json` by their type in `json_lines`. Somebody else meddles by `meddler`. Runs are stopped by `stop` and by the power cuts of `power`
-//! and `disk`; `failing_disk` refuses writes.
+//! says by environment variables where these filesystems are. A test that counts free space makes one of its own
+//! (`own`). Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync,
+//! xfs_io, …) in `tools`, the lines of `--json` by their type in `json_lines`. Somebody else meddles by `meddler`. Runs
+//! are stopped by `stop` and by the power cuts of `power` and `disk`; `failing_disk` refuses writes.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
@@ -172,8 +172,8 @@ pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
     }
 }
 
-/// Records that a test cannot run here. In CI that is a failure: of `cargo xtask test`, where it keeps the list, or else of
-/// the test.
+/// Records that a test cannot run here. In CI that is a failure: of `cargo xtask test`, where it keeps the list, or
+/// else of the test.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
 pub(crate) fn skip(test: &str, reason: &str) {
     let name = test.split_once("::").map_or(test, |(_binary, name)| name);

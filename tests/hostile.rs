@@ -67,8 +67,8 @@ impl Swapper {
 /// Directories and files that are watched by the kernel: whoever opens, lists, reads or changes one is found out.
 struct Witness(OwnedFd);
 
-/// All but the closing of files, which whoever opens comes to. It can come late and from the test itself: a process that
-/// another test starts holds what is open at that moment until it has become its own program.
+/// All but the closing of files, which whoever opens comes to. It can come late and from the test itself: a process
+/// that another test starts holds what is open at that moment until it has become its own program.
 const SEEN: inotify::WatchFlags = inotify::WatchFlags::ALL_EVENTS.difference(inotify::WatchFlags::CLOSE);
 
 impl Witness {

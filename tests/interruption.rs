@@ -41,7 +41,8 @@ fn end(child: Child) -> Run {
     Run::new(child.wait_with_output().expect("a child can be waited for"), line)
 }
 
-/// Runs a command that writes more than a pipe holds, and interrupts it meanwhile: it waits until what it wrote is read.
+/// Runs a command that writes more than a pipe holds, and interrupts it meanwhile: it waits until what it wrote is
+/// read.
 fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
     let mut stdout = child.stdout.take().expect("stdout is a pipe");

@@ -1,5 +1,5 @@
-//! `pleach snapshot` on a disk that refuses some writes: the kernel reports that once, to whoever syncs first. For `restore` see
-//! `tests/restore/failed.rs`.
+//! `pleach snapshot` on a disk that refuses some writes: the kernel reports that once, to whoever syncs first. For
+//! `restore` see `tests/restore/failed.rs`.
 
 use crate::harness::failing_disk::FailingDisk;
 use crate::harness::mounted::Mounted;

@@ -1,4 +1,5 @@
-//! What changes in a source while it is read, at the moment that hurts: after an entry was looked at, before it is opened.
+//! What changes in a source while it is read, at the moment that hurts: after an entry was looked at, before it is
+//! opened.
 
 use crate::harness::{Filesystem, bytes, inside, number, published, settle, snapshot, write};
 use crate::on_filesystems;

@@ -1,4 +1,5 @@
-//! Metadata: every row of docs/metadata.md, told by programs that are not ours, in a snapshot's tree and after a restore.
+//! Metadata: every row of docs/metadata.md, told by programs that are not ours, in a snapshot's tree and after a
+//! restore.
 
 mod acls;
 mod flags;
@@ -25,8 +26,8 @@ impl Scene {
         Scene { source: fs.dir("source"), repo: fs.join("repo"), target: fs.dir("target") }
     }
 
-    /// Takes two snapshots, the second of an unchanged source, and restores the second. Then `check` compares the source with
-    /// its copies in both trees and in the target; the last argument says whether it is a restored one.
+    /// Takes two snapshots, the second of an unchanged source, and restores the second. Then `check` compares the
+    /// source with its copies in both trees and in the target; the last argument says whether it is a restored one.
     #[track_caller]
     fn check(&self, check: impl Fn(&Path, &Path, bool)) {
         self.check_named(&["first", "second"], check);
@@ -98,8 +99,8 @@ fn data_and_holes(path: &Path) -> String {
 fn sparse_files(dir: &Path) {
     let file = |name: &str, size: u64, data: &[u64]| {
         let file = File::create(dir.join(name)).expect("a file can be made");
-        // Before anything is written: behind its end XFS reserves more than is written, and what is reserved looks like data
-        // as soon as it was read.
+        // Before anything is written: behind its end XFS reserves more than is written, and what is reserved looks like
+        // data as soon as it was read.
         file.set_len(size).expect("a file can be made longer");
         for at in data {
             file.write_all_at(&bytes(*at, 8192), *at).expect("a file can be written");

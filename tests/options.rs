@@ -1,4 +1,5 @@
-//! Options of `pleach snapshot` beside what it leaves out: `--unchanged`, `--require-sharing`, `--parent`, several sources.
+//! Options of `pleach snapshot` beside what it leaves out: `--unchanged`, `--require-sharing`, `--parent`, several
+//! sources.
 
 use crate::harness::*;
 use crate::on_filesystems;

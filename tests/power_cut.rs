@@ -1,9 +1,9 @@
-//! The power is cut while pleach runs: nothing that was there is lost, nothing that is not on the disk counts as done, and
-//! the same command, run again, completes the work. All is checked by reading it from a fresh mount.
+//! The power is cut while pleach runs: nothing that was there is lost, nothing that is not on the disk counts as done,
+//! and the same command, run again, completes the work. All is checked by reading it from a fresh mount.
 //!
-//! A [`Job`] is a command with the state that it begins with and the checks after it. [`cut`] runs it on a disk of its own
-//! and cuts the power at several moments, which are spread over the run by its progress on the device. How many moments,
-//! and which, can be set: see docs/testing.md.
+//! A [`Job`] is a command with the state that it begins with and the checks after it. [`cut`] runs it on a disk of its
+//! own and cuts the power at several moments, which are spread over the run by its progress on the device. How many
+//! moments, and which, can be set: see docs/testing.md.
 
 mod copy;
 mod dedupe;
@@ -82,8 +82,8 @@ struct Cut<'s> {
 /// The size of the disks.
 const MEBIBYTES: u64 = 600;
 
-/// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail, and panics if anything is
-/// wrong afterwards.
+/// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail, and panics if anything
+/// is wrong afterwards.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
 fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     let (moments, seed) = (moments(), seed());

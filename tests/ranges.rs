@@ -80,8 +80,8 @@ fn used(own: &mut Own) -> u64 {
     used.unwrap_or(all)
 }
 
-/// The bytes that the files below a directory take for the lists of their extents, on a filesystem that counts them among
-/// the blocks of a file.
+/// The bytes that the files below a directory take for the lists of their extents, on a filesystem that counts them
+/// among the blocks of a file.
 fn extent_list_bytes(dir: &Path) -> u64 {
     let bytes = |path: &PathBuf| {
         let data: u64 = tools::extents(path).iter().map(|extent| extent.length * 512).sum();

@@ -1,5 +1,5 @@
-//! `pleach snapshot` of files that were renamed, moved or copied on another filesystem: found by their content in the last
-//! snapshot, and not written again.
+//! `pleach snapshot` of files that were renamed, moved or copied on another filesystem: found by their content in the
+//! last snapshot, and not written again.
 
 use crate::harness::*;
 use crate::on_filesystems;

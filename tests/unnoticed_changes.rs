@@ -1,5 +1,5 @@
-//! Changes that the times of a file do not show, or not yet: coarse time stamps, stores through mappings, images with the same
-//! inodes, attributes that could not be read. The next snapshot has to look again.
+//! Changes that the times of a file do not show, or not yet: coarse time stamps, stores through mappings, images with
+//! the same inodes, attributes that could not be read. The next snapshot has to look again.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
@@ -121,8 +121,8 @@ fn mapped_files(dir: &Path) -> ([PathBuf; 3], [Mapping; 3]) {
     (paths, mappings)
 }
 
-/// Copies a tree with one file, which changes as soon as its copy has its name, in the second of its last change. `None`: it
-/// took longer than that second.
+/// Copies a tree with one file, which changes as soon as its copy has its name, in the second of its last change.
+/// `None`: it took longer than that second.
 fn copied_in_its_second(source: &Path, copy: &Path) -> Option<Run> {
     let file = source.join("file");
     begin_of_a_second();

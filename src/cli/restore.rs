@@ -26,8 +26,8 @@ pub(crate) struct Restore {
     pub(crate) overwrite: Overwrite,
     /// Check all content by its hash
     ///
-    /// Existing files are read even if size and time match, and everything restored is read back. The hashes are those of the
-    /// manifest.
+    /// Existing files are read even if size and time match, and everything restored is read back. The hashes are those
+    /// of the manifest.
     #[arg(long)]
     pub(crate) verify: bool,
     /// Only show what would be done
@@ -68,8 +68,8 @@ impl Restore {
 
 /// The words with the repository at their beginning.
 ///
-/// No ID contains a slash but `latest:PATH`, and the paths are absolute. So with `PLEACH_REPO` set, a second word that is a
-/// path, or none, means that the repository is not given.
+/// No ID contains a slash but `latest:PATH`, and the paths are absolute. So with `PLEACH_REPO` set, a second word that
+/// is a path, or none, means that the repository is not given.
 fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     let is_path = |word: &PathBuf| {
         let word = word.as_os_str().as_bytes();

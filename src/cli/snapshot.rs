@@ -57,8 +57,8 @@ pub(crate) struct Snapshot {
     pub(crate) hash: Hash,
     /// Clone or hardlink unchanged files
     ///
-    /// clone (the default): separate files that share the data. hardlink: hard links to the files of the last snapshot, which
-    /// works without reflinks as well.
+    /// clone (the default): separate files that share the data. hardlink: hard links to the files of the last
+    /// snapshot, which works without reflinks as well.
     #[arg(long, value_name = "HOW", default_value = "clone", hide_default_value = true, hide_possible_values = true)]
     pub(crate) unchanged: Unchanged,
     /// Compare with this snapshot
@@ -166,9 +166,9 @@ impl Snapshot {
 
 /// The paths of `snapshot` with the repository at their end.
 ///
-/// `SOURCE...` and an optional `REPO` cannot be distinguished by position. So with `PLEACH_REPO` set the last path is the
-/// repository only if it is one already; a directory with other things in it can only be a source, since it would be refused
-/// as a repository; pleach does not guess about an empty directory.
+/// `SOURCE...` and an optional `REPO` cannot be distinguished by position. So with `PLEACH_REPO` set the last path is
+/// the repository only if it is one already; a directory with other things in it can only be a source, since it would
+/// be refused as a repository; pleach does not guess about an empty directory.
 fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     match (environment, &paths[..]) {
         (None, [only]) => {

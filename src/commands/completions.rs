@@ -21,7 +21,8 @@ fn with_words(shell: Shell, script: Vec<u8>) -> Vec<u8> {
         Shell::Bash => wrapped(include_str!("completions/wrapper.bash")),
         Shell::Fish => wrapped(include_str!("completions/wrapper.fish")),
         Shell::Zsh => {
-            // The file is itself the body of `_pleach`, which zsh loads at the first use: the last lines call it by that name.
+            // The file is itself the body of `_pleach`, which zsh loads at the first use: the last lines call it by
+            // that name.
             let script = String::from_utf8_lossy(&script);
             let script = script.replacen("\n_pleach() {", "\n_pleach_static() {", 1);
             let end = script.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(script.len());

@@ -1,4 +1,5 @@
-//! What is to be left out, from the words of the command line: patterns are read and understood before anything is done.
+//! What is to be left out, from the words of the command line: patterns are read and understood before anything is
+//! done.
 
 use crate::cli;
 use pleach::error::Result;

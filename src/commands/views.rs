@@ -44,8 +44,8 @@ struct Collected {
 }
 
 impl<'a> Views<'a> {
-    /// The listing of this format, and the views of these arguments. For people views stand in the place of the listing;
-    /// objects for scripts stay.
+    /// The listing of this format, and the views of these arguments. For people views stand in the place of the
+    /// listing; objects for scripts stay.
     ///
     /// # Errors
     /// If the picture cannot be put where the user wants it.

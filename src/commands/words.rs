@@ -1,7 +1,8 @@
 //! `pleach __complete SHELL -- WORD...`, which the scripts of `pleach completions` call: candidates for the last word.
 //!
 //! The first line of the output names their kind: `static` (the script knows them), `directories` (those that the shell
-//! finds, and the lines that follow), `words`, or `paths`. It runs while somebody types: it reports no error and takes no lock.
+//! finds, and the lines that follow), `words`, or `paths`. It runs while somebody types: it reports no error and takes
+//! no lock.
 
 use crate::cli::words::{Wanted, wanted};
 use pleach::util::text;

@@ -18,8 +18,8 @@ const SLOT: u64 = 16;
 
 /// The table.
 pub(crate) struct Index {
-    /// The hash, and the place: the number of the file plus one, so that a slot of zeros is free, and the number of the
-    /// block.
+    /// The hash, and the place: the number of the file plus one, so that a slot of zeros is free, and the number of
+    /// the block.
     slots: Vec<[u64; 2]>,
     used: usize,
     modulus: u64,

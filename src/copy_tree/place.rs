@@ -14,8 +14,8 @@ pub(super) struct Place {
     pub(super) path: Vec<u8>,
     /// The directory itself.
     pub(super) dir: TargetDir,
-    /// It was made a moment ago, for its maker alone: it has only entries that this run makes, and they inherit nothing
-    /// but a project.
+    /// It was made a moment ago, for its maker alone: it has only entries that this run makes, and they inherit
+    /// nothing but a project.
     pub(super) fresh: bool,
     /// Its source, open, for as long as something waits.
     pub(super) source: OnceLock<Arc<OwnedFd>>,

@@ -1,5 +1,5 @@
-//! Directories that stay open on the way to deep files. Without them, opening a file costs as many lookups as it is deep, and a
-//! chain of directories with a file in each costs the square of its length.
+//! Directories that stay open on the way to deep files. Without them, opening a file costs as many lookups as it is
+//! deep, and a chain of directories with a file in each costs the square of its length.
 
 use super::catalogue::{Catalogue, FileId};
 use crate::fs::openat;
@@ -35,8 +35,8 @@ impl Anchors {
         Ok(Anchors { root: Arc::new(rustix::fs::open(c"/", flags, Mode::empty())?), open: Mutex::default() })
     }
 
-    /// Opens something in the directory of a file: `open` gets an open directory, and the path of the file's directory from
-    /// there, with a slash at its end unless it is empty.
+    /// Opens something in the directory of a file: `open` gets an open directory, and the path of the file's directory
+    /// from there, with a slash at its end unless it is empty.
     pub(super) fn open<T>(
         &self,
         catalogue: &Catalogue,

@@ -1,4 +1,5 @@
-//! The file of the cache: read whole, written beside and renamed over the last one, so that a killed run leaves the old one.
+//! The file of the cache: read whole, written beside and renamed over the last one, so that a killed run leaves the old
+//! one.
 //!
 //! Only a cache is ever replaced. Anything else at the path, a text file or a device, is refused before the run begins,
 //! and looked for once more before the rename.

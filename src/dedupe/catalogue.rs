@@ -201,8 +201,8 @@ impl Catalogue {
         self.bytes(record.name, record.name_length)
     }
 
-    /// The path of a directory, with a slash at its end unless it is empty: from the nearest directory above it, or itself, of
-    /// which something is `known`; else from the root. And the number of directories on the path.
+    /// The path of a directory, with a slash at its end unless it is empty: from the nearest directory above it, or
+    /// itself, of which something is `known`; else from the root. And the number of directories on the path.
     pub(super) fn path_from<T>(&self, directory: u32, known: impl Fn(u32) -> Option<T>) -> (Option<T>, Vec<u8>, usize) {
         let mut path = Vec::with_capacity(128);
         let (start, names) = self.append_directory(directory, known, &mut path);

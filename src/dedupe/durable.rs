@@ -1,5 +1,5 @@
-//! Writing what was shared to the disk. Until then a power cut undoes it: a cache that knew of it would keep the next runs from
-//! doing it again.
+//! Writing what was shared to the disk. Until then a power cut undoes it: a cache that knew of it would keep the next
+//! runs from doing it again.
 
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};

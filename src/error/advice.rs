@@ -1,4 +1,5 @@
-//! What a user can do about an error, where that depends on the program in front of the library: `output` has the words.
+//! What a user can do about an error, where that depends on the program in front of the library: `output` has the
+//! words.
 
 /// What to do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,8 @@ pub struct Piece {
     /// The address of the extent: of the whole extent if known, otherwise of this part. `None` if the data has no
     /// address of its own.
     pub extent: Option<Address>,
-    /// The offset in the extent, in its decoded bytes; unknown, and zero, for an encoded extent that only FIEMAP shows.
+    /// The offset in the extent, in its decoded bytes; unknown, and zero, for an encoded extent that only FIEMAP
+    /// shows.
     pub offset: u64,
     /// The length of the extent on the disk.
     pub disk: u64,

@@ -28,8 +28,8 @@ impl<'a> PathField<'a> {
     }
 }
 
-/// One line of JSON that no terminal acts upon: control characters beyond those that JSON escapes anyway, and code points
-/// that show nothing or reorder others, are escaped too. A program reads the same text.
+/// One line of JSON that no terminal acts upon: control characters beyond those that JSON escapes anyway, and code
+/// points that show nothing or reorder others, are escaped too. A program reads the same text.
 pub(crate) fn write_line(writer: &mut dyn io::Write, object: &impl serde::Serialize) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *writer, Harmless);
     object.serialize(&mut serializer)?;

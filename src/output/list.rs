@@ -101,8 +101,8 @@ impl Column {
     }
 }
 
-/// Prints the snapshots in the columns that fit, and what does not fit below each. Empty columns are omitted, and sources if
-/// all snapshots have the same.
+/// Prints the snapshots in the columns that fit, and what does not fit below each. Empty columns are omitted, and
+/// sources if all snapshots have the same.
 fn table(output: &Output, rows: &[Row]) {
     let columns = stdout_columns().unwrap_or(80);
     let has_sources =

@@ -53,8 +53,8 @@ impl Columns {
     }
 }
 
-/// The colours of the groups among the 256 of a terminal: eight that colour-blind eyes tell apart too, lighter ones, and
-/// darker ones under white letters.
+/// The colours of the groups among the 256 of a terminal: eight that colour-blind eyes tell apart too, lighter ones,
+/// and darker ones under white letters.
 const COLOURS: [u8; GROUPS] =
     [75, 214, 36, 175, 69, 208, 227, 141, 153, 222, 115, 218, 147, 216, 229, 183, 25, 136, 29, 132, 61, 130, 142, 97];
 const FIRST_DARK: usize = 16;

@@ -1,4 +1,5 @@
-//! The output of a command: results go to stdout, everything else to stderr. Only this module and `main` write to the screen.
+//! The output of a command: results go to stdout, everything else to stderr. Only this module and `main` write to the
+//! screen.
 
 mod bound;
 pub(crate) mod copy;

@@ -1,5 +1,5 @@
-//! Groups problems of one kind: the first few are shown one by one, the rest as one line with their number. A failing disk or
-//! a directory without permissions causes thousands of similar messages, which would hide all others.
+//! Groups problems of one kind: the first few are shown one by one, the rest as one line with their number. A failing
+//! disk or a directory without permissions causes thousands of similar messages, which would hide all others.
 
 use pleach::error::Error;
 use std::collections::HashMap;

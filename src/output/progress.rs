@@ -1,7 +1,8 @@
 //! Progress: the monitor of a command, and the only place that knows indicatif.
 //!
 //! Engines call it from many threads, once a small file: counting is two atomic additions, and one thread of its own
-//! draws what they add up to. On a terminal that is a line which is redrawn; elsewhere, if asked for, a line now and then.
+//! draws what they add up to. On a terminal that is a line which is redrawn; elsewhere, if asked for, a line now and
+//! then.
 
 mod status_line;
 

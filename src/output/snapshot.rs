@@ -48,8 +48,8 @@ struct Summary<'a> {
     seconds: f64,
 }
 
-/// Shows what was done, and warns if little is shared. `required`: the percentage of the data that must be shared. Returns
-/// whether less is.
+/// Shows what was done, and warns if little is shared. `required`: the percentage of the data that must be shared.
+/// Returns whether less is.
 pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Options, required: Option<f64>) -> bool {
     let shortfall = required.and_then(|required| shortfall(stats, required));
     let messages = || {

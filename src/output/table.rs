@@ -1,6 +1,7 @@
 //! Tables for people: aligned by display width, streamed, and coloured if colours are allowed.
 //!
-//! The first rows decide the widths; the rest is printed as it comes, so that a table of a million rows takes no memory.
+//! The first rows decide the widths; the rest is printed as it comes, so that a table of a million rows takes no
+//! memory.
 
 use super::Output;
 use super::terminal::{Style, harmless, stdout_width};

@@ -1,7 +1,8 @@
 //! The destination: the directory and name that will be renamed over, and the file that is there now.
 //!
-//! A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` would do. The kernel follows it, with
-//! its own rules on links in directories that anybody may write to, and what it arrives at is then looked for by name.
+//! A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` would do. The kernel follows it,
+//! with its own rules on links in directories that anybody may write to, and what it arrives at is then looked for by
+//! name.
 
 use crate::error::{Error, Result};
 use crate::fs::metadata::{FileAttr, SEALS, letters};

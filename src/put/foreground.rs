@@ -1,8 +1,9 @@
 //! The terminal, for a command in a process group of its own.
 //!
-//! In its own group a command can be ended with everything it has started, but it is not in the terminal's foreground: the
-//! kernel stops it as soon as it reads from the terminal, to ask for a password for instance. Then it gets the foreground,
-//! as a shell's job would. Until then Ctrl-C and Ctrl-Z reach pleach alone, which ends the command's group when interrupted.
+//! In its own group a command can be ended with everything it has started, but it is not in the terminal's foreground:
+//! the kernel stops it as soon as it reads from the terminal, to ask for a password for instance. Then it gets the
+//! foreground, as a shell's job would. Until then Ctrl-C and Ctrl-Z reach pleach alone, which ends the command's group
+//! when interrupted.
 
 use crate::sys::terminal::set_foreground;
 use crate::util::mutex::lock;

@@ -28,7 +28,6 @@ mod done;
 mod end;
 mod entry;
 mod job;
-mod known;
 mod levels;
 mod links;
 mod make;
@@ -44,6 +43,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod wanted_names;
 mod xattrs;
 
 pub use options::{Options, Overwrite};

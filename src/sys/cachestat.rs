@@ -30,13 +30,15 @@ struct Cachestat {
 /// How many bytes of a range of a file are in memory, in whole pages.
 ///
 /// # Errors
-/// `NOSYS` on older kernels; `PERM` for a file that is neither one's own nor open for writing; `OPNOTSUPP` for hugetlbfs.
+/// `NOSYS` on older kernels; `PERM` for a file that is neither one's own nor open for writing; `OPNOTSUPP` for
+/// hugetlbfs.
 #[doc(alias = "cachestat")]
 pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
     stat(file, range).map(|found| found.cached * rustix::param::page_size() as u64)
 }
 
-/// Whether pages of a file have to be written; `None` if it may be a file of persistent memory, whose pages are not counted.
+/// Whether pages of a file have to be written; `None` if it may be a file of persistent memory, whose pages are not
+/// counted.
 ///
 /// # Errors
 /// As those of [`cached`].
@@ -51,8 +53,8 @@ fn stat(file: impl AsFd, range: Range<u64>) -> Result<Cachestat> {
     }
     let place = Place { offset: range.start, length: range.end.saturating_sub(range.start) };
     let mut found = Cachestat::default();
-    // SAFETY: the descriptor is borrowed, hence open, for the length of the call; the kernel reads the first structure and
-    // fills the second, both of which are as its header has them.
+    // SAFETY: the descriptor is borrowed, hence open, for the length of the call; the kernel reads the first structure
+    // and fills the second, both of which are as its header has them.
     let result = unsafe {
         libc::syscall(CACHESTAT, file.as_fd().as_raw_fd(), &raw const place, std::ptr::from_mut(&mut found), 0)
     };

@@ -1,5 +1,5 @@
-//! `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`: what a filesystem keeps of an inode beside its mode and its attributes: project
-//! id, extent size hints, extended flags.
+//! `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`: what a filesystem keeps of an inode beside its mode and its attributes:
+//! project id, extent size hints, extended flags.
 //!
 //! Sources: ioctl_xfs_fsgetxattr(2), `include/uapi/linux/fs.h`.
 
@@ -25,7 +25,8 @@ pub struct FsXattr {
     pub extents: u32,
     /// Project id, as project quotas count it.
     pub project: u32,
-    /// Copy-on-write extent size hint, in bytes: by how much XFS rounds up what it sets aside for a write into a shared range.
+    /// Copy-on-write extent size hint, in bytes: by how much XFS rounds up what it sets aside for a write into a
+    /// shared range.
     pub cow_extent_size: u32,
     reserved: [u8; 8],
 }
@@ -54,7 +55,8 @@ pub fn get(fd: impl AsFd) -> Result<FsXattr> {
 /// `FS_IOC_FSSETXATTR`: sets all of them, so begin with what [`get`] gave.
 ///
 /// # Errors
-/// `PERM` to change a project id from within a user namespace or without being the owner, `INVAL` for a value that does not fit.
+/// `PERM` to change a project id from within a user namespace or without being the owner, `INVAL` for a value that does
+/// not fit.
 #[doc(alias = "FS_IOC_FSSETXATTR")]
 pub fn set(fd: impl AsFd, attributes: FsXattr) -> Result<()> {
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.

@@ -209,9 +209,9 @@ impl<Fd: AsFd> Iterator for Records<Fd> {
 impl<Fd: AsFd> Records<Fd> {
     /// One call.
     ///
-    /// The manual says to go on by the last record as the low key. Where further records map the same blocks as that one,
-    /// XFS (seen on Linux 6.18) then ends the listing. So the key is the first one possible behind that record, with no
-    /// length; records that begin before it and reach into it come again, and are left out.
+    /// The manual says to go on by the last record as the low key. Where further records map the same blocks as that
+    /// one, XFS (seen on Linux 6.18) then ends the listing. So the key is the first one possible behind that
+    /// record, with no length; records that begin before it and reach into it come again, and are left out.
     fn fetch(&mut self) -> Result<()> {
         let low = match self.last {
             None => self.low,

@@ -1,6 +1,7 @@
 //! File handles: an inode opened by what the filesystem calls it, without any path.
 //!
-//! Only handles that pleach itself puts together out of inode numbers are opened; see `xfs` and `btrfs::logical` for their forms.
+//! Only handles that pleach itself puts together out of inode numbers are opened; see `xfs` and `btrfs::logical` for
+//! their forms.
 //!
 //! Sources: open_by_handle_at(2), `include/linux/exportfs.h`.
 
@@ -24,7 +25,8 @@ const _: () = assert!(size_of::<FileHandle>() == 8 + LONGEST);
 /// `open_by_handle_at(2)`: opens the inode with this handle on the filesystem of `mount`, any open file of it.
 ///
 /// # Errors
-/// `STALE` where there is no such inode, `PERM` without `CAP_DAC_READ_SEARCH`, `INVAL` for a handle longer than any made here.
+/// `STALE` where there is no such inode, `PERM` without `CAP_DAC_READ_SEARCH`, `INVAL` for a handle longer than any
+/// made here.
 #[doc(alias = "open_by_handle_at")]
 pub(super) fn open(mount: impl AsFd, kind: i32, data: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let mut handle = FileHandle { bytes: data.len() as u32, kind, data: [0; LONGEST] };

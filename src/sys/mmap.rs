@@ -1,7 +1,7 @@
 //! `mmap(2)` of a file that others may write and truncate meanwhile: a mapping that this process never reads.
 //!
-//! Memory that changes by itself cannot be lent out as a slice, and reading a page that the file has lost raises SIGBUS. So the only
-//! thing to be done with it is to have the kernel write it somewhere: there both are no harm.
+//! Memory that changes by itself cannot be lent out as a slice, and reading a page that the file has lost raises
+//! SIGBUS. So the only thing to be done with it is to have the kernel write it somewhere: there both are no harm.
 
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
@@ -27,8 +27,8 @@ impl Mapping {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
         let start = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset) }?;
         let mapping = Mapping { start: NonNull::new(start).ok_or(Errno::NOMEM)?, length };
-        // SAFETY: the range is the mapping's own, and this advice changes nothing of what is in it. Without it the reading
-        // only takes longer.
+        // SAFETY: the range is the mapping's own, and this advice changes nothing of what is in it. Without it the
+        // reading only takes longer.
         let _ = unsafe { madvise(start, length, Advice::Sequential) };
         Ok(mapping)
     }
@@ -36,7 +36,8 @@ impl Mapping {
     /// Writes a range of the mapping into a file at an offset (pwrite(2)); gives how many bytes it took.
     ///
     /// # Errors
-    /// `FAULT` if the first page is beyond the end of the mapped file, or cannot be read; `INVAL` for a range outside of the mapping.
+    /// `FAULT` if the first page is beyond the end of the mapped file, or cannot be read; `INVAL` for a range outside
+    /// of the mapping.
     pub fn write_to(&self, range: Range<usize>, file: impl AsFd, at: u64) -> Result<usize> {
         if range.start > range.end || range.end > self.length {
             return Err(Errno::INVAL);

@@ -59,7 +59,8 @@ pub fn clone(source: impl AsFd, destination: impl AsFd) -> Result<()> {
     rustix::fs::ioctl_ficlone(destination, source)
 }
 
-/// `ioctl(FICLONERANGE)`: makes a block-aligned range of `destination` share `source`'s extents. Length 0 means to the end.
+/// `ioctl(FICLONERANGE)`: makes a block-aligned range of `destination` share `source`'s extents. Length 0 means to the
+/// end.
 #[doc(alias = "FICLONERANGE")]
 pub fn clone_range(
     source: impl AsFd,
@@ -88,10 +89,12 @@ pub enum DedupeStatus {
     Failed(Errno),
 }
 
-/// `ioctl(FIDEDUPERANGE)`: the kernel compares a range of `source` with each destination and shares those that are equal.
+/// `ioctl(FIDEDUPERANGE)`: the kernel compares a range of `source` with each destination and shares those that are
+/// equal.
 ///
 /// # Errors
-/// `INVAL` for more than [`MAX_DEDUPE_DESTINATIONS`] or for a source range beyond the end; see the manual page for others.
+/// `INVAL` for more than [`MAX_DEDUPE_DESTINATIONS`] or for a source range beyond the end; see the manual page for
+/// others.
 #[doc(alias = "FIDEDUPERANGE")]
 pub fn dedupe(
     source: impl AsFd,

@@ -1,9 +1,11 @@
-//! `sync_file_range(2)`: writes the dirty pages of a file, without its metadata and without a flush of the disk's cache.
+//! `sync_file_range(2)`: writes the dirty pages of a file, without its metadata and without a flush of the disk's
+//! cache.
 
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Writes all dirty pages of a file and waits for it. Works with any open file; takes next to no time if no page is dirty.
+/// Writes all dirty pages of a file and waits for it. Works with any open file; takes next to no time if no page is
+/// dirty.
 ///
 /// # Errors
 /// `SPIPE` if it is no file; those of the device.

@@ -6,8 +6,8 @@ use rustix::termios::tcsetpgrp;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-/// Makes a process group the foreground group of the controlling terminal. A background process can call this as well: the
-/// signal SIGTTOU, which would stop it, is blocked meanwhile.
+/// Makes a process group the foreground group of the controlling terminal. A background process can call this as well:
+/// the signal SIGTTOU, which would stop it, is blocked meanwhile.
 ///
 /// # Errors
 /// Those of tcsetpgrp(3).

@@ -1,8 +1,9 @@
 //! What is known of inodes with several names until the last name has come, in bounded memory: a source can have any
 //! number of inodes whose other names are outside it.
 //!
-//! An index of 16 bytes an inode (extendible hashing, in pages) leads to the values, which are encoded one after the other.
-//! The first of both are in memory, the others in files without a name in a directory of the caller's filesystem.
+//! An index of 16 bytes an inode (extendible hashing, in pages) leads to the values, which are encoded one after the
+//! other. The first of both are in memory, the others in files without a name in a directory of the caller's
+//! filesystem.
 
 use crate::fs::status::{Status, Time};
 use rustix::io::{Errno, Result};
@@ -35,8 +36,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// An inode that was looked at. Without a time of birth its time of change must do: then names that were seen before
-    /// and after a change count as two files, which is safe.
+    /// An inode that was looked at. Without a time of birth its time of change must do: then names that were seen
+    /// before and after a change count as two files, which is safe.
     pub(crate) fn of(status: &Status) -> Identity {
         Identity { dev: status.dev, ino: status.ino, since: status.btime.unwrap_or(status.ctime) }
     }

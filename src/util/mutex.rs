@@ -1,5 +1,5 @@
-//! Mutexes, whatever became of a thread that held one: a panic ends the run where threads are joined, not where the next
-//! of them wants to count something.
+//! Mutexes, whatever became of a thread that held one: a panic ends the run where threads are joined, not where the
+//! next of them wants to count something.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Threads that work off a list in its order: what is begun is always what stands first, so reads stay close together on the
-//! device.
+//! Threads that work off a list in its order: what is begun is always what stands first, so reads stay close together
+//! on the device.
 
 use crate::util::mutex::{self, lock};
 use std::sync::Mutex;

@@ -20,8 +20,8 @@ pub fn path(path: &Path) -> String {
     }
 }
 
-/// Escapes what a terminal could act upon: `\n`, `\x1b`, `\u{202e}`, bytes that are not UTF-8 as `\xff`; backslashes are
-/// doubled.
+/// Escapes what a terminal could act upon: `\n`, `\x1b`, `\u{202e}`, bytes that are not UTF-8 as `\xff`; backslashes
+/// are doubled.
 pub fn escape(text: &OsStr) -> String {
     let mut out = String::with_capacity(text.len());
     for chunk in text.as_bytes().utf8_chunks() {
@@ -106,8 +106,9 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{s}", count(number))
 }
 
-/// Reads a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB` and
-/// `4 G` are the same: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: no size, or too large for 64 bits.
+/// Reads a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB`
+/// and `4 G` are the same: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: no size, or too large
+/// for 64 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -132,8 +133,8 @@ pub fn parse_size(text: &str) -> Option<u64> {
     digits(whole)?.checked_mul(scale)?.checked_add(u64::try_from(rest).ok()?)
 }
 
-/// Reads a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as `10y`,
-/// `90s` or `1h30m`. `None`: no duration, or too long for 64 bits of seconds.
+/// Reads a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as
+/// `10y`, `90s` or `1h30m`. `None`: no duration, or too long for 64 bits of seconds.
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     const UNITS: [(char, u64); 6] =
         [('y', 365 * 86_400), ('w', 7 * 86_400), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];

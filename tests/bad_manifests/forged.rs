@@ -222,7 +222,8 @@ fn within_memory<'a>(args: impl IntoIterator<Item = &'a std::ffi::OsStr>) -> Run
     finish(shell.args(args).env_remove("PLEACH_REPO"))
 }
 
-/// Everything that reads a manifest, with that of the snapshot `two` forged: each command ends with a status of its own.
+/// Everything that reads a manifest, with that of the snapshot `two` forged: each command ends with a status of its
+/// own.
 #[track_caller]
 fn assert_bearable(source: &Path, repo: &Path, target: &Path, what: &str) {
     let list = within_memory(["list".as_ref(), "--json".as_ref(), repo.as_os_str()]);

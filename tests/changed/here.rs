@@ -1,4 +1,5 @@
-//! From the repository's own filesystem: the source is cloned, and the clone shares with the last version what is equal.
+//! From the repository's own filesystem: the source is cloned, and the clone shares with the last version what is
+//! equal.
 
 use super::*;
 use crate::on_filesystems;
@@ -21,7 +22,8 @@ fn copied(fs: &Filesystem, changed: u64) -> u64 {
     if fs.kind == Kind::Btrfs { changed } else { 0 }
 }
 
-/// Keeps a file that is made anew each night, each time prepared so while it is empty; gives what the second night kept.
+/// Keeps a file that is made anew each night, each time prepared so while it is empty; gives what the second night
+/// kept.
 fn in_a_manner(fs: &Filesystem, name: &str, prepare: fn(&Path)) -> PathBuf {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
     let (size, file) = (4 * MIB, source.join(name));

@@ -27,8 +27,8 @@ fn busy_tree(dir: &Path) {
     }
 }
 
-/// Asserts that what has a name is what has that name in the source. A file whose data was not on the disk when the run was
-/// killed has another time, so that the next run copies it again.
+/// Asserts that what has a name is what has that name in the source. A file whose data was not on the disk when the run
+/// was killed has another time, so that the next run copies it again.
 #[track_caller]
 fn assert_whole(source: &Path, copied: &Path) {
     if !copied.exists() {

@@ -1,8 +1,8 @@
 //! Disks that can lose power: filesystems in image files on an XFS of the test's own.
 //!
-//! That XFS can clone an image in one call, also while the image is mounted and written to: writers of the image have to
-//! wait meanwhile, and what they wrote before is in the clone. So it holds exactly what the loop device had acknowledged at
-//! one moment, and is the disk that a power cut leaves. XFS and ext4 can also be shut down by
+//! That XFS can clone an image in one call, also while the image is mounted and written to: writers of the image have
+//! to wait meanwhile, and what they wrote before is in the clone. So it holds exactly what the loop device had
+//! acknowledged at one moment, and is the disk that a power cut leaves. XFS and ext4 can also be shut down by
 //! an ioctl, with or without their log written out. The job that meets the power cut is in `tests/power_cut`.
 
 use super::own::{Own, wait_for_release};
@@ -57,7 +57,8 @@ impl Shelf {
         disk
     }
 
-    /// Fills the filesystem that the images are on, so that what is written to their holes fails, but for so many bytes.
+    /// Fills the filesystem that the images are on, so that what is written to their holes fails, but for so many
+    /// bytes.
     pub(crate) fn fill_but(&self, bytes: u64) -> Filler {
         let path = self.own.join("filler");
         let file = File::create_new(&path).expect("a file can be made");

@@ -30,8 +30,8 @@ impl Mounted {
         Mounted::with(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]), at)
     }
 
-    /// An empty exFAT, which does not distinguish upper from lower case, from an image beside the mount point. `None`, and
-    /// recorded as skipped, without FUSE.
+    /// An empty exFAT, which does not distinguish upper from lower case, from an image beside the mount point. `None`,
+    /// and recorded as skipped, without FUSE.
     #[track_caller]
     pub(crate) fn exfat(test: &str, at: &Path) -> Option<Mounted> {
         if !Path::new("/dev/fuse").exists() {
@@ -55,7 +55,8 @@ impl Mounted {
         Mounted(at)
     }
 
-    /// Runs a command that mounts something, with the mount point as its last argument. That is made if nothing is there.
+    /// Runs a command that mounts something, with the mount point as its last argument. That is made if nothing is
+    /// there.
     #[track_caller]
     fn with(mount: &mut Command, at: &Path) -> Mounted {
         if !at.exists() {

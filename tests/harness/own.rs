@@ -1,5 +1,5 @@
-//! A filesystem of a test's own: in an image beside the shared ones, for tests that count its free space, fill it, mount
-//! it with options, or read its device.
+//! A filesystem of a test's own: in an image beside the shared ones, for tests that count its free space, fill it,
+//! mount it with options, or read its device.
 
 use super::{Kind, skip};
 use std::env;
@@ -97,7 +97,8 @@ impl Own {
 
     fn unmount(&mut self) {
         if self.mounted {
-            // A test beside this one may just be starting a program, which has all descriptors open until it is started.
+            // A test beside this one may just be starting a program, which has all descriptors open until it is
+            // started.
             let busy = (0..300).take_while(|_| {
                 let done = Command::new("umount").arg(&self.path).stderr(Stdio::null()).status();
                 let is_busy = !done.is_ok_and(|status| status.success());
@@ -113,8 +114,8 @@ impl Own {
     }
 }
 
-/// Waits until no device has an image any more. A process that a test beside this one runs with mounts of its own has a copy
-/// of each mount: until it ends the filesystem is not unmounted, and is no new one when it is mounted again.
+/// Waits until no device has an image any more. A process that a test beside this one runs with mounts of its own has a
+/// copy of each mount: until it ends the filesystem is not unmounted, and is no new one when it is mounted again.
 #[track_caller]
 pub(crate) fn wait_for_release(image: &Path) {
     let image = image.as_os_str().as_bytes();

@@ -1,5 +1,5 @@
-//! Power cuts in the middle of a command, on a filesystem of the test's own that is mounted again afterwards. Disks whose images
-//! are cloned while they are written to are in `disk`.
+//! Power cuts in the middle of a command, on a filesystem of the test's own that is mounted again afterwards. Disks
+//! whose images are cloned while they are written to are in `disk`.
 
 use super::finish;
 use super::own::Own;
@@ -28,7 +28,8 @@ pub(crate) fn shut_down(mount: &Path, how: Shutdown) {
     assert_eq!(run.stderr, "", "xfs_io's exit status does not show a refusal");
 }
 
-/// Runs a command until a condition is met or the command ends, then cuts the power of the filesystem and mounts it again.
+/// Runs a command until a condition is met or the command ends, then cuts the power of the filesystem and mounts it
+/// again.
 #[track_caller]
 pub(crate) fn cut_during(own: &mut Own, command: &mut Command, how: Shutdown, until: &dyn Fn() -> bool) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command can be started");

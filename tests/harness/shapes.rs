@@ -1,7 +1,7 @@
 //! Files of all shapes that an extent map can have: holes, reservations, clones whole and in part, compression, tails.
 //!
-//! Every file is on disk when it is handed out, so that nobody's map of it depends on when he asks. Trees with every kind
-//! of *entry* are in `tree`.
+//! Every file is on disk when it is handed out, so that nobody's map of it depends on when he asks. Trees with every
+//! kind of *entry* are in `tree`.
 
 use super::{Filesystem, Kind, bytes, finish, write};
 use rustix::fs::{FallocateFlags, XattrFlags, fallocate, fsetxattr};

@@ -77,8 +77,8 @@ pub(crate) fn bytes_in_memory(path: &Path) -> u64 {
     pages.map(|pages| pages.unwrap_or_else(|| panic!("cannot read mincore's {:?}", run.stdout))).sum::<u64>() * 4096
 }
 
-/// Writes a file that lies in one extent. A sync of the filesystem by another test may come between two pages of a write,
-/// and begins a new one: then it is written again.
+/// Writes a file that lies in one extent. A sync of the filesystem by another test may come between two pages of a
+/// write, and begins a new one: then it is written again.
 #[track_caller]
 pub(crate) fn write_in_one_extent(path: &Path, content: &[u8]) {
     for _ in 0..50 {
@@ -146,8 +146,8 @@ pub(crate) fn differences(original: &Path, copy: &Path) -> String {
     };
     let mut rsync = Command::new("rsync");
     rsync.args(["-naHAXi", "--delete", "--checksum", "--numeric-ids"]);
-    // XFS shows its ACLs a second time, as attributes that mean nothing elsewhere. The first rule is rsync's own, which any
-    // other replaces.
+    // XFS shows its ACLs a second time, as attributes that mean nothing elsewhere. The first rule is rsync's own, which
+    // any other replaces.
     rsync.args(["--filter=-x system.*", "--filter=-x trusted.SGI_ACL_*"]);
     // rsync compares whole seconds by default.
     rsync.arg("--modify-window=-1");
@@ -190,8 +190,8 @@ pub(crate) fn paths(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What `lstat` says of each path, for files with their access times. Reading a symlink moves its own, which no flag can
-/// prevent, and listing a directory commonly does.
+/// What `lstat` says of each path, for files with their access times. Reading a symlink moves its own, which no flag
+/// can prevent, and listing a directory commonly does.
 pub(crate) fn states(paths: &[PathBuf]) -> Vec<String> {
     let state = |path: &PathBuf| {
         let meta = fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -236,8 +236,8 @@ pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<Stri
     take_trace(log)
 }
 
-/// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own, or what it does while another's call
-/// lasts would part that one's line in two.
+/// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own, or what it does while
+/// another's call lasts would part that one's line in two.
 pub(crate) const TRACE: [&str; 3] = ["-ff", "-y", "-ttt"];
 
 /// The lines of strace's logs, in the order of time; the logs are removed.
@@ -268,8 +268,8 @@ pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> 
     strace
 }
 
-/// Runs pleach, which gets SIGINT when a thread of it makes its `nth` of these calls. Only one thread may make so many: a
-/// second signal ends the process at once.
+/// Runs pleach, which gets SIGINT when a thread of it makes its `nth` of these calls. Only one thread may make so many:
+/// a second signal ends the process at once.
 pub(crate) fn interrupted_at<'a>(calls: &str, nth: u32, args: impl IntoIterator<Item = &'a OsStr>) -> Run {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);

@@ -1,5 +1,5 @@
-//! Access control lists: each entry has those of its source and no others, whatever its directory hands on, and XFS's second
-//! form of them stays on XFS.
+//! Access control lists: each entry has those of its source and no others, whatever its directory hands on, and XFS's
+//! second form of them stays on XFS.
 
 use crate::harness::*;
 use crate::on_filesystems;

@@ -1,8 +1,8 @@
 //! Writes that fail once: the device reports errors while the command runs, and has recovered when it runs again. The
 //! filesystem stays mounted meanwhile, so memory still has what the disk does not.
 //!
-//! The image has holes in all places where the command's data can be, on a filesystem that is nearly full. Metadata has its
-//! places, for the most part; a filesystem that lost some of it refuses all writes, and is mounted anew.
+//! The image has holes in all places where the command's data can be, on a filesystem that is nearly full. Metadata has
+//! its places, for the most part; a filesystem that lost some of it refuses all writes, and is mounted anew.
 
 use super::*;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -14,7 +14,8 @@ const ROOM: u64 = 120 << 20;
 /// What still reaches the disk, in bytes.
 const WRITABLE: u64 = 6 << 20;
 
-/// Runs a job on a disk that fails, and again when it does no more, without mounting it anew. All must be on the disk then.
+/// Runs a job on a disk that fails, and again when it does no more, without mounting it anew. All must be on the disk
+/// then.
 pub(super) fn once(shelf: &Shelf, mut disk: Disk<'_>, status: i32, job: &dyn Job) {
     disk.mount();
     let root = shelf.mount_point();

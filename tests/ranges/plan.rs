@@ -1,4 +1,5 @@
-//! What a dry run prints, against the run that follows it: the same plan, and the same figures where the plan decides them.
+//! What a dry run prints, against the run that follows it: the same plan, and the same figures where the plan decides
+//! them.
 
 use super::*;
 

@@ -14,8 +14,8 @@ impl Random {
     }
 }
 
-/// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes; clones of
-/// files, overwritten in places.
+/// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes;
+/// clones of files, overwritten in places.
 pub(super) fn random_tree(dir: &Path, random: &mut Random) {
     let pool: Vec<_> = (0..6).map(|_| bytes(random.below(1 << 40), (8 + random.below(300) as usize) * BLOCK)).collect();
     for number in 0..7 {

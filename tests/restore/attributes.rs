@@ -1,5 +1,5 @@
-//! Files and directories with more names of extended attributes than the kernel lists: all else is restored, nothing is lost
-//! without a report.
+//! Files and directories with more names of extended attributes than the kernel lists: all else is restored, nothing is
+//! lost without a report.
 
 use super::Scene;
 use crate::harness::*;
@@ -41,7 +41,8 @@ fn scene(fs: &Filesystem) -> Scene {
     scene
 }
 
-/// Restores, in a dry run first, which must report the same: the lines of the plan, the top's apart, and the one problem.
+/// Restores, in a dry run first, which must report the same: the lines of the plan, the top's apart, and the one
+/// problem.
 #[track_caller]
 fn restored(scene: &Scene, options: &Options) -> (Vec<(Change, String)>, String) {
     let (planned, plan, mut foreseen) = scene.recorded(&Options { dry_run: true, ..options.clone() });

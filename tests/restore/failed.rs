@@ -1,5 +1,5 @@
-//! Filesystems that fail while a restore runs: it fails too, reports nothing as restored that is not on the disk, and the next
-//! run completes the work.
+//! Filesystems that fail while a restore runs: it fails too, reports nothing as restored that is not on the disk, and
+//! the next run completes the work.
 
 use super::Scene;
 use crate::harness::failing_disk::FailingDisk;

@@ -1,5 +1,5 @@
-//! What somebody else saves at the place of what is restored, after it was decided to replace it, is kept; and two restores at
-//! the same time do not hinder each other.
+//! What somebody else saves at the place of what is restored, after it was decided to replace it, is kept; and two
+//! restores at the same time do not hinder each other.
 
 use super::Scene;
 use crate::harness::meddler::{Meddler, When};

@@ -23,7 +23,8 @@ pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
     let is_report = options.args.first().is_some_and(|arg| arg == "report");
     let (packages, profile): (&[_], _) = match is_report {
         true => (&["--package", "pleach-bench"], "debug"),
-        // Together with what it measures, so that both get the same features of what they share, and none is built twice.
+        // Together with what it measures, so that both get the same features of what they share, and none is built
+        // twice.
         false => (&["--release", "--package", "pleach", "--package", "pleach-bench"], "release"),
     };
     run(cargo().args(["build", "--quiet"]).args(packages))?;

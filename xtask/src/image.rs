@@ -109,8 +109,8 @@ impl Mounted {
         self.mount()
     }
 
-    /// Makes an empty filesystem in its place. The image keeps the blocks that it has, so that whoever fills it again does not wait
-    /// for the filesystem below to give it others.
+    /// Makes an empty filesystem in its place. The image keeps the blocks that it has, so that whoever fills it again
+    /// does not wait for the filesystem below to give it others.
     pub fn remake(&mut self) -> Result<()> {
         self.unmount()?;
         self.kind.make(&self.image, self.kind.without_discard())?;
@@ -125,8 +125,8 @@ impl Mounted {
         };
         output(program("mount").args(["-t", self.kind.name(), "-o", options]).arg(&self.image).arg(&self.path))?;
         self.mounted = true;
-        // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and a
-        // cold cache is cold. `mount` has no option for it.
+        // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and
+        // a cold cache is cold. `mount` has no option for it.
         if let Ok(device) = self.device() {
             let _ = output(program("losetup").args(["--direct-io=on", &device]));
         }

@@ -1,5 +1,5 @@
-//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, and what it set
-//! aside for writes into shared ranges when the inode leaves memory; Btrfs cleans up after its commit.
+//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, and what it
+//! set aside for writes into shared ranges when the inode leaves memory; Btrfs cleans up after its commit.
 
 use crate::command::{output, program};
 use anyhow::{Context, Result};

@@ -94,7 +94,8 @@ fn vendor(dir: &Path, dependencies: impl Iterator<Item = String>) -> Result<()> 
     Ok(())
 }
 
-/// Three releases of some large packages, each with all that it depends on: what someone has who keeps several versions.
+/// Three releases of some large packages, each with all that it depends on: what someone has who keeps several
+/// versions.
 pub fn releases() -> Result<PathBuf> {
     const RELEASES: &[(&str, &[(&str, &str)])] = &[
         (

@@ -1,5 +1,5 @@
-//! The blocks that XFS needs for the lists of files' extents: a file of more extents than its inode has room for takes some,
-//! and they are among the blocks that `df` shows as used.
+//! The blocks that XFS needs for the lists of files' extents: a file of more extents than its inode has room for takes
+//! some, and they are among the blocks that `df` shows as used.
 
 use crate::dedupe::account::Account;
 use crate::fs::status::Status;

@@ -41,8 +41,8 @@ const KEPT: u64 = 256 << 10;
 /// A run of `file` whose source and destination overlap, as runs that do not; any other as it is.
 ///
 /// A run that begins `shift` bytes behind its source, and is longer than that, is data of that period. Its beginning, a
-/// multiple of the period, stays, and the rest is shared with that piece by piece: so no block gets a reference for each
-/// block of the file.
+/// multiple of the period, stays, and the rest is shared with that piece by piece: so no block gets a reference for
+/// each block of the file.
 pub(super) fn disjoint(run: Run, file: u32, min_run: u64) -> impl Iterator<Item = Run> {
     let (mut kept, mut at, end) = (run.source, run.start, run.start + run.length);
     let mut step = run.length;

@@ -23,8 +23,8 @@ impl Amount {
 pub struct FileSharing {
     /// Bytes whose blocks one of the files, or this file itself, holds at another place too.
     pub shared: Amount,
-    /// Bytes that the kernel marks as shared although none of the files holds them at another place. Another file does;
-    /// on Btrfs, which marks whole extents, the mark may belong to another part of the same extent.
+    /// Bytes that the kernel marks as shared although none of the files holds them at another place. Another file
+    /// does; on Btrfs, which marks whole extents, the mark may belong to another part of the same extent.
     pub marked_only_bytes: u64,
 }
 

@@ -159,8 +159,8 @@ struct Present<'a> {
     slots: Vec<Slot>,
     free: Vec<usize>,
     ends: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The files that are there, in no order; and for each file where it stands in that list and how many of its places
-    /// are there.
+    /// The files that are there, in no order; and for each file where it stands in that list and how many of its
+    /// places are there.
     files: Vec<u32>,
     standing: Vec<(u32, u32)>,
     /// Since when a file is there more than once.

@@ -27,8 +27,8 @@ impl Total {
     }
 }
 
-/// The listing of files, one after the other. For each: [`begin`](Listing::begin), its extents, and [`end`](Listing::end),
-/// or [`break_off`](Listing::break_off) where that cannot be.
+/// The listing of files, one after the other. For each: [`begin`](Listing::begin), its extents, and
+/// [`end`](Listing::end), or [`break_off`](Listing::break_off) where that cannot be.
 pub(crate) trait Listing {
     /// A file follows.
     ///
@@ -52,8 +52,8 @@ pub(crate) trait Listing {
     fn summarize(&mut self, total: &Total);
 }
 
-/// A file's name as filefrag and xfs_io print it: byte by byte, because scripts rely on that. Only on a terminal, which would
-/// act upon control characters, is it escaped.
+/// A file's name as filefrag and xfs_io print it: byte by byte, because scripts rely on that. Only on a terminal, which
+/// would act upon control characters, is it escaped.
 pub(super) fn raw_name<'a>(path: &'a Path, output: &Output) -> Cow<'a, [u8]> {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = || std::str::from_utf8(bytes).is_ok_and(|name| !name.contains(text::is_unprintable));

@@ -1,7 +1,7 @@
 //! Extents for people: a table for each file, holes among its rows, lengths in units that can be read.
 //!
-//! The first rows are held back to find the widths of the columns. A file that has more rows gets columns wide enough for
-//! whatever its filesystem can hold, so that they stay columns to the end.
+//! The first rows are held back to find the widths of the columns. A file that has more rows gets columns wide enough
+//! for whatever its filesystem can hold, so that they stay columns to the end.
 
 use super::listing::{Total, has};
 use crate::output::lines::{Lines, count_width};

@@ -84,8 +84,8 @@ pub(super) fn status(phase: &Phase, done: Amount, meter: &Meter, width: usize) -
     line
 }
 
-/// How much of the work is done, 0 to 1: the mean over files and bytes, since small files cost by number and large ones by
-/// size.
+/// How much of the work is done, 0 to 1: the mean over files and bytes, since small files cost by number and large ones
+/// by size.
 fn fraction(done: Amount, expected: Amount) -> Option<f64> {
     let of = |done: u64, expected: u64| (expected > 0).then(|| (done as f64 / expected as f64).min(1.0));
     match (of(done.files, expected.files), of(done.bytes, expected.bytes)) {

@@ -1,4 +1,5 @@
-//! Who shares with whom: tables for people (`tables`), objects for scripts (`objects`), and the words for groups (`words`).
+//! Who shares with whom: tables for people (`tables`), objects for scripts (`objects`), and the words for groups
+//! (`words`).
 
 mod objects;
 mod tables;

@@ -1,5 +1,6 @@
-//! The picture's file: it is written as a whole or not at all, and it replaces nothing but a picture that pleach drew for this
-//! user, or an empty file. A slip such as `--svg a.img b.img` must not cost a file, nor somebody's own drawing.
+//! The picture's file: it is written as a whole or not at all, and it replaces nothing but a picture that pleach drew
+//! for this user, or an empty file. A slip such as `--svg a.img b.img` must not cost a file, nor somebody's own
+//! drawing.
 
 use pleach::error::{Error, Result};
 use rustix::fs::FileType;

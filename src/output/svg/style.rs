@@ -1,5 +1,6 @@
-//! Colours and type. The first groups' colours are near those of Okabe and Ito, which colour-blind eyes tell apart; further
-//! groups have them lighter, then darker. Letters say the same. Light and dark as the reader has it; a viewer that does not know shows the light one.
+//! Colours and type. The first groups' colours are near those of Okabe and Ito, which colour-blind eyes tell apart;
+//! further groups have them lighter, then darker. Letters say the same. Light and dark as the reader has it; a viewer
+//! that does not know shows the light one.
 
 use pleach::extents::picture::Class;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! Directories that had files in the last snapshot and have none now: more likely not mounted than emptied on purpose.
 //!
-//! A source that suddenly has no files is refused before anything is done, or the new snapshot would soon be the only one.
-//! Empty directories in it change nothing: they may be mount points. A mount point below a source may well be empty for a
-//! day: it is reported, and the snapshot is made.
+//! A source that suddenly has no files is refused before anything is done, or the new snapshot would soon be the only
+//! one. Empty directories in it change nothing: they may be mount points. A mount point below a source may well be
+//! empty for a day: it is reported, and the snapshot is made.
 
 use super::options::Options;
 use crate::error::{Advice, Error, Result};
@@ -39,8 +39,8 @@ impl Found {
     }
 }
 
-/// Refuses sources that have no files and had some in the last snapshot that has these sources. Links and other nodes count as
-/// files only if it had no others.
+/// Refuses sources that have no files and had some in the last snapshot that has these sources. Links and other nodes
+/// count as files only if it had no others.
 ///
 /// # Errors
 /// The first such source.
@@ -84,7 +84,8 @@ impl Search<'_> {
     /// Empty directories below this many others count as files: the search keeps the directories above open.
     const DEEPEST: usize = 100;
 
-    /// The most that a source has. A source that is not a directory, or a directory that cannot be read, counts as files.
+    /// The most that a source has. A source that is not a directory, or a directory that cannot be read, counts as
+    /// files.
     fn finds(&self, source: &Path) -> Found {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |access| rustix::fs::open(source, flags | access, Mode::empty());

@@ -3,11 +3,11 @@
 //! skipped with a notice, as a snapshot skips it.
 
 use super::context::Context;
-use super::known::{self, Known};
 use super::options::TEMPORARY;
 use super::place::Place;
 use super::selection::join;
 use super::stats::Stats;
+use super::wanted_names::{self, WantedNames};
 use crate::error::{Error, Result};
 use crate::fs::mounts;
 use crate::fs::status::Status;
@@ -23,7 +23,7 @@ use std::path::Path;
 pub(super) fn extraneous(
     context: &Context<'_>,
     place: &Place,
-    known: Option<&Known>,
+    known: Option<&WantedNames>,
     is_beyond_mount: bool,
     stats: &mut Stats,
 ) -> Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn extraneous(
     };
     let missing = match known {
         Some(known) => known.missing(context.manifest, names)?,
-        None => known::missing(context.manifest, &place.path(), names)?,
+        None => wanted_names::missing(context.manifest, &place.path(), names)?,
     };
     let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return Ok(()) };
     let directory = place.path();

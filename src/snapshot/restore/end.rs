@@ -1,6 +1,6 @@
 //! What a directory gets when everything in it is done, as data. `directory` gives it that.
 
-use super::known::Known;
+use super::wanted_names::WantedNames;
 use crate::snapshot::manifest::Meta;
 
 /// What a directory gets when everything in it is done.
@@ -14,7 +14,7 @@ pub(super) struct End {
     /// Something is mounted on it that was not in the source.
     pub(super) is_beyond_mount: bool,
     /// What the snapshot has in it, if something must be removed. `None`: it must be looked up.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<WantedNames>,
 }
 
 impl End {

@@ -5,12 +5,12 @@ use super::batch::Batch;
 use super::context::Context;
 use super::directory::{self, Opened};
 use super::end::End;
-use super::known::Known;
 use super::levels::{Left, Levels};
 use super::links::Links;
 use super::options::Overwrite;
 use super::selection::{Part, Selection, is_within, split};
 use super::stats::Stats;
+use super::wanted_names::WantedNames;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::status::Status;
 use crate::monitor::Amount;
@@ -213,7 +213,7 @@ impl Tree<'_> {
 
     /// Makes a directory that was opened in the present one the present one.
     fn opened(&mut self, Opened { place, mut end, change }: Opened, record: &Directory, address: Option<Address>) {
-        end.known = address.filter(|_| end.delete).map(Known::new);
+        end.known = address.filter(|_| end.delete).map(WantedNames::new);
         if let Some(change) = change.filter(|_| self.context.options.dry_run) {
             self.batch.line(change, self.context.shown(&record.path));
         }
@@ -235,7 +235,7 @@ impl Tree<'_> {
             if is_wanted {
                 let delete = options.delete && place.dir.fd.is_some();
                 let meta = (options.overwrite != Overwrite::Never).then_some(record.meta);
-                let known = address.filter(|_| delete).map(Known::new);
+                let known = address.filter(|_| delete).map(WantedNames::new);
                 level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };
             }
         }

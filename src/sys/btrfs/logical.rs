@@ -1,5 +1,6 @@
 //! From a logical address to the files that hold it: `BTRFS_IOC_LOGICAL_INO_V2`, `BTRFS_IOC_INO_PATHS`,
-//! `BTRFS_IOC_INO_LOOKUP`, `BTRFS_IOC_GET_SUBVOL_INFO`, and inodes opened by number. All but the last but one need root.
+//! `BTRFS_IOC_INO_LOOKUP`, `BTRFS_IOC_GET_SUBVOL_INFO`, and inodes opened by number. All but the last but one need
+//! root.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/backref.c`, `fs/btrfs/export.c`, btrfs-ioctl(2).
 
@@ -121,7 +122,8 @@ impl References {
     }
 }
 
-/// `BTRFS_IOC_LOGICAL_INO_V2`: who refers to the data extent at `logical`. The buffer grows as far as the kernel allows.
+/// `BTRFS_IOC_LOGICAL_INO_V2`: who refers to the data extent at `logical`. The buffer grows as far as the kernel
+/// allows.
 ///
 /// # Errors
 /// `NOENT` where no data extent is there; `PERM` without `CAP_SYS_ADMIN`.
@@ -220,8 +222,8 @@ pub struct Subvolume {
     pub read_only: bool,
     /// Its own UUID: no other subvolume ever has it, neither here nor on another machine.
     pub uuid: [u8; 16],
-    /// The number of the transaction that last changed an inode in it. Reading does not, nor does a snapshot, a balance, or
-    /// the change to read-only and back.
+    /// The number of the transaction that last changed an inode in it. Reading does not, nor does a snapshot, a
+    /// balance, or the change to read-only and back.
     pub changed: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
-//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them, `subvolume` makes and
-//! deletes subvolumes.
+//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them, `subvolume` makes
+//! and deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 

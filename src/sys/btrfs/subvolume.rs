@@ -1,5 +1,6 @@
 //! Subvolumes made, snapshotted, deleted, and made read-only: `BTRFS_IOC_SUBVOL_CREATE_V2`, `BTRFS_IOC_SNAP_CREATE_V2`,
-//! `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. What a subvolume is called and where it lies is `logical`'s.
+//! `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. What a subvolume is called and where it lies is
+//! `logical`'s.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/ioctl.c`, btrfs-ioctl(2).
 
@@ -69,7 +70,8 @@ pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
 /// directory `dir`. On the disk when it returns.
 ///
 /// # Errors
-/// `PERM` for who neither owns the subvolume nor is root; `XDEV` for another filesystem's; `INVAL` where `source` is no root.
+/// `PERM` for who neither owns the subvolume nor is root; `XDEV` for another filesystem's; `INVAL` where `source` is no
+/// root.
 #[doc(alias = "BTRFS_IOC_SNAP_CREATE_V2")]
 pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool) -> Result<()> {
     let arguments = Arguments::new(Some(source.as_fd()), if read_only { RDONLY } else { 0 }, name)?;
@@ -79,11 +81,13 @@ pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool)
     unsafe { ioctl::ioctl(dir, request) }
 }
 
-/// `BTRFS_IOC_SNAP_DESTROY_V2`: deletes the subvolume called `name` in the directory `dir`, with all in it but subvolumes.
+/// `BTRFS_IOC_SNAP_DESTROY_V2`: deletes the subvolume called `name` in the directory `dir`, with all in it but
+/// subvolumes.
 ///
 /// # Errors
 /// `PERM` without the right (root; the owner where `user_subvol_rm_allowed` is mounted, and then `ROFS` for a read-only
-/// one); `NOTEMPTY` where there is another subvolume in it; `INVAL` for what is no subvolume; `NOTTY` on other filesystems.
+/// one); `NOTEMPTY` where there is another subvolume in it; `INVAL` for what is no subvolume; `NOTTY` on other
+/// filesystems.
 #[doc(alias = "BTRFS_IOC_SNAP_DESTROY_V2")]
 pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let arguments = Arguments::new(None, 0, name)?;
@@ -93,8 +97,8 @@ pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     unsafe { ioctl::ioctl(dir, request) }
 }
 
-/// `BTRFS_IOC_SUBVOL_SETFLAGS`: lets nothing in the subvolume whose root directory `root` is be changed any more, or lets
-/// it again.
+/// `BTRFS_IOC_SUBVOL_SETFLAGS`: lets nothing in the subvolume whose root directory `root` is be changed any more, or
+/// lets it again.
 ///
 /// # Errors
 /// `PERM` for who neither owns the subvolume nor is root; `INVAL` where `root` is no root of a subvolume.

@@ -140,7 +140,8 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == 112);
 
-/// `struct btrfs_ioctl_search_header`, which stands before each item in the buffer: transid, objectid, offset, type, len.
+/// `struct btrfs_ioctl_search_header`, which stands before each item in the buffer: transid, objectid, offset, type,
+/// len.
 const ITEM_HEADER: usize = 32;
 /// The largest item that a tree can have is smaller than its largest node.
 const LARGEST_ITEM: usize = 64 << 10;
@@ -163,8 +164,8 @@ const _: () = assert!(std::mem::offset_of!(Buffer, items) == size_of::<Request>(
 
 struct Call<'a>(&'a mut Buffer);
 
-// SAFETY: the number is BTRFS_IOC_TREE_SEARCH_V2's, and the pointer leads to its arguments with the buffer of `buf_size`
-// bytes behind them.
+// SAFETY: the number is BTRFS_IOC_TREE_SEARCH_V2's, and the pointer leads to its arguments with the buffer of
+// `buf_size` bytes behind them.
 unsafe impl Ioctl for Call<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -182,8 +183,8 @@ unsafe impl Ioctl for Call<'_> {
     }
 }
 
-/// Hands the items of `tree` from `from` up to and with `to` to `each`, in the order of their keys, until it has enough.
-/// `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB, which the thread keeps.
+/// Hands the items of `tree` from `from` up to and with `to` to `each`, in the order of their keys, until it has
+/// enough. `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB, which the thread keeps.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` where there is no such tree.

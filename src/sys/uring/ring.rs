@@ -1,9 +1,10 @@
-//! A ring with slots: each has a buffer, and at most one request under way. So a file is a slot, and a ring as many files at once
-//! as it has slots.
+//! A ring with slots: each has a buffer, and at most one request under way. So a file is a slot, and a ring as many
+//! files at once as it has slots.
 //!
-//! The buffers are the ring's own and are lent out only while no request of their slot is under way; a ring that is dropped waits
-//! for what is under way. That is what makes the interface safe. Once io_uring_enter(2) has failed, a ring is broken: it
-//! submits nothing any more, since a queued request names its descriptor by a number that may be another file's by then.
+//! The buffers are the ring's own and are lent out only while no request of their slot is under way; a ring that is
+//! dropped waits for what is under way. That is what makes the interface safe. Once io_uring_enter(2) has failed, a
+//! ring is broken: it submits nothing any more, since a queued request names its descriptor by a number that may be
+//! another file's by then.
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
@@ -18,9 +19,9 @@ use std::ptr::NonNull;
 /// Where buffers begin: at a multiple of what direct I/O asks for.
 const ALIGN: usize = 4096;
 
-/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns, or it never is; then the
-/// kernel has the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open until that is
-/// done, or the name is looked up elsewhere.
+/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns, or it never is;
+/// then the kernel has the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open
+/// until that is done, or the name is looked up elsewhere.
 #[derive(Debug)]
 pub enum Op<'a> {
     /// openat(2)
@@ -113,7 +114,8 @@ impl Ring {
     pub fn new(slots: usize, buffer: usize) -> Result<Ring> {
         let (slots, buffer) = (slots.max(1), buffer.max(1).next_multiple_of(ALIGN));
         let entries = u32::try_from(slots.next_power_of_two()).map_err(|_| Errno::INVAL)?;
-        // What is newer than the calls themselves costs less: one thread alone, which is not interrupted by what is done.
+        // What is newer than the calls themselves costs less: one thread alone, which is not interrupted by what is
+        // done.
         let newer = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
         let ring = match newer {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
@@ -157,7 +159,8 @@ impl Ring {
     /// A slot's buffer; empty while a request of the slot is under way.
     pub fn buffer(&self, slot: usize) -> &[u8] {
         match self.slots.get(slot) {
-            // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this slot's.
+            // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this
+            // slot's.
             Some(Slot { under_way: None, .. }) => unsafe {
                 std::slice::from_raw_parts(self.memory.slot(slot), self.memory.buffer)
             },
@@ -168,9 +171,9 @@ impl Ring {
     /// Submits these requests, then waits until one of those under way is done, and gives all that are.
     ///
     /// # Errors
-    /// `INVAL` for a slot that is not there or has a request under way, or for a range outside of its buffer: then nothing of
-    /// that request was done, and those before it are under way. Otherwise those of io_uring_enter(2): what was not
-    /// submitted by then never is, and every later turn fails as well.
+    /// `INVAL` for a slot that is not there or has a request under way, or for a range outside of its buffer: then
+    /// nothing of that request was done, and those before it are under way. Otherwise those of io_uring_enter(2):
+    /// what was not submitted by then never is, and every later turn fails as well.
     #[doc(alias = "io_uring_enter")]
     pub fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
         if let Some(errno) = self.broken {
@@ -238,8 +241,8 @@ impl Ring {
 
     fn queue(&mut self, entry: &squeue::Entry) -> Result<()> {
         loop {
-            // SAFETY: what the entry points to is the slot's name or buffer. Both live as long as the ring, and neither is
-            // touched until the request is done. A descriptor is only a number.
+            // SAFETY: what the entry points to is the slot's name or buffer. Both live as long as the ring, and neither
+            // is touched until the request is done. A descriptor is only a number.
             match unsafe { self.ring.submission().push(entry) } {
                 Ok(()) => break,
                 // The queue is full: what is in it goes first.

@@ -34,7 +34,8 @@ const BATCH: usize = 4096;
 pub(crate) struct Options {
     /// How many threads; by default those of the pool that calls.
     pub threads: Option<usize>,
-    /// Whether Btrfs subvolumes are deleted too, read-only ones among them. Else they stay, and are reported as errors.
+    /// Whether Btrfs subvolumes are deleted too, read-only ones among them. Else they stay, and are reported as
+    /// errors.
     pub subvolumes: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The index: pages of hashes and places, found by the first bits of a hash (extendible hashing). A page that is full is
-//! split in two; nothing else moves.
+//! The index: pages of hashes and places, found by the first bits of a hash (extendible hashing). A page that is full
+//! is split in two; nothing else moves.
 
 use super::spill::Spill;
 use crate::fs::pread::{read_exact, write_all};

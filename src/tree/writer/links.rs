@@ -21,12 +21,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// The inodes with several names that have been met.
 #[derive(Debug)]
 pub(crate) struct Links {
-    known: Mutex<Known>,
+    known: Mutex<Inodes>,
     settled: Condvar,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Inodes {
     /// Those that some thread is writing.
     begun: HashSet<Identity>,
     made: InodeMap<First>,
@@ -88,7 +88,7 @@ pub(crate) enum Linked<'d> {
 impl Links {
     /// No inode is known. What does not fit into memory goes into a file without a name in this directory.
     pub(crate) fn new(dir: Option<OwnedFd>) -> Links {
-        let known = Known { begun: HashSet::new(), made: InodeMap::new(Spill::into(dir)) };
+        let known = Inodes { begun: HashSet::new(), made: InodeMap::new(Spill::into(dir)) };
         Links { known: Mutex::new(known), settled: Condvar::new() }
     }
 

@@ -6,17 +6,17 @@ use crate::snapshot::manifest::{Address, Reader};
 
 /// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being
 /// looked up by their paths, which are as long as a tree is deep.
-pub(super) struct Known {
+pub(super) struct WantedNames {
     /// Where the directory's record is.
     record: Address,
     /// The names of its subdirectories that came so far, in their order, each with a slash behind it.
     subdirectories: Vec<u8>,
 }
 
-impl Known {
+impl WantedNames {
     /// A directory whose record was just read.
-    pub(super) fn new(record: Address) -> Known {
-        Known { record, subdirectories: Vec::new() }
+    pub(super) fn new(record: Address) -> WantedNames {
+        WantedNames { record, subdirectories: Vec::new() }
     }
 
     /// The record of a subdirectory was read.
