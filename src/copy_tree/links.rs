@@ -3,6 +3,7 @@
 
 use super::context::Context;
 use super::job::Job;
+use super::look::look;
 use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
@@ -10,7 +11,7 @@ use super::{alone, count, pending, seal};
 use crate::error::Error;
 use crate::fs::openat;
 use crate::tree::inode_map::Identity;
-use crate::tree::writer::{Attempt, Decision, Failure, First, Linked, Replacing, Seal, Version};
+use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Version};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -28,13 +29,7 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
     let inode = Identity::of(&seen.status);
     let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
     let Some(known) = context.links.claim(&inode).map_err(lost)? else { return first(pair, &inode, seen, part) };
-    let joined = match join(pair, seen, &known) {
-        // A run beside this one made that name, too.
-        Err(Failure::Meanwhile(_)) if known.inode.is_some() && pair.inode_there(seen.name) == known.inode => {
-            Ok(Joined::Linked)
-        }
-        joined => joined,
-    };
+    let joined = writer::again(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error));
     let result = match joined {
         Ok(Joined::Linked) => {
             let is_there = seen.existing.is_some_and(|there| Some((there.dev, there.ino)) == known.inode);
@@ -114,6 +109,29 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
         (_, version) => temporary.put(name, version.as_ref()).map_err(wrong)?,
     }
     Ok(Joined::Linked)
+}
+
+/// Joins the entry to an inode although a run beside this one made it meanwhile, with `error` as the consequence.
+///
+/// Both runs may have begun with different names of one inode. Then the inode with the lower number gets all names, in
+/// both runs: one of them replaces the other's names, and the other one adopts the inode.
+fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First, error: Error) -> Attempt<Joined> {
+    let there = pair.inode_there(seen.name);
+    if there.is_some() && there == first.inode {
+        return Ok(Joined::Linked);
+    }
+    let Some(now) = look(pair, seen.name, true)? else { return Ok(Joined::Linked) };
+    if matches!(now.decision, Decision::Replace(_) | Decision::Blocked) {
+        return Err(Failure::Entry(error));
+    }
+    if there.is_some() && there < first.inode {
+        let (directory, name) = (pair.place().path.clone(), pair.target_name(seen.name).to_vec());
+        let adopted = First { directory, name, inode: there, waiting: None, ..first.clone() };
+        let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
+        pair.context.links.replace(inode, &adopted).map_err(lost)?;
+        return Ok(Joined::Linked);
+    }
+    join(pair, &now, first)
 }
 
 /// Gives an inode what comes when it has all its names, after everything else that waits.
