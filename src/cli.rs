@@ -89,9 +89,8 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(help::RESTORE_EXAMPLES))]
     Restore(Restore),
     /// Copy files and trees, by cloning if possible
-    #[command(
-        override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       pleach copy [OPTIONS] --target-directory <DIR> SOURCE..."
-    )]
+    #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
+                                pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
     #[command(after_help = help::MORE, after_long_help = help::long(copy::EXAMPLES))]
     Copy(Copy),
     /// Replace a file by stdin or a command's output, sharing blocks

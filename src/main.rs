@@ -75,7 +75,8 @@ fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     let _ = writeln!(
         stderr,
         "\npleach: stopped by a bug in pleach {}: {}{}\n\
-         pleach: published snapshots are not affected; a restore, copy or dedupe may be incomplete: run the same command again\n\
+         pleach: published snapshots are not affected; a restore, copy or dedupe may be incomplete: \
+         run the same command again\n\
          pleach: please report these lines and the command to the maintainers of pleach",
         env!("CARGO_PKG_VERSION"),
         output::terminal::harmless(what),

@@ -248,12 +248,16 @@ on_filesystems! {
         assert!(with_repo(&["list".as_ref(), "--json".as_ref()]).expect(0).stdout.contains("\"snapshot\""));
         let target = fs.join("target");
         let path = source.join("a");
-        with_repo(&["restore".as_ref(), "latest".as_ref(), path.as_ref(), "--target".as_ref(), target.as_ref()]).expect(0);
+        with_repo(&["restore".as_ref(), "latest".as_ref(), path.as_ref(), "--target".as_ref(), target.as_ref()])
+            .expect(0);
         assert_eq!(names(&target.join(source.strip_prefix("/").expect("absolute"))), ["a"]);
         // Named explicitly it is not taken for a source.
         with_repo(&["snapshot".as_ref(), source.as_ref(), repo.as_ref()]).expect(0);
         let new = fs.join("new");
-        with_repo(&["snapshot".as_ref(), source.as_ref(), new.as_ref()]).expect(2).saying("does not exist").saying("unset PLEACH_REPO");
+        with_repo(&["snapshot".as_ref(), source.as_ref(), new.as_ref()])
+            .expect(2)
+            .saying("does not exist")
+            .saying("unset PLEACH_REPO");
         assert!(!new.exists());
     }
 
@@ -270,7 +274,8 @@ on_filesystems! {
         let changes = run.lines::<json_lines::Change>();
         let escape = changes.iter().find(|line| line.path.as_ref().is_some_and(|path| path.ends_with("\x1b[31mred")));
         assert!(escape.is_some(), "a name in UTF-8 is told as it is");
-        let odd = data_encoding::BASE64.encode(source.join(OsStr::from_bytes(b"names/not utf-8 \xff\xfe")).as_os_str().as_bytes());
+        let odd = data_encoding::BASE64
+            .encode(source.join(OsStr::from_bytes(b"names/not utf-8 \xff\xfe")).as_os_str().as_bytes());
         assert!(changes.iter().any(|line| line.path_base64.as_ref() == Some(&odd)), "another in base64");
         assert_eq!(run.summary()["dry_run"], true);
         assert!(!repo.exists(), "a dry run makes no repository");
@@ -294,12 +299,17 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         for number in 0..300 {
             write(source.join(number.to_string()), b"x");
-            std::fs::set_permissions(source.join(number.to_string()), std::os::unix::fs::PermissionsExt::from_mode(0o000)).expect("a mode can be set");
+            std::fs::set_permissions(
+                source.join(number.to_string()),
+                std::os::unix::fs::PermissionsExt::from_mode(0o000),
+            )
+            .expect("a mode can be set");
         }
         write(source.join("readable"), b"x");
         let run = |options: &[&str], repo: &std::path::Path| {
             let options = options.iter().map(OsStr::new);
-            let args = [OsStr::new("snapshot")].into_iter().chain(options).chain([source.as_os_str(), repo.as_os_str()]);
+            let args =
+                [OsStr::new("snapshot")].into_iter().chain(options).chain([source.as_os_str(), repo.as_os_str()]);
             finish(&mut command_bound_by_permissions(args)).expect(3)
         };
         let short = run(&[], &repo);

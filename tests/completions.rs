@@ -32,8 +32,10 @@ fn shell(program: &str, args: &[&OsStr]) -> Command {
 
 /// What bash completes the last of these words to.
 fn in_bash(words: &[&OsStr], repo: Option<&Path>) -> Vec<String> {
-    let script = "source <(pleach completions bash) || exit 9; COMP_WORDS=(pleach \"$@\"); COMP_CWORD=$#; COMPREPLY=(); \
-                  _pleach_words pleach \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let script = "source <(pleach completions bash) || exit 9; \
+                  COMP_WORDS=(pleach \"$@\"); COMP_CWORD=$#; COMPREPLY=(); \
+                  _pleach_words pleach \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; \
+                  printf '%s\\n' \"${COMPREPLY[@]}\"";
     let mut bash = shell("bash", &["-c".as_ref(), script.as_ref(), "bash".as_ref()]);
     bash.args(words);
     repo.map(|repo| bash.env("PLEACH_REPO", repo));
@@ -109,7 +111,8 @@ on_filesystems! {
     [xfs] fn bash_completes_repositories_snapshots_and_paths_in_them(fs: &Filesystem) {
         let (source, repo) = repository(fs);
         let restore = |words: &[&str]| {
-            let words: Vec<_> = [OsStr::new("restore"), repo.as_os_str()].into_iter().chain(words.iter().map(OsStr::new)).collect();
+            let words: Vec<_> =
+                [OsStr::new("restore"), repo.as_os_str()].into_iter().chain(words.iter().map(OsStr::new)).collect();
             in_bash(&words, None)
         };
         assert_eq!(restore(&[""]), ["latest", "monday", "tuesday"]);
@@ -145,9 +148,12 @@ on_filesystems! {
         let dir = fs.dir("zsh");
         assert_eq!(in_zsh(&dir, &format!("{line} mo")).trim_end(), format!("{line} monday"));
         assert_eq!(in_zsh(&dir, &format!("{line}=mo")).trim_end(), format!("{line}=monday"));
-        // bash itself falls back to files where a function finds nothing, unless that is turned off. So the key is pressed.
+        // bash itself falls back to files where a function finds nothing, unless that is turned off. So the key is
+        // pressed.
         write(fs.dir("files").join("only-file"), b"");
-        for (typed, completed) in [("snapshot --parent only", "snapshot --parent only"), ("copy only", "copy only-file")] {
+        for (typed, completed) in
+            [("snapshot --parent only", "snapshot --parent only"), ("copy only", "copy only-file")]
+        {
             assert_eq!(typed_in_bash(&fs.join("files"), typed), format!("pleach {completed}"), "{typed}");
         }
         assert_eq!(in_fish(&format!("cd {}; pleach snapshot --parent o", fs.join("files").display()), None), [""; 0]);
@@ -173,7 +179,10 @@ on_filesystems! {
         assert_eq!(in_zsh(&dir, &format!("{begin} tu")).trim_end(), format!("{begin} tuesday"));
         let path = format!("{begin} monday {}/c/o", source.display());
         assert_eq!(in_zsh(&dir, &path), format!("{path}ne"));
-        assert_eq!(in_zsh(&dir, &format!("pleach list {}", fs.join("rep").display())), format!("pleach list {}/", repo.display()));
+        assert_eq!(
+            in_zsh(&dir, &format!("pleach list {}", fs.join("rep").display())),
+            format!("pleach list {}/", repo.display())
+        );
         assert_eq!(in_zsh(&dir, "pleach restore --overw").trim_end_matches([' ', '=']), "pleach restore --overwrite");
     }
 }

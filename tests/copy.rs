@@ -80,7 +80,11 @@ on_filesystems! {
         let summary = copy(&source, &here);
         assert_equal_trees(&source, &here);
         assert_eq!(number(&summary, "cloned_bytes"), 0, "{summary}");
-        assert_eq!(summary["reasons"]["other_filesystem"].as_u64(), Some(number(&summary, "copied_bytes")), "{summary}");
+        assert_eq!(
+            summary["reasons"]["other_filesystem"].as_u64(),
+            Some(number(&summary, "copied_bytes")),
+            "{summary}"
+        );
         copy(&here, &back);
         assert_equal_trees(&source, &back);
         assert_eq!(blocks(&source), blocks(&back), "du of both sides, and each file whole");
@@ -126,7 +130,8 @@ on_filesystems! {
         let (source, copied) = (fs.dir("source"), fs.join("copied"));
         tree::every_kind(&source);
         copy(&source, &copied);
-        // Content, with size and time as they were but for a nanosecond; metadata of each kind; new and of another type.
+        // Content, with size and time as they were but for a nanosecond; metadata of each kind; new and of another
+        // type.
         overwrite(&source.join("unaligned"), 5, b"changed");
         fs::set_permissions(source.join("large"), fs::Permissions::from_mode(0o600)).unwrap();
         finish(Command::new("setfattr").args(["-n", "user.new", "-v", "1"]).arg(source.join("tiny"))).expect(0);
@@ -282,7 +287,9 @@ on_filesystems! {
 
     fn a_large_source_is_not_left_in_memory_unless_it_was_there(fs: &Filesystem) {
         let other = fs.elsewhere();
-        for (name, size, was_there) in [("cold", 24, false), ("warm", 24, true), ("less", 8, false), ("less warm", 8, true)] {
+        for (name, size, was_there) in
+            [("cold", 24, false), ("warm", 24, true), ("less", 8, false), ("less warm", 8, true)]
+        {
             let file = other.join(name);
             write(&file, &bytes(1, size << 20));
             tools::forget(&file);
@@ -305,7 +312,8 @@ on_filesystems! {
 
     [xfs] fn files_of_procfs_and_sysfs_are_read_until_they_end(fs: &Filesystem) {
         let into = fs.dir("into");
-        let files = ["/proc/version", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/filesystems"];
+        let files =
+            ["/proc/version", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/filesystems"];
         let files: Vec<_> = files.iter().filter(|file| Path::new(file).exists()).collect();
         let args = files.iter().map(OsStr::new).chain([into.as_os_str()]);
         run(args).expect(0);
@@ -347,7 +355,8 @@ on_filesystems! {
     fn it_is_synced_before_it_is_told_to_be_done(fs: &Filesystem) {
         let (source, copied) = (fs.dir("source"), fs.join("copied"));
         tree::plain(&source);
-        let calls = tools::traced_calls("syncfs,write", &["copy".as_ref(), source.as_ref(), copied.as_ref()], &fs.join("log"));
+        let calls =
+            tools::traced_calls("syncfs,write", &["copy".as_ref(), source.as_ref(), copied.as_ref()], &fs.join("log"));
         let sync = calls.iter().position(|call| call.contains("syncfs(")).expect("it syncs");
         let told = calls.iter().position(|call| call.contains("copied to")).expect("it tells");
         assert!(sync < told, "{calls:#?}");

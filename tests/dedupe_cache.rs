@@ -89,7 +89,8 @@ on_filesystems! {
         finish(Command::new("mknod").arg(at.join("null")).args(["c", "1", "3"])).expect(0);
         settle();
         let run = |name: &str, more: &[&str]| {
-            let mut args: Vec<OsString> = vec!["dedupe".into(), "--json".into(), "--cache".into(), at.join(name).into()];
+            let mut args: Vec<OsString> =
+                vec!["dedupe".into(), "--json".into(), "--cache".into(), at.join(name).into()];
             args.extend(more.iter().map(OsString::from));
             args.push(dir.clone().into());
             pleach(args)
@@ -195,7 +196,10 @@ on_filesystems! {
         own.edit_image(|image| copy(image, &saved));
         settle();
         let cache = scratch.path().join("cache");
-        let run = || pleach([OsStr::new("dedupe"), "--json".as_ref(), "--cache".as_ref(), cache.as_ref(), dir.as_ref()]).expect(0);
+        let run = || {
+            pleach([OsStr::new("dedupe"), "--json".as_ref(), "--cache".as_ref(), cache.as_ref(), dir.as_ref()])
+                .expect(0)
+        };
         let first = run().summary();
         assert!(number(&first, "freed_bytes") > 0, "{first}");
         own.remount();

@@ -65,7 +65,8 @@ on_filesystems! {
                     number += 1;
                     // Back and forth between equal and different, so that there is always something to share.
                     let at = number % 8 * 4096;
-                    let content = if number % 3 == 0 { original[at as usize..][..4096].to_vec() } else { block(number) };
+                    let content =
+                        if number % 3 == 0 { original[at as usize..][..4096].to_vec() } else { block(number) };
                     file.write_all_at(&content, at).expect("can be written");
                     let mut read = vec![0; 4096];
                     file.read_exact_at(&mut read, at).expect("can be read");
@@ -159,11 +160,19 @@ on_filesystems! {
             chown(dir.join(name), Some(12345), None).expect("an owner can be set");
         }
         equal(&dir, &["anybody's", "anybody's too"], 120_000);
-        finish(Command::new("chmod").args(["666"]).args(["anybody's", "anybody's too"].map(|name| dir.join(name)))).expect(0);
+        finish(Command::new("chmod").args(["666"]).args(["anybody's", "anybody's too"].map(|name| dir.join(name))))
+            .expect(0);
         let cache = fs.dir("cache");
         chown(&cache, Some(12345), None).expect("an owner can be set");
         let mut user = Command::new("setpriv");
-        user.args(["--reuid=12345", "--regid=12345", "--clear-groups", env!("CARGO_BIN_EXE_pleach"), "dedupe", "--json"]);
+        user.args([
+            "--reuid=12345",
+            "--regid=12345",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_pleach"),
+            "dedupe",
+            "--json",
+        ]);
         let run = finish(user.arg(&dir).env("XDG_CACHE_HOME", &cache).stdin(Stdio::null())).expect(3);
         let run = run.saying("foreign").saying("secret");
         let done = run.summary();
@@ -247,7 +256,13 @@ on_filesystems! {
             write(dir.join(format!("{number} {long}")), &bytes(1, 5000));
         }
         // The plan is more than a pipe holds: whoever writes it waits until it is read.
-        let mut command = command([OsStr::new("dedupe"), "--json".as_ref(), "--dry-run".as_ref(), "--no-cache".as_ref(), dir.as_ref()]);
+        let mut command = command([
+            OsStr::new("dedupe"),
+            "--json".as_ref(),
+            "--dry-run".as_ref(),
+            "--no-cache".as_ref(),
+            dir.as_ref(),
+        ]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
         let mut stdout = child.stdout.take().expect("stdout is a pipe");
         let full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe tells what waits in it") >= 48 << 10;

@@ -51,7 +51,11 @@ on_filesystems! {
                 options.into_iter().chain(paths.iter().map(|path| path.as_os_str())).collect::<Vec<_>>()
             };
             let done = pleach(args("--json")).expect(3).summary();
-            assert_eq!((skipped(&done, "unsupported"), number(&done, "errors")), (number_of_them, number_of_them), "{done}");
+            assert_eq!(
+                (skipped(&done, "unsupported"), number(&done, "errors")),
+                (number_of_them, number_of_them),
+                "{done}"
+            );
             let text = pleach(args("-v")).expect(3).stdout;
             let row = format!("skipped {number_of_them} on a filesystem that cannot share extents");
             assert!(text.contains(&row) && !text.contains("nothing left to share"), "{text}");

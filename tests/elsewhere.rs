@@ -33,7 +33,8 @@ on_filesystems! {
         assert_eq!(number(&first, "copied_bytes"), number(&first, "bytes"), "{first}");
         assert_eq!(reasons(&first), number(&first, "copied_bytes"), "{first}");
 
-        let calls = tools::traced_calls("open,openat,openat2", &snapshot_named("second", &source, &repo), &fs.join("trace"));
+        let calls =
+            tools::traced_calls("open,openat,openat2", &snapshot_named("second", &source, &repo), &fs.join("trace"));
         assert!(!calls.is_empty(), "something was traced");
         let files = tools::files(&source);
         // strace shows the path behind a descriptor that a call returns.

@@ -41,9 +41,13 @@ fn files(dir: &Path, names: &[&str]) {
 on_filesystems! {
     fn patterns_leave_out_and_take_back_as_in_a_gitignore(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
-        files(&source, &["a.log", "keep.log", "cache/x", "sub/cache/y", "sub/deep/er/a.o", "sub/tmp", "tmp/z", "wanted"]);
+        files(
+            &source,
+            &["a.log", "keep.log", "cache/x", "sub/cache/y", "sub/deep/er/a.o", "sub/tmp", "tmp/z", "wanted"],
+        );
         let (top, deep) = (format!("{}/cache/", source.display()), format!("{}/sub/**/*.o", source.display()));
-        let options = ["--exclude=*.log", "--exclude=!keep.log", "--exclude=tmp/", "--exclude", &top, "--exclude", &deep];
+        let options =
+            ["--exclude=*.log", "--exclude=!keep.log", "--exclude=tmp/", "--exclude", &top, "--exclude", &deep];
         let summary = excluding(&options, &source, &repo).expect(0).summary();
         let all = ["keep.log", "sub", "sub/cache", "sub/cache/y", "sub/deep", "sub/deep/er", "sub/tmp", "wanted"];
         assert_eq!(kept(&repo, &source), all);
@@ -55,7 +59,8 @@ on_filesystems! {
         files(&home, &["ann/debian.iso", "bob/ann/debian.iso", "bob/tmp/x", "bob/kept"]);
         files(&data, &["ann/debian.iso", "data/ann/debian.iso"]);
         settle();
-        let args = ["snapshot", "--json", "--exclude=ann/debian.iso", "--exclude=*/tmp/", "--exclude=no/such"].map(OsStr::new);
+        let args =
+            ["snapshot", "--json", "--exclude=ann/debian.iso", "--exclude=*/tmp/", "--exclude=no/such"].map(OsStr::new);
         let run = pleach(args.into_iter().chain([home.as_os_str(), data.as_os_str(), repo.as_os_str()])).expect(0);
         assert_eq!(kept(&repo, &home), ["ann", "bob", "bob/ann", "bob/ann/debian.iso", "bob/kept"]);
         assert_eq!(kept(&repo, &data), ["ann", "data", "data/ann", "data/ann/debian.iso"]);
@@ -104,8 +109,16 @@ on_filesystems! {
     fn patterns_that_matched_nothing_are_told_once(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         files(&source, &["a.log", "keep.log", "cache/x"]);
-        let options = ["--exclude=*.log", "--exclude=!keep.log", "--exclude=*.nothing", "--exclude=cache", "--exclude=/nowhere/x"];
-        let run = excluding(&options, &source, &repo).expect(0).saying("these patterns matched nothing: '*.nothing', '/nowhere/x'");
+        let options = [
+            "--exclude=*.log",
+            "--exclude=!keep.log",
+            "--exclude=*.nothing",
+            "--exclude=cache",
+            "--exclude=/nowhere/x",
+        ];
+        let run = excluding(&options, &source, &repo)
+            .expect(0)
+            .saying("these patterns matched nothing: '*.nothing', '/nowhere/x'");
         assert_eq!(run.stderr.matches("nothing:").count(), 1, "{}", run.stderr);
         let run = excluding(&["--exclude=*.log", "--exclude=cache"], &source, &repo).expect(0);
         assert!(!run.stderr.contains("nothing"), "{}", run.stderr);
@@ -127,7 +140,8 @@ on_filesystems! {
         write(source.join("cache/CACHEDIR.TAG"), SIGNATURE);
         write(source.join("like/CACHEDIR.TAG"), b"Signature: 8a477f597d28d172789f06886806bc56");
         write(source.join("short/CACHEDIR.TAG"), &SIGNATURE[..20]);
-        std::os::unix::fs::symlink("../cache/CACHEDIR.TAG", source.join("linked/CACHEDIR.TAG")).expect("a link can be made");
+        std::os::unix::fs::symlink("../cache/CACHEDIR.TAG", source.join("linked/CACHEDIR.TAG"))
+            .expect("a link can be made");
         finish(Command::new("mkfifo").arg(source.join("piped/CACHEDIR.TAG"))).expect(0);
         let summary = excluding(&["--exclude-caches"], &source, &repo).expect(0).summary();
         let all = [
@@ -186,7 +200,8 @@ on_filesystems! {
         files(&source.join("mounts/foreign"), &["deep/d"]);
         let _bound = Mounted::bind(&other, &source.join("mounts/bound"));
         let summary = excluding(&["--one-file-system"], &source, &repo).expect(0).summary();
-        let all = ["a", "here", "here/b", "mounts", "mounts/bound", "mounts/bound/in", "mounts/bound/in/c", "mounts/foreign"];
+        let all =
+            ["a", "here", "here/b", "mounts", "mounts/bound", "mounts/bound/in", "mounts/bound/in/c", "mounts/foreign"];
         assert_eq!(kept(&repo, &source), all);
         assert_eq!((number(&summary, "excluded"), number(&summary, "errors")), (1, 0));
         assert!(inside(&repo, "latest", &source).join("mounts/foreign").is_dir());
@@ -197,7 +212,8 @@ on_filesystems! {
         assert!(kept(&repo, &source).contains(&deep));
         // One that is named is wanted.
         let named = source.join("mounts/foreign");
-        let args = ["snapshot".as_ref(), "--one-file-system".as_ref(), source.as_os_str(), named.as_ref(), repo.as_ref()];
+        let args =
+            ["snapshot".as_ref(), "--one-file-system".as_ref(), source.as_os_str(), named.as_ref(), repo.as_ref()];
         pleach(args).expect(0);
         assert!(kept(&repo, &source).contains(&deep));
     }
@@ -217,7 +233,10 @@ on_filesystems! {
     [btrfs] fn of_a_frozen_source_just_the_same_is_left_out(fs: &Filesystem) {
         let source = fs.join("source");
         finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(&source)).expect(0);
-        files(&source, &["a.o", "keep.o", "cache/CACHEDIR.TAG", "cache/x", "tagged/.nobackup", "tagged/x", "sub/large", "sub/b"]);
+        files(
+            &source,
+            &["a.o", "keep.o", "cache/CACHEDIR.TAG", "cache/x", "tagged/.nobackup", "tagged/x", "sub/large", "sub/b"],
+        );
         write(source.join("cache/CACHEDIR.TAG"), SIGNATURE);
         write(source.join("sub/large"), &bytes(1, 70_000));
         let nested = source.join("sub/nested");
@@ -225,7 +244,13 @@ on_filesystems! {
         files(&nested, &["c.o", "keep.o"]);
         let _foreign = Mounted::tmpfs(&source.join("mounts/foreign"));
         files(&source.join("mounts/foreign"), &["deep/d"]);
-        let rules = ["--exclude=*.o", "--exclude=!keep.o", "--exclude-caches", "--exclude-if-present=.nobackup", "--exclude-larger-than=64K"];
+        let rules = [
+            "--exclude=*.o",
+            "--exclude=!keep.o",
+            "--exclude-caches",
+            "--exclude-if-present=.nobackup",
+            "--exclude-larger-than=64K",
+        ];
         for more in [&[][..], &["--one-file-system"]] {
             let name = format!("repo {}", more.len());
             let (living, frozen) = (fs.join(format!("living {name}")), fs.join(format!("frozen {name}")));
@@ -240,7 +265,10 @@ on_filesystems! {
             // And one after the other they are the same tree.
             let again = excluding(&frozen_rules, &source, &living).expect(0).summary();
             assert_eq!(number(&again, "unchanged_files"), number(&again, "files"), "{again}");
-            tools::assert_equal_trees(&inside(&living, "latest", &source).join("sub"), &inside(&frozen, "latest", &source).join("sub"));
+            tools::assert_equal_trees(
+                &inside(&living, "latest", &source).join("sub"),
+                &inside(&frozen, "latest", &source).join("sub"),
+            );
         }
     }
 
@@ -252,7 +280,8 @@ on_filesystems! {
         let from = format!("--exclude-from={}", list.display());
         excluding(&[&from, "--exclude=!b.o"], &source, &repo).expect(0);
         assert_eq!(kept(&repo, &source), ["b.o", "c.log", "keep.o", "y"]);
-        let mut from_stdin = command([OsStr::new("snapshot"), "--exclude-from=-".as_ref(), source.as_ref(), repo.as_ref()]);
+        let mut from_stdin =
+            command([OsStr::new("snapshot"), "--exclude-from=-".as_ref(), source.as_ref(), repo.as_ref()]);
         finish(from_stdin.stdin(Stdio::from(fs::File::open(&list).expect("the list opens")))).expect(0);
         assert_eq!(kept(&repo, &source), ["c.log", "keep.o", "y"]);
     }

@@ -109,7 +109,11 @@ pub(crate) struct Excludes {
     /// Exclude directories that contain NAME
     ///
     /// The directory itself and NAME are kept.
-    #[arg(long = "exclude-if-present", value_name = "NAME", value_parser = clap::builder::OsStringValueParser::new().try_map(name))]
+    #[arg(
+        long = "exclude-if-present",
+        value_name = "NAME",
+        value_parser = clap::builder::OsStringValueParser::new().try_map(name)
+    )]
     pub(crate) if_present: Vec<Vec<u8>>,
     /// Exclude files larger than SIZE
     #[arg(long = "exclude-larger-than", value_name = "SIZE", value_parser = size_or_none)]

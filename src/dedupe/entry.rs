@@ -116,13 +116,14 @@ mod tests {
         #[test]
         fn entries_survive_their_bytes(
             key in any::<[u8; 16]>(), layout in any::<u64>(), first in any::<u64>(), sample in any::<u64>(),
-            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 7]>(), age in any::<u8>(),
+            full in any::<u64>(), compared in any::<u64>(), extents in any::<u32>(), flags in any::<[bool; 7]>(),
+            age in any::<u8>(),
         ) {
             let option = NonZeroU64::new;
             let facts = Facts {
                 layout, first, sample: option(sample), full: option(full), compared: option(compared), extents,
-                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4], inline: flags[5],
-                moved: flags[6], ..Facts::default()
+                shared: flags[0], encoded: flags[1], nocow: flags[2], was_equal: flags[3], fixed: flags[4],
+                inline: flags[5], moved: flags[6], ..Facts::default()
             };
             let entry = Entry { key: Key(key), facts, age };
             prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), entry);

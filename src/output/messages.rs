@@ -182,8 +182,8 @@ mod tests {
                 "only root may set the project id: not kept for '/a\\n'",
                 "only root may set the project id: not kept for 2,000 entries, the first is '/a\\n'",
                 "this pattern matched nothing: *.o (entries below an excluded directory are not looked at)",
-                "these patterns matched nothing: a, b/c and 1,200 more (entries below an excluded directory are not looked \
-                 at; a path that does not begin with '/' is relative to the top of each source)",
+                "these patterns matched nothing: a, b/c and 1,200 more (entries below an excluded directory are not \
+                 looked at; a path that does not begin with '/' is relative to the top of each source)",
             ]
         );
     }

@@ -44,7 +44,8 @@ on_filesystems! {
         let version = |seed: u64| -> Vec<u8> {
             let mut content = vec![0; size as usize];
             // In the middle of a window, at its beginning, across windows, and at the end of the file.
-            for (at, length) in [(3 * MIB + 20_480, 300_000), (5 * MIB, 5000), (7 * MIB - 9000, 18_000), (size - 4096, 4096)] {
+            let changes = [(3 * MIB + 20_480, 300_000), (5 * MIB, 5000), (7 * MIB - 9000, 18_000), (size - 4096, 4096)];
+            for (at, length) in changes {
                 let at = at as usize;
                 content[at..at + length].copy_from_slice(&bytes(seed + at as u64, length));
             }
@@ -69,8 +70,10 @@ on_filesystems! {
         let (source, repo) = (other.dir("source"), fs.join("repo"));
         // With an odd tail before and after, with none, and across the size from which there are lists.
         let sizes = [
-            (3 * MIB + 17, 5 * MIB + 4001), (5 * MIB + 4001, 3 * MIB + 17), (2 * MIB, 2 * MIB + 1), (2 * MIB + 1, 2 * MIB),
-            (9 * MIB + 5, 7 * MIB + 9), (7 * MIB + 9, 9 * MIB + 5), (20 * MIB + 5000, 12 * MIB + 300), (12 * MIB, 20 * MIB + 3),
+            (3 * MIB + 17, 5 * MIB + 4001), (5 * MIB + 4001, 3 * MIB + 17),
+            (2 * MIB, 2 * MIB + 1), (2 * MIB + 1, 2 * MIB),
+            (9 * MIB + 5, 7 * MIB + 9), (7 * MIB + 9, 9 * MIB + 5),
+            (20 * MIB + 5000, 12 * MIB + 300), (12 * MIB, 20 * MIB + 3),
         ];
         let files = (0..sizes.len()).map(|n| source.join(n.to_string())).collect::<Vec<_>>();
         let long = bytes(1, 21 * MIB as usize);
@@ -144,7 +147,8 @@ on_filesystems! {
         let (first, before) = night(&source, &repo, "image");
         // What the last snapshot has becomes compressed, in one extent for every 128 KiB.
         let tree = repo.join(first["name"].as_str().expect("a name"));
-        finish(std::process::Command::new("btrfs").args(["property", "set", "-ts"]).arg(tree).args(["ro", "false"])).expect(0);
+        finish(std::process::Command::new("btrfs").args(["property", "set", "-ts"]).arg(tree).args(["ro", "false"]))
+            .expect(0);
         tools::tool("btrfs", &["filesystem", "defragment", "-f", "-czstd"], &before);
         let compressed = File::options().write(true).open(&before).expect("a file can be opened");
         compressed.set_modified(status.modified().expect("a time")).expect("a time can be set");

@@ -165,7 +165,11 @@ on_filesystems! {
             let flag = "zstd".as_bytes();
             rustix::fs::setxattr(file, "btrfs.compression", flag, rustix::fs::XattrFlags::empty()).expect("a property");
         });
-        let plain = tools::extents(&after).iter().filter(|extent| extent.flags & 8 == 0).map(|extent| extent.length).sum::<u64>();
+        let plain = tools::extents(&after)
+            .iter()
+            .filter(|extent| extent.flags & 8 == 0)
+            .map(|extent| extent.length)
+            .sum::<u64>();
         assert!(plain * 512 <= 3 * BLOCK, "what was compressed is: {plain}");
     }
 

@@ -57,7 +57,8 @@ on_filesystems! {
 
     [xfs] fn a_list_of_another_file_costs_a_reading(fs: &Filesystem) {
         spoiled(fs, |list| {
-            // Of a file of the same size, with the very content that comes next: taken at its word, it would hide the change.
+            // Of a file of the same size, with the very content that comes next: taken at its word, it would hide the
+            // change.
             let mut content = bytes(1, (12 * MIB + 99) as usize);
             content[..BLOCK as usize].copy_from_slice(&bytes(1000, BLOCK as usize));
             write(list, &list_of(&content));
@@ -74,7 +75,10 @@ on_filesystems! {
         write(source.join("two"), &bytes(2, 9 * MIB as usize));
         let (first, _) = night(&source, &repo, "");
         let of = |list: &Path| list.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        assert_eq!(lists(&repo).iter().map(|list| of(list).expect("a name")).collect::<Vec<_>>(), [first["name"].as_str().expect("a name"); 2]);
+        assert_eq!(
+            lists(&repo).iter().map(|list| of(list).expect("a name")).collect::<Vec<_>>(),
+            [first["name"].as_str().expect("a name"); 2]
+        );
         let unchanged = |n: u64| blake3::hash(&bytes(n, (7 + n) as usize * MIB as usize)).to_hex().to_string();
         change_blocks(&source.join("two"), 50, [7]);
         let (second, _) = night(&source, &repo, "");
@@ -110,7 +114,8 @@ on_filesystems! {
         write(&file, &bytes(1, size as usize));
         let run = || {
             settle();
-            let args = ["snapshot".as_ref(), "--hash=none".as_ref(), "--json".as_ref(), source.as_os_str(), repo.as_ref()];
+            let args =
+                ["snapshot".as_ref(), "--hash=none".as_ref(), "--json".as_ref(), source.as_os_str(), repo.as_ref()];
             pleach(args).expect(0).summary()
         };
         run();

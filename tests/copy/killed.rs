@@ -53,7 +53,9 @@ on_filesystems! {
         for number in 0..6 {
             write(source.join(format!("large-{number}")), &bytes(number, 8 << 20));
         }
-        for (engine, moment) in ["buffered", "uring", "sendfile"].into_iter().flat_map(|engine| (1..5).map(move |n| (engine, n))) {
+        for (engine, moment) in
+            ["buffered", "uring", "sendfile"].into_iter().flat_map(|engine| (1..5).map(move |n| (engine, n)))
+        {
             let copied = fs.join(format!("{engine} {moment}"));
             let mut child = start(engine, &source, &copied);
             thread::sleep(Duration::from_millis(moment * 30));
@@ -128,7 +130,8 @@ on_filesystems! {
         for json in [&["--json"][..], &[]] {
             let args = ["copy", "-j1", "--engine", "buffered"].iter().chain(json).map(std::ffi::OsStr::new);
             let args = args.chain([file.as_os_str(), copied.as_os_str()]);
-            let run = tools::interrupted_at("pwrite64", 3, args).expect(130).saying("interrupted (nothing was copied)\n");
+            let run =
+                tools::interrupted_at("pwrite64", 3, args).expect(130).saying("interrupted (nothing was copied)\n");
             if !json.is_empty() {
                 assert_eq!(run.lines::<json_lines::Problem>()[0].code, "interrupted");
                 let summary = run.summary();
@@ -178,7 +181,8 @@ on_filesystems! {
         fs::create_dir(source.join("sub")).unwrap();
         write(source.join("sub/file"), b"x");
         copy(&source, &into);
-        let boot: String = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().replace('-', "").chars().take(10).collect();
+        let boot: String =
+            fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().replace('-', "").chars().take(10).collect();
         let (left, foreign) = (format!(".pleach-copy.{boot}.5"), ".pleach-copy.0123456789.5");
         let dirs = [into.clone(), into.join("source"), into.join("source/sub")];
         for dir in &dirs {

@@ -69,7 +69,8 @@ on_filesystems! {
     }
 
     fn a_file_that_shrinks_while_it_is_copied_is_copied_as_it_is_then(fs: &Filesystem) {
-        let (stats, problems, copied) = meanwhile(fs, 1, |file| File::options().write(true).open(file).unwrap().set_len(70_000).unwrap());
+        let (stats, problems, copied) =
+            meanwhile(fs, 1, |file| File::options().write(true).open(file).unwrap().set_len(70_000).unwrap());
         assert_eq!((stats.files, stats.bytes, stats.errors), (1, 70_000, 0), "{problems:?}");
         assert_equal_trees(&fs.join("source"), copied.parent().unwrap());
     }
@@ -104,7 +105,9 @@ on_filesystems! {
         let (source, into) = (fs.dir("source"), fs.dir("into"));
         write(source.join("file"), b"x");
         fs::create_dir(source.join("mounted")).unwrap();
-        let mount = |args: &[&Path]| assert!(std::process::Command::new("mount").arg("--bind").args(args).status().unwrap().success());
+        let mount = |args: &[&Path]| {
+            assert!(std::process::Command::new("mount").arg("--bind").args(args).status().unwrap().success())
+        };
         mount(&[&into, &source.join("mounted")]);
         let copied = run([&source, &into]);
         let before = inventory(&source);

@@ -71,7 +71,8 @@ on_filesystems! {
             write(copied.join("linked"), b"old");
             rustix::fs::syncfs(fs::File::open(&copied).unwrap()).unwrap();
             let temporary = || names(&copied).iter().filter(|name| name.starts_with(".pleach-copy.")).count();
-            let replaced = || tools::files(&copied).iter().any(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20));
+            let replaced =
+                || tools::files(&copied).iter().any(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20));
             copy_and_cut(&mut own, &source, &copied, how, &|| temporary() >= count || replaced());
             for number in 0..40 {
                 let name = format!("file-{number}");
@@ -153,11 +154,16 @@ on_filesystems! {
         write(source.join("young"), &bytes(1, 9000));
         let args = [OsStr::new("copy"), "-T".as_ref(), source.as_ref(), copied.as_ref()];
         let calls = tools::traced_calls("utimensat,syncfs,linkat,renameat,renameat2", &args, &log);
-        let at = |text: &str| calls.iter().position(|call| call.contains(text)).unwrap_or_else(|| panic!("{text}: {calls:#?}"));
+        let at = |text: &str| {
+            calls.iter().position(|call| call.contains(text)).unwrap_or_else(|| panic!("{text}: {calls:#?}"))
+        };
         let last = |text: &str| calls.iter().rposition(|call| call.contains(text)).unwrap();
         assert!(at("utimensat") < at("linkat") && at("linkat") < at("syncfs"), "{calls:#?}");
         assert!(last("syncfs") > last("utimensat"), "{calls:#?}");
-        assert!(calls.iter().filter(|call| call.starts_with("utimensat") && call.contains("young")).count() >= 1, "{calls:#?}");
+        assert!(
+            calls.iter().filter(|call| call.starts_with("utimensat") && call.contains("young")).count() >= 1,
+            "{calls:#?}"
+        );
         tools::assert_equal_trees(&source, &copied);
     }
 }

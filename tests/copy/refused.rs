@@ -29,14 +29,16 @@ on_filesystems! {
         let run = finish(&mut command_bound_by_permissions(args)).expect(3);
         let summary = run.summary();
         assert_eq!((number(&summary, "files"), number(&summary, "errors")), (1, 3), "{summary}");
-        let run = run.saying("source/closed").saying("source/sub/closed").saying("source/shut").saying("Permission denied");
+        let run =
+            run.saying("source/closed").saying("source/sub/closed").saying("source/shut").saying("Permission denied");
         assert_eq!(run.stderr.lines().count(), 3, "{}", run.stderr);
         assert_eq!(fs::read(into.join("source/open")).unwrap(), bytes(1, 5000));
         assert_nothing_unfinished(&into);
         // One source, and nothing of it came over.
         let closed = source.join("closed");
         let args = [OsStr::new("copy"), closed.as_ref(), into.as_ref()];
-        let run = finish(&mut command_bound_by_permissions(args)).expect(1).saying("source/closed: Permission denied\n");
+        let run =
+            finish(&mut command_bound_by_permissions(args)).expect(1).saying("source/closed: Permission denied\n");
         assert!(run.stdout.starts_with("nothing was copied to "), "{}", run.stdout);
     }
 
@@ -44,7 +46,11 @@ on_filesystems! {
         let (source, into) = (fs.dir("source"), fs.dir("into"));
         run([&source, &fs.join("no such file"), &into]).expect(1).saying("no such file").saying("nothing was copied");
         assert_eq!(names(&into), [""; 0]);
-        let missing = run([&source, &fs.join("no/such/dir")]).expect(1).saying("no/such").saying("No such file").saying("create it first");
+        let missing = run([&source, &fs.join("no/such/dir")])
+            .expect(1)
+            .saying("no/such")
+            .saying("No such file")
+            .saying("create it first");
         assert!(!missing.stderr.contains("run the same command again"), "{}", missing.stderr);
         write(fs.join("file"), b"x");
         run([fs.join("file/"), into]).expect(1).saying("Not a directory");

@@ -19,7 +19,11 @@ on_filesystems! {
         let plain = copy(&source, &fs.join("plain"));
         let summary = verify(&source, &copied).expect(0).summary();
         // Further names of an inode are read too.
-        assert_eq!((number(&summary, "verified_files"), number(&summary, "damaged")), (number(&summary, "files"), 0), "{summary}");
+        assert_eq!(
+            (number(&summary, "verified_files"), number(&summary, "damaged")),
+            (number(&summary, "files"), 0),
+            "{summary}"
+        );
         let read = number(&summary, "read_bytes") - number(&plain, "read_bytes");
         assert!(read >= 2 * number(&plain, "copied_bytes"), "{summary} {plain}");
         tools::assert_equal_trees(&source, &copied);
@@ -40,7 +44,8 @@ on_filesystems! {
         settle();
         let unnoticed = run([OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0).summary();
         assert_eq!(number(&unnoticed, "unchanged_files"), 5, "size and time are all it looks at");
-        let found = verify(&source, &copied).expect(4).saying("copied/b").saying("three").saying("not that of its source");
+        let found =
+            verify(&source, &copied).expect(4).saying("copied/b").saying("three").saying("not that of its source");
         let summary = found.summary();
         assert_eq!((number(&summary, "damaged"), number(&summary, "verified_files")), (2, 5), "{summary}");
         assert_eq!(found.stderr.lines().count(), 2, "{}", found.stderr);

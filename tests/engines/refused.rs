@@ -71,7 +71,10 @@ on_filesystems! {
         let clone = |source, name| Copy::of(source, fs.join(name), &Strategy::new()).by(Some(Engine::Clone)).run();
         let refused = if fs.reflinks() { Reason::OtherFilesystem } else { Reason::NoReflink };
         let across = clone(&there, "across");
-        assert!(matches!(across, Err(CopyError::Refused(reason)) if reason == refused || reason == Reason::OtherFilesystem), "{across:?}");
+        assert!(
+            matches!(across, Err(CopyError::Refused(reason)) if reason == refused || reason == Reason::OtherFilesystem),
+            "{across:?}"
+        );
         assert_eq!(fs::metadata(fs.join("across")).expect("it is there").len(), 0, "nothing was copied");
         match clone(&here, "beside") {
             Ok(copied) => {

@@ -66,7 +66,12 @@ on_filesystems! {
                     assert_same(file, &copy.copy, &copied, &what);
                     assert_eq!(reserved(&copy.copy), reserved(file), "reserved by {what}");
                     if is_alike(target, fs.kind) && copied.engine != Engine::Clone {
-                        assert!(blocks(&copy.copy) <= blocks(file), "{} blocks, not {}, after {what}", blocks(&copy.copy), blocks(file));
+                        assert!(
+                            blocks(&copy.copy) <= blocks(file),
+                            "{} blocks, not {}, after {what}",
+                            blocks(&copy.copy),
+                            blocks(file)
+                        );
                     }
                     assert_eq!(copied.size(), fs::metadata(file).expect("it is there").len(), "{what}: {copied:?}");
                     fs::remove_file(&copy.copy).expect("a copy can be removed");

@@ -85,7 +85,10 @@ on_filesystems! {
             let listening = Listening::default();
             let wanted = wanted(from.as_fd(), &names, size);
             files(&wanted, &mut results, &ladder, &request, &listening).expect("there are rings");
-            assert_eq!((results.opened.len(), results.copied.len(), results.failed.len()), (names.len(), names.len(), 0));
+            assert_eq!(
+                (results.opened.len(), results.copied.len(), results.failed.len()),
+                (names.len(), names.len(), 0)
+            );
             for (number, name) in names.iter().enumerate() {
                 let content = fs::read(source.join(name)).expect("it can be read");
                 let copied = results.copied[&number].expect("it is copied");

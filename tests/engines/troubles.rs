@@ -13,7 +13,8 @@ on_filesystems! {
         let source = other.join("source");
         let content = bytes(1, 40 * MIB as usize);
         let end = 25 * MIB + 123;
-        let truncate = || File::options().write(true).open(&source).and_then(|file| file.set_len(end)).expect("truncated");
+        let truncate =
+            || File::options().write(true).open(&source).and_then(|file| file.set_len(end)).expect("truncated");
         for engine in copying() {
             write(&source, &content);
             let listening = Listening { then: Some((MIB, &truncate)), ..Listening::default() };
@@ -99,7 +100,8 @@ on_filesystems! {
         let source = other.join("source");
         write(&source, &bytes(1, 6 * MIB as usize));
         for engine in copying() {
-            let copied = Copy::of(&source, fs.join(format!("{engine:?}")), &Strategy::new()).by(engine).told(&Stop).run();
+            let copied =
+                Copy::of(&source, fs.join(format!("{engine:?}")), &Strategy::new()).by(engine).told(&Stop).run();
             assert_eq!(copied, Err(CopyError::Source(Errno::CANCELED)), "{engine:?}");
         }
     }

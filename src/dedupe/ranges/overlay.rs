@@ -141,7 +141,8 @@ mod tests {
             for (number, (start, length, hole, pause)) in (1..).zip(steps) {
                 let range = start..start + length;
                 // A hole at its beginning, and another one in it.
-                let new = [piece(start + hole, pause, number * 10_000), piece(start + hole + pause + 1, 9, number * 20_000)];
+                let new =
+                    [piece(start + hole, pause, number * 10_000), piece(start + hole + pause + 1, 9, number * 20_000)];
                 prop_assert!(overlay.set(5, range.clone(), &new));
                 range.for_each(|at| model[at as usize] = find(&new, at));
             }

@@ -144,7 +144,9 @@ mod tests {
                         freed += gain;
                         rewritten += extent.rest;
                     }
-                    Decision::Leave(_) if gain > extent.disk / LEAST_PART => best_left = best_left.max(gain as f64 / extent.rest as f64),
+                    Decision::Leave(_) if gain > extent.disk / LEAST_PART => {
+                        best_left = best_left.max(gain as f64 / extent.rest as f64);
+                    }
                     Decision::Leave(_) => {}
                 }
             }

@@ -241,10 +241,15 @@ proptest! {
         let told: BTreeMap<_, _> = pairs(&sharing).into_iter().map(|(a, b, bytes)| ((a, b), bytes)).collect();
         prop_assert_eq!(told, of_pairs);
         for (n, file) in files.iter().enumerate() {
-            let shared = |extent: &Extent| (0..extent.length).filter(|i| model.contains_key(&(extent.physical.unwrap() + i))).count() as u64;
+            let shared = |extent: &Extent| {
+                (0..extent.length).filter(|i| model.contains_key(&(extent.physical.unwrap() + i))).count() as u64
+            };
             let all: u64 = file.iter().map(shared).sum();
             let unexplained: u64 = file.iter().filter(|e| e.is_shared()).map(|e| e.length - shared(e)).sum();
-            prop_assert_eq!(sharing.files[n], FileSharing { shared: Amount { bytes: all, encoded_bytes: 0 }, marked_only_bytes: unexplained });
+            prop_assert_eq!(
+                sharing.files[n],
+                FileSharing { shared: Amount { bytes: all, encoded_bytes: 0 }, marked_only_bytes: unexplained }
+            );
         }
     }
 
@@ -259,7 +264,9 @@ proptest! {
         }
         let mut told = BTreeMap::new();
         let each = |range: &Range<'_>| for holder in range.holders {
-            (0..range.length).for_each(|i| { told.insert((holder.file.index(), holder.logical + i), (range.group, range.physical + i)); });
+            (0..range.length).for_each(|i| {
+                told.insert((holder.file.index(), holder.logical + i), (range.group, range.physical + i));
+            });
         };
         sharing.ranges_of_first(first, each, &Silent).expect("nobody cancels");
         prop_assert_eq!(told, expected);

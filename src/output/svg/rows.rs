@@ -60,7 +60,8 @@ fn exactly(
         );
         let _ = writeln!(
             out,
-            "<rect class=\"{}\" x=\"{start:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{:.1}\"><title>{}</title></rect>",
+            "<rect class=\"{}\" x=\"{start:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{:.1}\">\
+             <title>{}</title></rect>",
             style::class(span.class),
             geometry.bar,
             escape(&words)

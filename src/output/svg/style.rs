@@ -51,9 +51,12 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-se
 .hole{fill:#f4f6f8}
 .data{fill:#b3bdc7}
 .inline{fill:#8a7f9c}
-.g0{fill:#56b4e9}.g1{fill:#e69f00}.g2{fill:#2fb591}.g3{fill:#d58fb6}.g4{fill:#5b7fd0}.g5{fill:#e0743a}.g6{fill:#f0e442}.g7{fill:#a98fd8}
-.g8{fill:#b5def6}.g9{fill:#f6d38a}.g10{fill:#a6dfcd}.g11{fill:#f0cfe0}.g12{fill:#b9c9ee}.g13{fill:#f4c0a2}.g14{fill:#f8f2a8}.g15{fill:#d9cdf0}
-.g16{fill:#1f7fb8}.g17{fill:#a86f00}.g18{fill:#12795d}.g19{fill:#a2577f}.g20{fill:#2f4f9e}.g21{fill:#a8481a}.g22{fill:#8f8410}.g23{fill:#6f4fb0}
+.g0{fill:#56b4e9}.g1{fill:#e69f00}.g2{fill:#2fb591}.g3{fill:#d58fb6}\
+.g4{fill:#5b7fd0}.g5{fill:#e0743a}.g6{fill:#f0e442}.g7{fill:#a98fd8}
+.g8{fill:#b5def6}.g9{fill:#f6d38a}.g10{fill:#a6dfcd}.g11{fill:#f0cfe0}\
+.g12{fill:#b9c9ee}.g13{fill:#f4c0a2}.g14{fill:#f8f2a8}.g15{fill:#d9cdf0}
+.g16{fill:#1f7fb8}.g17{fill:#a86f00}.g18{fill:#12795d}.g19{fill:#a2577f}\
+.g20{fill:#2f4f9e}.g21{fill:#a8481a}.g22{fill:#8f8410}.g23{fill:#6f4fb0}
 .go{fill:#cdb79a}
 .unwritten{fill:url(#unwritten)}.unplaced{fill:url(#unplaced)}
 .band{fill-opacity:.34}
@@ -70,7 +73,9 @@ text{fill:#c4ccd4}.title{fill:#eef2f5}.sub,.dim,.axis text{fill:#8f9ba6}.letter{
 ";
 
 const PATTERNS: &str = "<defs>
-<pattern id=\"unwritten\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M-1 7L7 -1M-1 1L1 -1M5 7L7 5\"/></pattern>
-<pattern id=\"unplaced\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M0 0L6 6M6 0L0 6\"/></pattern>
+<pattern id=\"unwritten\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
+<rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M-1 7L7 -1M-1 1L1 -1M5 7L7 5\"/></pattern>
+<pattern id=\"unplaced\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
+<rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M0 0L6 6M6 0L0 6\"/></pattern>
 </defs>
 ";

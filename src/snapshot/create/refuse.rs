@@ -52,7 +52,8 @@ pub(super) fn failed(sources: &Sources) -> Result<()> {
         if has_failed {
             let error = Error::io("read the source", source, Errno::IO);
             return Err(error.hint(
-                "its filesystem has failed: no snapshot was made, and those before it are whole; check the disk (dmesg(1)), then run again",
+                "its filesystem has failed: no snapshot was made, and those before it are whole; \
+                 check the disk (dmesg(1)), then run again",
             ));
         }
     }

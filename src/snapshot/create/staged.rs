@@ -111,7 +111,8 @@ impl Staged {
                         "no snapshot was made, and those before it are whole; free some space and run again"
                     }
                     _ => {
-                        "the disk did not take all data: no snapshot was made, and those before it are whole; check the disk"
+                        "the disk did not take all data: no snapshot was made, and those before it are whole; \
+                         check the disk"
                     }
                 };
                 Err(Error::failed("sync the repository").because(*errno).hint(hint))

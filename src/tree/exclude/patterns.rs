@@ -386,7 +386,10 @@ mod tests {
             }
             let theirs = theirs.build().unwrap();
             let (trimmed, is_directory) = (path.trim_end_matches('/'), path.ends_with('/'));
-            prop_assert_eq!(excludes(&Matcher::new(&ours, [Path::new("/")]), &path), theirs.matched(trimmed, is_directory).is_ignore());
+            prop_assert_eq!(
+                excludes(&Matcher::new(&ours, [Path::new("/")]), &path),
+                theirs.matched(trimmed, is_directory).is_ignore()
+            );
         }
     }
 }
