@@ -50,7 +50,8 @@ on_filesystems! {
         std::os::unix::fs::symlink("b", dir.join("link")).expect("a link can be made");
         let run = pleach([OsStr::new("fiemap"), "--json".as_ref(), dir.as_ref()]).expect(0);
         let lines = run.json();
-        let files: Vec<_> = lines.iter().filter(|line| line["type"] == "file").map(|line| line["path"].as_str()).collect();
+        let files: Vec<_> =
+            lines.iter().filter(|line| line["type"] == "file").map(|line| line["path"].as_str()).collect();
         assert_eq!(files, [dir.join("a/file").to_str(), dir.join("b").to_str()]);
         pleach([OsStr::new("fiemap"), fs.dir("empty").as_ref()]).expect(1).saying("find a regular file below");
     }
@@ -86,7 +87,8 @@ on_filesystems! {
             let run = pleach([OsStr::new("fiemap"), "--json".as_ref(), "--no-sync".as_ref(), file.as_ref()]).expect(0);
             (file, run.json()[0].clone())
         });
-        let (file, extent) = fresh.find(|(_, extent)| extent["physical"].is_null()).expect("one is not on the disk yet");
+        let (file, extent) =
+            fresh.find(|(_, extent)| extent["physical"].is_null()).expect("one is not on the disk yet");
         assert!(flags(&extent).contains(&"delalloc".to_string()), "{extent}");
         let run = pleach([OsStr::new("fiemap"), "--json".as_ref(), file.as_ref()]).expect(0);
         assert!(run.json()[0]["physical"].is_u64());
@@ -106,7 +108,8 @@ on_filesystems! {
         assert_eq!(words(lines[3])[0], "1,048,576");
         assert_eq!(words(lines[4]), ["1,056,768", "hole", "2.0", "MiB"]);
         assert_eq!(lines[5], "1 extent, 0 B shared");
-        let ends: Vec<_> = lines[2..5].iter().map(|line| line.find(&words(line)[1]).map(|at| at + words(line)[1].len())).collect();
+        let ends: Vec<_> =
+            lines[2..5].iter().map(|line| line.find(&words(line)[1]).map(|at| at + words(line)[1].len())).collect();
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "the numbers end in one column:\n{}", run.stdout);
     }
 
@@ -137,13 +140,19 @@ on_filesystems! {
         write(dir.join("file"), &bytes(1, 5000));
         for number in 0..20 {
             let closed = fs.dir(format!("dir/closed-{number}"));
-            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).expect("a mode can be set");
+            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000))
+                .expect("a mode can be set");
         }
         let run = finish(&mut command_bound_by_permissions([OsStr::new("fiemap"), dir.as_ref()])).expect(3);
-        assert!(run.stderr.contains(&format!("cannot list {}/closed-0: Permission denied\n", dir.display())), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(&format!("cannot list {}/closed-0: Permission denied\n", dir.display())),
+            "{}",
+            run.stderr
+        );
         assert_eq!(run.stderr.lines().count(), 6, "{}", run.stderr);
         run.saying("15 more like this: cannot list: Permission denied");
-        let run = finish(&mut command_bound_by_permissions([OsStr::new("fiemap"), "--json".as_ref(), dir.as_ref()])).expect(3);
+        let run = finish(&mut command_bound_by_permissions([OsStr::new("fiemap"), "--json".as_ref(), dir.as_ref()]))
+            .expect(3);
         let errors = run.lines::<json_lines::Problem>();
         assert!(errors.iter().all(|error| error.code == "permission-denied" && error.path.is_some()), "{errors:?}");
         assert_eq!((errors.len() as u64, number(&run.summary(), "errors")), (20, 20));

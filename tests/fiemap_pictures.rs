@@ -24,7 +24,10 @@ on_filesystems! {
         // Half of the original is in the clone, 1 of 8 MiB was changed there; then a hole, and 2 MiB reserved.
         let clone = bar("clone");
         let columns = bar("original").chars().count();
-        assert!(clone.starts_with("AAA") && clone.contains('█') && clone.contains("···") && clone.contains("░░"), "{clone}");
+        assert!(
+            clone.starts_with("AAA") && clone.contains('█') && clone.contains("···") && clone.contains("░░"),
+            "{clone}"
+        );
         assert!(bar("original").starts_with("AAA") && bar("original").contains('█'), "{}", run.stdout);
         let shown = |class: char| clone.chars().filter(|c| *c == class).count();
         assert!(shown('░').abs_diff(columns / 4) <= 2 && shown('·').abs_diff(columns / 8) <= 2, "{clone}");
@@ -37,7 +40,10 @@ on_filesystems! {
 
     [xfs] fn the_map_fits_the_terminal(fs: &Filesystem) {
         let dir = some_files(fs);
-        for name in ["a name that is longer than any terminal has columns, so that its middle must be left out", "日本語日本語日本語日本語日本語日本語日本語"] {
+        for name in [
+            "a name that is longer than any terminal has columns, so that its middle must be left out",
+            "日本語日本語日本語日本語日本語日本語日本語",
+        ] {
             write(dir.join(name), &bytes(1, 9000));
         }
         for columns in [20, 40, 80, 120, 250] {
@@ -72,7 +78,8 @@ on_filesystems! {
 
     [xfs] fn hostile_names_break_no_picture(fs: &Filesystem) {
         let dir = fs.dir("hostile");
-        let names: [&[u8]; 5] = [b"<script>alert(1)<", b"a\x1b[31m\x07\nb", b"\xff\xfe", b"&amp;\"'", "\u{202e}\u{ffff}".as_bytes()];
+        let names: [&[u8]; 5] =
+            [b"<script>alert(1)<", b"a\x1b[31m\x07\nb", b"\xff\xfe", b"&amp;\"'", "\u{202e}\u{ffff}".as_bytes()];
         write(dir.join("original"), &bytes(1, 1 << 20));
         for name in names {
             clone(&dir.join("original"), &dir.join(OsStr::from_bytes(name)));
@@ -95,7 +102,11 @@ on_filesystems! {
         // In both files and in the legend; a change in the middle cuts it.
         assert_eq!((count("g0"), count("band g0")), (5, 2), "{svg}");
         assert!(count("unwritten") >= 2 && count("hole") >= 2);
-        let titles: Vec<_> = document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title"))).filter_map(|node| node.text()).collect();
+        let titles: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
+            .filter_map(|node| node.text())
+            .collect();
         assert!(titles.contains(&"clone: 2.0 MiB at 0\nA: shared in clone, original"), "{titles:#?}");
         assert!(!svg.replace("http://www.w3.org/2000/svg", "").contains("http"), "nothing is fetched");
     }
@@ -124,7 +135,9 @@ on_filesystems! {
         write(&svg, b"");
         draw(&dir, &svg).expect(0);
         // Somebody's own drawing, and what only looks like one.
-        for own in ["<?xml version=\"1.0\"?>\n<svg/>", "<svg xmlns=\"http://www.w3.org/2000/svg\">\n", "<!-- <svg --> notes"] {
+        for own in
+            ["<?xml version=\"1.0\"?>\n<svg/>", "<svg xmlns=\"http://www.w3.org/2000/svg\">\n", "<!-- <svg --> notes"]
+        {
             write(&svg, own.as_bytes());
             draw(&dir, &svg).expect(1).saying("a file exists there that pleach did not draw");
             assert_eq!(fs::read(&svg).expect("it is there"), own.as_bytes());
@@ -146,15 +159,23 @@ on_filesystems! {
         let file = fs.join("file");
         write(&file, &bytes(1, 1 << 20));
         let svg = fs.join("picture.svg");
-        let run = pleach([OsStr::new("fiemap"), "--svg".as_ref(), svg.as_ref(), "/proc/self/status".as_ref(), file.as_ref()]);
+        let run =
+            pleach([OsStr::new("fiemap"), "--svg".as_ref(), svg.as_ref(), "/proc/self/status".as_ref(), file.as_ref()]);
         run.expect(3).saying("keeps no extent maps").saying("1 file drawn");
-        let run = pleach([OsStr::new("fiemap"), "--svg".as_ref(), svg.as_ref(), "--map".as_ref(), "/proc/self/status".as_ref()]);
+        let run = pleach([
+            OsStr::new("fiemap"),
+            "--svg".as_ref(),
+            svg.as_ref(),
+            "--map".as_ref(),
+            "/proc/self/status".as_ref(),
+        ]);
         assert_eq!(run.expect(1).saying("keeps no extent maps").stdout, "");
     }
 
     [xfs] fn objects_for_scripts_stay_beside_a_picture(fs: &Filesystem) {
         let (dir, svg) = (some_files(fs), fs.join("picture.svg"));
-        let run = pleach([OsStr::new("fiemap"), "--json".as_ref(), "--svg".as_ref(), svg.as_ref(), dir.as_ref()]).expect(0);
+        let run =
+            pleach([OsStr::new("fiemap"), "--json".as_ref(), "--svg".as_ref(), svg.as_ref(), dir.as_ref()]).expect(0);
         assert_eq!(number(&run.summary(), "files"), 3);
         assert!(run.json().iter().any(|line| line["type"] == "extent"));
         assert!(fs::read_to_string(svg).expect("it is there").ends_with("</svg>\n"));

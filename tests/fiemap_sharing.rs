@@ -162,7 +162,9 @@ on_filesystems! {
         clone(&a, &b);
         reflink(&a, 0, &b, 2048 * KIB, 64 * KIB);
         let text = tables(&[&a, &b]);
-        let has = |line: &[&str]| text.lines().any(|told| told.split_whitespace().eq(line.iter().flat_map(|word| word.split_whitespace())));
+        let has = |line: &[&str]| {
+            text.lines().any(|told| told.split_whitespace().eq(line.iter().flat_map(|word| word.split_whitespace())))
+        };
         assert!(has(&["A", "1.0 MiB", "2", "2", "one, two"]), "{text}");
         assert!(has(&["1.0 MiB one two"]) && has(&["64.0 KiB two itself"]), "{text}");
         assert!(text.contains("at 0 in one; at 0 and 2,097,152 in two"), "{text}");
@@ -174,9 +176,11 @@ on_filesystems! {
         write(&a, &bytes(1, 1 << 20));
         clone(&a, &b);
         let status = PathBuf::from("/proc/self/status");
-        let run = shared_with(&[&a, &status, &fs.join("missing"), &b], &["--json"]).expect(3).saying("keeps no extent maps");
+        let run =
+            shared_with(&[&a, &status, &fs.join("missing"), &b], &["--json"]).expect(3).saying("keeps no extent maps");
         let lines = run.json();
-        let files: Vec<_> = lines.iter().filter(|line| line["type"] == "sharing_file").map(|line| line["path"].as_str()).collect();
+        let files: Vec<_> =
+            lines.iter().filter(|line| line["type"] == "sharing_file").map(|line| line["path"].as_str()).collect();
         assert_eq!(files, [a.to_str(), b.to_str()]);
         assert_eq!(number(lines.iter().find(|line| line["type"] == "sharing").expect("a group"), "bytes"), MIB);
     }

@@ -80,7 +80,8 @@ on_filesystems! {
         let counts = ["unchanged_files", "changed_files", "removed_files"].map(|field| number(&summary, field));
         assert_eq!(counts, [3, 1, 1], "{summary}");
         settle();
-        let run = pleach(["snapshot".as_ref(), "--freeze".as_ref(), "--json".as_ref(), source.as_os_str(), repo.as_os_str()]);
+        let run =
+            pleach(["snapshot".as_ref(), "--freeze".as_ref(), "--json".as_ref(), source.as_os_str(), repo.as_os_str()]);
         assert_eq!(number(&run.expect(0).summary(), "unchanged_files"), 4);
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
         assert_no_leftovers(&repo);
@@ -105,9 +106,13 @@ on_filesystems! {
         subvolume(&source);
         let nested = source.join("c/nested");
         subvolume(&nested);
-        let (result, events) = freeze(std::slice::from_ref(&source), &repo, false, || write(nested.join("c/late"), b"late"));
+        let (result, events) =
+            freeze(std::slice::from_ref(&source), &repo, false, || write(nested.join("c/late"), b"late"));
         assert_eq!(result.unwrap().errors, 0);
-        assert!(events.len() == 1 && events[0].contains("NotFrozen(\"") && events[0].contains("c/nested\")"), "{events:?}");
+        assert!(
+            events.len() == 1 && events[0].contains("NotFrozen(\"") && events[0].contains("c/nested\")"),
+            "{events:?}"
+        );
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
 
         let both = [source.clone(), nested.clone()];
@@ -117,7 +122,8 @@ on_filesystems! {
         tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
     }
 
-    [btrfs] fn the_repository_in_a_frozen_source_is_left_out_and_no_other_directory_with_its_inode_number(fs: &Filesystem) {
+    [btrfs]
+    fn the_repository_in_a_frozen_source_is_left_out_and_no_other_directory_with_its_inode_number(fs: &Filesystem) {
         let home = fs.join("home");
         tools::tool("btrfs", &["subvolume", "create"], &home);
         let repo = home.join("repo");
@@ -171,7 +177,8 @@ on_filesystems! {
         snapshot(&source, &repo);
         let frozen = repo.join(".pleach/partial/.frozen");
         fs::create_dir(&frozen).unwrap();
-        finish(Command::new("btrfs").args(["subvolume", "snapshot", "-r"]).arg(&source).arg(frozen.join("0"))).expect(0);
+        finish(Command::new("btrfs").args(["subvolume", "snapshot", "-r"]).arg(&source).arg(frozen.join("0")))
+            .expect(0);
         snapshot(&source, &repo);
         assert_no_leftovers(&repo);
     }

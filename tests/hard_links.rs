@@ -126,7 +126,8 @@ on_filesystems! {
             snapshot(&source, &repo);
             settle();
             let log = fs.join(format!("log {names}"));
-            let named = "openat,openat2,statx,newfstatat,linkat,unlinkat,ioctl,fsetxattr,fgetxattr,fstat,pread64,pwrite64";
+            let named =
+                "openat,openat2,statx,newfstatat,linkat,unlinkat,ioctl,fsetxattr,fgetxattr,fstat,pread64,pwrite64";
             tools::traced_calls(named, &snapshot_named("again", &source, &repo), &log).len()
         };
         // In one directory, both of them.
@@ -151,7 +152,8 @@ on_filesystems! {
         fs::create_dir(&source).unwrap();
         let there = copied.clone();
         let monitor = reused(&source, move |name| there.join(name).exists());
-        let options = copy_tree::Options { threads: Some(1), into: copy_tree::Into::Name, ..copy_tree::Options::default() };
+        let options =
+            copy_tree::Options { threads: Some(1), into: copy_tree::Into::Name, ..copy_tree::Options::default() };
         copy_tree::copy(std::slice::from_ref(&source), &copied, &options, &monitor).unwrap();
         for path in tools::files(&copied.join("3")) {
             let expected = if path.ends_with("plain") { &b"plain"[..] } else { b"another file" };
@@ -187,10 +189,11 @@ on_filesystems! {
                 peak
             })
         });
-        // 100 bytes each, and what runs of the same command differ by. On a busy machine the walk may be further ahead of the
-        // rest, in either run, which only adds: the least of some runs counts.
+        // 100 bytes each, and what runs of the same command differ by. On a busy machine the walk may be further ahead
+        // of the rest, in either run, which only adds: the least of some runs counts.
         let mut least = [[u64::MAX; 3]; 2];
-        let is_small = |[few, many]: &[[u64; 3]; 2]| few.iter().zip(many).all(|(few, many)| *many < few + 100 * count + (3 << 20));
+        let is_small =
+            |[few, many]: &[[u64; 3]; 2]| few.iter().zip(many).all(|(few, many)| *many < few + 100 * count + (3 << 20));
         for round in 0..5 {
             for (least, peak) in least.iter_mut().flatten().zip(peaks(round).as_flattened()) {
                 *least = (*least).min(*peak);
@@ -218,7 +221,10 @@ on_filesystems! {
         }
         restored(&repo, &target).expect(0);
         assert_eq!(inodes(&target).len(), 2);
-        assert_eq!(fs::read(target.join(source.strip_prefix("/").unwrap()).join("0069/0069999")).unwrap(), bytes(1, 5000));
+        assert_eq!(
+            fs::read(target.join(source.strip_prefix("/").unwrap()).join("0069/0069999")).unwrap(),
+            bytes(1, 5000)
+        );
     }
 }
 

@@ -286,7 +286,9 @@ on_filesystems! {
         let (source, repo, target) = (fs.dir("source"), fs.dir("repo"), fs.dir("target"));
         tree::every_kind(&source);
         // Attributes for root alone are hidden from everybody else.
-        for args in [&["-x", "trusted.note", "attributes/trusted"][..], &["-h", "-x", "trusted.note", "attributes/link"]] {
+        for args in
+            [&["-x", "trusted.note", "attributes/trusted"][..], &["-h", "-x", "trusted.note", "attributes/link"]]
+        {
             finish(Command::new("setfattr").args(args).current_dir(&source)).expect(0);
         }
         chown(&repo, Some(65_534), Some(65_534)).unwrap();
@@ -314,7 +316,8 @@ on_filesystems! {
 
     [xfs] fn names_reach_no_terminal_as_they_are(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
-        let names: [&[u8]; 4] = [b"bell\x07 \x1b[31mred", b"two\nlines", "c1 \u{9b}31m \u{202e}back".as_bytes(), b"\xff\x9b"];
+        let names: [&[u8]; 4] =
+            [b"bell\x07 \x1b[31mred", b"two\nlines", "c1 \u{9b}31m \u{202e}back".as_bytes(), b"\xff\x9b"];
         for name in names {
             let path = source.join(OsStr::from_bytes(name));
             write(&path, b"x");

@@ -135,7 +135,10 @@ on_filesystems! {
         for number in 0..2400 {
             let dir = source.join(format!("dir-{}", number / 40));
             fs::create_dir_all(&dir).expect("a directory can be made");
-            write(dir.join(format!("{number} {long}")), b"content that is equal in all of these files, and longer than a little: 0123456789");
+            write(
+                dir.join(format!("{number} {long}")),
+                b"content that is equal in all of these files, and longer than a little: 0123456789",
+            );
         }
         let other = fs.join("other");
         // The walk of the first two is one thread's work, of which this call is the thirtieth of its kind.

@@ -184,7 +184,9 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = fs.dir("source");
         vast_files(&source);
-        for (number, engine) in ["auto", "copy_file_range", "uring", "sendfile", "splice", "mmap", "buffered"].iter().enumerate() {
+        for (number, engine) in
+            ["auto", "copy_file_range", "uring", "sendfile", "splice", "mmap", "buffered"].iter().enumerate()
+        {
             for place in [fs, &other] {
                 let copied = place.join(format!("copied {number}"));
                 let copy = ["copy", "--verify", "--engine", *engine, "-T"].map(OsStr::new);

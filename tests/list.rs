@@ -76,7 +76,9 @@ on_filesystems! {
             // A path is never shortened, and has a line of its own then.
             let is_long = |line: &&str| line.chars().count() > 80 && !line.contains('/');
             assert_eq!(table.lines().filter(is_long).collect::<Vec<_>>(), [""; 0], "{table}");
-            for shown in [long, "monday, by-hand", "a-long-tag-a-long-tag", "source", "another source of this test'", "errors"] {
+            for shown in
+                [long, "monday, by-hand", "a-long-tag-a-long-tag", "source", "another source of this test'", "errors"]
+            {
                 assert!(table.contains(shown), "{shown}:\n{table}");
             }
             let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
@@ -85,7 +87,8 @@ on_filesystems! {
         // On a wide terminal each snapshot is one line.
         let wide = list(&[], Some("1000"));
         assert_eq!(wide.lines().count(), 5, "{wide}");
-        let listed = pleach([OsStr::new("list"), "--json".as_ref(), repo.as_os_str()]).expect(0).lines_of_type("snapshot");
+        let listed =
+            pleach([OsStr::new("list"), "--json".as_ref(), repo.as_os_str()]).expect(0).lines_of_type("snapshot");
         assert_eq!((listed.len(), &listed[1]["tags"]), (3, &serde_json::json!(["monday", "by-hand"])));
     }
 

@@ -122,7 +122,8 @@ on_filesystems! {
         tree::every_kind(&scene.source);
         scene.check(|source, copy, _| {
             tools::assert_equal_trees(source, copy);
-            // Type, mode with set-id and sticky bits, owner, modification time to the nanosecond, device numbers, target.
+            // Type, mode with set-id and sticky bits, owner, modification time to the nanosecond, device numbers,
+            // target.
             assert_alike(source, copy, |path| on(path, "stat", &["--format=%F %f %u %g %y %t,%T"]));
         });
     }
@@ -161,7 +162,11 @@ on_filesystems! {
         on(&file, "setcap", &["cap_net_raw,cap_dac_override=ep"]);
         scene.check(|_, copy, _| {
             let copy = copy.join("program");
-            assert!(on(&copy, "getcap", &[]).contains("cap_dac_override,cap_net_raw=ep"), "{}", on(&copy, "getcap", &[]));
+            assert!(
+                on(&copy, "getcap", &[]).contains("cap_dac_override,cap_net_raw=ep"),
+                "{}",
+                on(&copy, "getcap", &[])
+            );
             assert_eq!(on(&copy, "stat", &["--format=%a %u:%g"]), "6755 1000:1001\n");
         });
     }
@@ -222,7 +227,8 @@ on_filesystems! {
 
     fn owner_times_and_attributes_of_symlinks_are_kept(fs: &Filesystem) {
         let scene = Scene::new(fs);
-        for (name, target) in [("dangling", "nowhere"), ("loop", "."), ("long", &"x/".repeat(500)), ("outside", "/etc")] {
+        for (name, target) in [("dangling", "nowhere"), ("loop", "."), ("long", &"x/".repeat(500)), ("outside", "/etc")]
+        {
             let link = scene.source.join(name);
             std::os::unix::fs::symlink(target, &link).expect("a symlink can be made");
             std::os::unix::fs::lchown(&link, Some(1234), Some(4321)).expect("a symlink's owner can be set");

@@ -93,7 +93,8 @@ on_filesystems! {
         let copy = inside(&repo, "latest", &source);
         write(copy.join("grown"), b"no longer what it was");
         tree::set_mtime(&copy.join("touched"), 1, 0);
-        fs::set_permissions(copy.join("opened"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("a mode can be set");
+        fs::set_permissions(copy.join("opened"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .expect("a mode can be set");
         linking(&source, &repo);
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
     }
@@ -121,7 +122,9 @@ on_filesystems! {
         let (elsewhere, repo) = (fs.elsewhere(), fs.join("repo"));
         let source = elsewhere.dir("source");
         tree::plain(&source);
-        let run = with(&["--require-sharing=50"], &[&source], &repo).expect(3).saying("0.0 % of the data is shared, but 50 % is required");
+        let run = with(&["--require-sharing=50"], &[&source], &repo)
+            .expect(3)
+            .saying("0.0 % of the data is shared, but 50 % is required");
         assert_eq!(number(&run.summary(), "errors"), 0);
         let codes = |codes: &[String]| codes.join(" ");
         let warnings: Vec<_> = run.lines::<json_lines::Warning>().into_iter().map(|line| line.code).collect();

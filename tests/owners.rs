@@ -82,7 +82,8 @@ on_filesystems! {
     }
 
     [xfs] fn a_file_without_extents_that_can_be_told_is_named_beside_the_others(fs: &Filesystem) {
-        let (file, memory) = (fs.join("file"), tempfile::NamedTempFile::new_in("/dev/shm").expect("a file can be made"));
+        let (file, memory) =
+            (fs.join("file"), tempfile::NamedTempFile::new_in("/dev/shm").expect("a file can be made"));
         write(&file, &bytes(5, 100_000));
         let args = ["fiemap", "--owners", "--json"].map(OsStr::new);
         let run = pleach(args.into_iter().chain([memory.path().as_os_str(), file.as_os_str()])).expect(3);
@@ -168,9 +169,12 @@ on_filesystems! {
         clone_part(&file, &tail, 65536, 65536, 4096);
         let flags = &listed(&file, &["--json"]).json()[0]["flags"];
         assert!(flags.to_string().contains("encoded"), "{flags}");
-        let first: Vec<_> = owners(&file).into_iter().filter(|row| row.logical == 0 || !row.path.ends_with("file")).collect();
-        let told: BTreeSet<_> = first.iter().map(|row| (row.path.clone(), row.logical, row.length, &*row.part)).collect();
-        let expected = [(file.clone(), 0, 131_072, "this"), (head.clone(), 0, 16384, "this"), (tail.clone(), 4096, 65536, "this")];
+        let first: Vec<_> =
+            owners(&file).into_iter().filter(|row| row.logical == 0 || !row.path.ends_with("file")).collect();
+        let told: BTreeSet<_> =
+            first.iter().map(|row| (row.path.clone(), row.logical, row.length, &*row.part)).collect();
+        let expected =
+            [(file.clone(), 0, 131_072, "this"), (head.clone(), 0, 16384, "this"), (tail.clone(), 4096, 65536, "this")];
         assert_eq!(told, BTreeSet::from(expected));
         assert!(first.iter().all(|row| row.physical == first[0].physical), "the address is the extent's: {first:?}");
         let told: BTreeSet<_> = owners(&head).into_iter().map(|row| (row.path, row.part)).collect();

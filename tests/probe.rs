@@ -26,7 +26,17 @@ on_filesystems! {
         }
         assert_eq!(items("copy_file_range"), if fs.reflinks() { "clones" } else { "copies" });
         assert_eq!(items("copy_keeps_holes"), fs.reflinks());
-        for all in ["fiemap", "holes", "punch_hole", "unwritten", "unnamed_files", "nanosecond_times", "user_xattrs", "trusted_xattrs", "acls"] {
+        for all in [
+            "fiemap",
+            "holes",
+            "punch_hole",
+            "unwritten",
+            "unnamed_files",
+            "nanosecond_times",
+            "user_xattrs",
+            "trusted_xattrs",
+            "acls",
+        ] {
             assert_eq!(items(all), true, "{all}");
         }
         assert_eq!(items("read_only"), false);
@@ -133,7 +143,10 @@ on_filesystems! {
     [xfs] fn filesystems_in_memory_and_of_the_kernel_are_told_for_what_they_are(fs: &Filesystem) {
         let _ = fs;
         let items = probe(Path::new("/dev/shm"));
-        assert_eq!((items("filesystem"), items("reflink"), items("fiemap")), ("tmpfs".into(), false.into(), false.into()));
+        assert_eq!(
+            (items("filesystem"), items("reflink"), items("fiemap")),
+            ("tmpfs".into(), false.into(), false.into())
+        );
         let run = pleach(["probe", "--json", "/proc"]).expect(3).saying("/proc");
         assert_eq!(value(&run.json(), "filesystem"), "proc");
     }

@@ -146,7 +146,8 @@ on_own_filesystems! {
         for field in ["range_bytes", "read_bytes", "submitted_bytes", "rewritten_bytes"] {
             assert_eq!(number(&planned, field), number(&done, field), "{field}: {planned} {done}");
         }
-        // An XFS file of more extents than fit its inode keeps the list in blocks. A plan cannot know how many that will be.
+        // An XFS file of more extents than fit its inode keeps the list in blocks. A plan cannot know how many that
+        // will be.
         let listed = extent_list_bytes(&dir) - lists;
         assert_eq!(number(&planned, "freed_bytes"), number(&done, "freed_bytes") + listed, "{planned} {done}");
         assert_eq!(seen(&dir), content);
@@ -221,7 +222,9 @@ on_own_filesystems! {
         assert_eq!(seen(&dir), content);
         let extents = tools::extents(&dir.join("zeros"));
         let hole = (1 << 20) / 512..(21 << 20) / 512;
-        assert!(extents.iter().all(|extent| extent.logical + extent.length <= hole.start || extent.logical >= hole.end));
+        assert!(
+            extents.iter().all(|extent| extent.logical + extent.length <= hole.start || extent.logical >= hole.end)
+        );
         assert_eq!(number(&dedupe(&[], &dir), "freed_bytes"), 0);
     }
 
@@ -246,7 +249,8 @@ on_own_filesystems! {
     fn repeated_data_comes_free_for_all_that_share_it(own: &mut Own, 512) {
         let dir = own.join("tree");
         let size: u64 = 24 << 20;
-        // Over and over the same MiB, each time with one block of its own, so that each time is found in the one before.
+        // Over and over the same MiB, each time with one block of its own, so that each time is found in the one
+        // before.
         let content: Vec<u8> = (0..size as usize >> 20)
             .flat_map(|number| {
                 let mut piece = bytes(9, 1 << 20);

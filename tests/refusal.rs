@@ -113,7 +113,8 @@ on_filesystems! {
 
         let free = tools::free_bytes(fs.path());
         let ballast = File::create(fs.join("ballast")).expect("a file can be made");
-        rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, free - (40 << 20)).expect("there is room");
+        rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, free - (40 << 20))
+            .expect("there is room");
         for number in 0..60 {
             write(source.join(format!("large-{number}")), &bytes(number, 1 << 20));
         }

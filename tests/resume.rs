@@ -158,7 +158,8 @@ on_filesystems! {
         };
         symlink(&secret, replace("file-06")).unwrap();
         fs::create_dir(replace("file-08")).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, replace("file-10"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, replace("file-10"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
         let summary = snapshot(&source, &repo);
         assert_resumed(&summary, &source, &repo);
         let resumed = number(&summary, "resumed_files");
@@ -226,7 +227,10 @@ on_filesystems! {
                 _ => fs::remove_file(&list).unwrap(),
             }
             match damage {
-                "a pipe" => rustix::fs::mknodat(rustix::fs::CWD, &list, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap(),
+                "a pipe" => {
+                    rustix::fs::mknodat(rustix::fs::CWD, &list, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+                        .unwrap()
+                }
                 "a link" => symlink("/etc/passwd", &list).unwrap(),
                 _ => {}
             }
@@ -293,7 +297,11 @@ on_filesystems! {
         if published(&repo).is_empty() {
             let summary = snapshot(&source, &repo);
             assert!(number(&summary, "resumed_files") > 0, "{summary}");
-            assert_eq!(number(&summary, "copied_bytes") + number(&summary, "resumed_bytes"), number(&summary, "bytes"), "{summary}");
+            assert_eq!(
+                number(&summary, "copied_bytes") + number(&summary, "resumed_bytes"),
+                number(&summary, "bytes"),
+                "{summary}"
+            );
         }
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
         assert_whole(&source, &repo);

@@ -134,7 +134,8 @@ on_filesystems! {
 
     [ext4] fn names_in_different_batches_of_a_directory_are_told_apart_as_well(fs: &Filesystem) {
         let Some(scene) = Scene::new(fs, "same_names::batches") else { return };
-        (0..400).for_each(|number| ["N", "n", "only"].iter().for_each(|name| scene.file(&format!("{name}{number:03}"))));
+        (0..400)
+            .for_each(|number| ["N", "n", "only"].iter().for_each(|name| scene.file(&format!("{name}{number:03}"))));
         let mut kept = Vec::new();
         for _ in 0..2 {
             let run = scene.copy(&[]).expect(3);
@@ -169,7 +170,8 @@ on_filesystems! {
         // And a program's output.
         for content in ["first", "second"] {
             let at = to.join(if content == "first" { "put" } else { "PUT" });
-            pleach([OsStr::new("put"), at.as_ref(), "--".as_ref(), "echo".as_ref(), "-n".as_ref(), content.as_ref()]).expect(0);
+            pleach([OsStr::new("put"), at.as_ref(), "--".as_ref(), "echo".as_ref(), "-n".as_ref(), content.as_ref()])
+                .expect(0);
         }
         assert_eq!(content(&to, "put"), "second");
         assert_eq!(names(&to).len(), 4);

@@ -214,7 +214,8 @@ on_filesystems! {
         let file = fs.join("single");
         write(&file, &bytes(5, 12_345));
         settle();
-        let args = ["snapshot".as_ref(), one.as_os_str(), two.as_ref(), file.as_ref(), repo.as_ref(), "--json".as_ref()];
+        let args =
+            ["snapshot".as_ref(), one.as_os_str(), two.as_ref(), file.as_ref(), repo.as_ref(), "--json".as_ref()];
         assert_eq!(number(&pleach(args).expect(0).summary(), "files"), 11);
         let second = pleach(args).expect(0).summary();
         assert_eq!(number(&second, "unchanged_files"), 11, "{second}");

@@ -27,7 +27,10 @@ on_filesystems! {
             assert_eq!(number(&run.summary(), "errors"), 0);
             assert_eq!(number(&run.summary(), "files"), 5);
             assert_eq!(number(&run.summary(), "unchanged_files"), unchanged);
-            let lines = run.stderr.lines().filter(|line| line.contains("skipped the repository itself") && line.contains("c/repo"));
+            let lines = run
+                .stderr
+                .lines()
+                .filter(|line| line.contains("skipped the repository itself") && line.contains("c/repo"));
             assert_eq!(lines.count(), 1, "{}", run.stderr);
             let warnings = run.lines::<Warning>();
             let warning = warnings.iter().find(|warning| warning.code == "repository-skipped");

@@ -102,7 +102,8 @@ on_filesystems! {
         settle();
         let changing = "open,openat,openat2,linkat,unlinkat,mkdirat,fchmod,fchown,fsetxattr,ioctl";
         let calls = tools::traced_calls(changing, &snapshot_named("second", &source, &repo), &fs.join("trace"));
-        let of_entries = |call: &&String| ["\"a\"", "\"b\"", "\"one\"", "\"three\""].iter().any(|name| call.contains(name));
+        let of_entries =
+            |call: &&String| ["\"a\"", "\"b\"", "\"one\"", "\"three\""].iter().any(|name| call.contains(name));
         assert_eq!(calls.iter().filter(of_entries).collect::<Vec<_>>(), [""; 0]);
         assert!(calls.iter().any(|call| call.contains("openat")), "the trace is one of a run");
         tools::assert_equal_trees(&source, &inside(&repo, "second", &source));
@@ -117,13 +118,21 @@ on_filesystems! {
             write(first.join("file"), &bytes(1, 9000));
             fs::hard_link(first.join("file"), second.join("too")).unwrap();
             settle();
-            let take = |paths: &[&Path]| pleach(["snapshot".as_ref(), "--json".as_ref()].into_iter().chain(paths.iter().map(|path| path.as_os_str()))).expect(0);
+            let take = |paths: &[&Path]| {
+                pleach(
+                    ["snapshot".as_ref(), "--json".as_ref()]
+                        .into_iter()
+                        .chain(paths.iter().map(|path| path.as_os_str())),
+                )
+                .expect(0)
+            };
             take(&[&first, &repo]);
             let summary = take(&[&first, &second, &repo]).summary();
             assert_eq!((number(&summary, "files"), number(&summary, "bytes")), (2, 9000), "{summary}");
             tools::assert_equal_trees(&first, &inside(&repo, "latest", &first));
             let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
-            let (one, two) = (inside(&repo, "latest", &first).join("file"), inside(&repo, "latest", &second).join("too"));
+            let (one, two) =
+                (inside(&repo, "latest", &first).join("file"), inside(&repo, "latest", &second).join("too"));
             assert_eq!(inode(&one), inode(&two));
         }
     }
@@ -201,7 +210,8 @@ on_filesystems! {
         pleach(["du".as_ref(), repo.join(&names[0]).as_os_str(), repo.join(&names[1]).as_os_str()]).expect(0);
         pleach(["dedupe".as_ref(), "--no-cache".as_ref(), repo.as_os_str()]).expect(0);
         tools::assert_equal_trees(&source, &inside(&repo, &names[1], &source));
-        pleach(["restore".as_ref(), "--target".as_ref(), target.as_os_str(), repo.as_os_str(), names[1].as_ref()]).expect(0);
+        pleach(["restore".as_ref(), "--target".as_ref(), target.as_os_str(), repo.as_os_str(), names[1].as_ref()])
+            .expect(0);
         let restored = target.join(source.strip_prefix("/").unwrap());
         tools::assert_equal_trees(&source, &restored);
         for name in &names {

@@ -259,7 +259,10 @@ on_filesystems! {
         let failing = |name| {
             let mut strace = Command::new("strace");
             strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=llistxattr,lgetxattr:error=EIO"]);
-            strace.arg(env!("CARGO_BIN_EXE_pleach")).args(snapshot_named(name, &source, &repo)).env_remove("PLEACH_REPO");
+            strace
+                .arg(env!("CARGO_BIN_EXE_pleach"))
+                .args(snapshot_named(name, &source, &repo))
+                .env_remove("PLEACH_REPO");
             finish(&mut strace)
         };
         failing("first").expect(3).saying("extended attributes");

@@ -38,8 +38,11 @@ on_filesystems! {
         let is_xfs = fs.kind == Kind::Xfs;
         for (number, source) in [fs.dir("source"), elsewhere.dir("source")].into_iter().enumerate() {
             entries_without_acls(&source);
-            let (repo, target, copy) =
-                (fs.join(format!("repo {number}")), fs.dir(format!("target {number}")), fs.dir(format!("copy {number}")));
+            let (repo, target, copy) = (
+                fs.join(format!("repo {number}")),
+                fs.dir(format!("target {number}")),
+                fs.dir(format!("copy {number}")),
+            );
             settle();
             snapshot(&source, &repo);
             // The second one starts from the first.

@@ -106,7 +106,8 @@ on_filesystems! {
         // A part of its names.
         let part = fs.dir("part");
         let restore = |path: &Path| {
-            pleach(["restore".as_ref(), "--target".as_ref(), &*part, &*scene.repo, Path::new("latest"), path]).expect(0);
+            pleach(["restore".as_ref(), "--target".as_ref(), &*part, &*scene.repo, Path::new("latest"), path])
+                .expect(0);
         };
         restore(&name(1));
         assert!(letters(&part.join(name(1).strip_prefix("/").expect("it is absolute"))).contains('i'));
@@ -133,7 +134,8 @@ on_filesystems! {
         settle();
         pleach(snapshot_named("first", &scene.source, &scene.repo)).expect(0);
         settle();
-        let calls = tools::traced_calls("ioctl", &snapshot_named("second", &scene.source, &scene.repo), &fs.join("trace"));
+        let calls =
+            tools::traced_calls("ioctl", &snapshot_named("second", &scene.source, &scene.repo), &fs.join("trace"));
         let files = tools::files(&scene.source);
         let asked = |call: &&String| {
             (call.contains("FS_IOC_GETFLAGS") || call.contains("FS_IOC_FSGETXATTR"))
@@ -160,7 +162,11 @@ on_filesystems! {
             assert_eq!(number(&summary, "copied_bytes"), 0, "{summary}");
         }
         scene.restore();
-        for copy in [inside(&scene.repo, "first", &scene.source), inside(&scene.repo, "second", &scene.source), scene.restored()] {
+        for copy in [
+            inside(&scene.repo, "first", &scene.source),
+            inside(&scene.repo, "second", &scene.source),
+            scene.restored(),
+        ] {
             assert_same_flags(&scene.source, &copy, true);
             for name in ["small", "large", "plain"] {
                 assert!(tools::assert_same_blocks(&scene.source.join(name), &copy.join(name)), "{name}");
@@ -179,7 +185,11 @@ on_filesystems! {
 
     [btrfs] fn a_repository_with_flags_of_its_own_hands_none_down(fs: &Filesystem) {
         for flag in ["C", "c"] {
-            let scene = Scene { source: fs.dir(format!("source {flag}")), repo: fs.dir(format!("repo {flag}")), target: fs.dir(format!("target {flag}")) };
+            let scene = Scene {
+                source: fs.dir(format!("source {flag}")),
+                repo: fs.dir(format!("repo {flag}")),
+                target: fs.dir(format!("target {flag}")),
+            };
             tree::plain(&scene.source);
             on(&scene.repo, "chattr", &[&format!("+{flag}")]);
             on(&scene.target, "chattr", &[&format!("+{flag}")]);

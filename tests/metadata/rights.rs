@@ -43,7 +43,11 @@ on_filesystems! {
             settle();
             as_nobody(&["snapshot", "-q", "--name", name], &[&scene.source, &scene.repo]).expect(0);
             let tree = inside(&scene.repo, name, &scene.source);
-            assert!(tools::paths(&tree).iter().all(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == NOBODY)));
+            assert!(
+                tools::paths(&tree)
+                    .iter()
+                    .all(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == NOBODY))
+            );
             let given = fs::metadata(tree.join("modes/4755")).expect("it is there");
             assert_eq!(given.mode() & 0o7777, 0o755, "another's set-id bit is no gift");
             assert!(!tree.join("nodes/null").exists(), "a device is root's to make");
@@ -55,7 +59,8 @@ on_filesystems! {
         assert!(fs::metadata(restored.join("nodes/null")).expect("it is there").file_type().is_char_device());
         assert!(on(&restored.join("attributes/capability"), "getcap", &[]).contains("cap_net_raw=ep"));
         for name in ["large", "tiny"] {
-            let shown = |dir: &Path| on(&dir.join(name), "lsattr", &["-d"]).split(' ').next().unwrap_or_default().to_string();
+            let shown =
+                |dir: &Path| on(&dir.join(name), "lsattr", &["-d"]).split(' ').next().unwrap_or_default().to_string();
             assert_eq!(shown(&restored), shown(&scene.source), "{name}");
         }
         assert!(on(&restored.join("tiny"), "lsattr", &["-d"]).contains('i'));

@@ -132,7 +132,11 @@ on_filesystems! {
         let (dest, id) = (fs.join("file"), fs.join("id"));
         write_synced(&dest, b"old");
         // The last one has closed its output and goes on, the one before does not listen to SIGTERM at once.
-        for script in ["exec sleep 1000", "trap 'sleep 0.3; exit 0' TERM; while :; do sleep 0.1; done", "exec >&-; exec sleep 1000"] {
+        for script in [
+            "exec sleep 1000",
+            "trap 'sleep 0.3; exit 0' TERM; while :; do sleep 0.1; done",
+            "exec >&-; exec sleep 1000",
+        ] {
             let script = format!("echo $$ > {}; echo half; {script}", id.display());
             let mut pleach = put_command(&dest, &[], &sh(&script));
             let child = pleach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
@@ -160,11 +164,13 @@ on_filesystems! {
             // A pipeline whose first program writes nothing, and one that goes on writing.
             "sleep 1000 | cat & echo $! >> $IDS; while :; do echo x; sleep 0.01; done",
             // A process whose parent has ended, and one that ignores SIGTERM.
-            "(sh -c 'echo $$ >> $IDS; exec sleep 1000' &) ; sh -c 'trap \"\" TERM; echo $$ >> $IDS; while :; do sleep 0.1; done'",
+            "(sh -c 'echo $$ >> $IDS; exec sleep 1000' &) ; sh -c 'trap \"\" TERM; echo $$ >> $IDS; \
+             while :; do sleep 0.1; done'",
             // The command itself has succeeded, but its output stays open.
             "sh -c 'echo $$ >> $IDS; exec sleep 1000' & exit 0",
         ];
-        for (script, ask_to_stop) in scripts.iter().cycle().zip([Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT]) {
+        for (script, ask_to_stop) in scripts.iter().cycle().zip([Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT])
+        {
             let mut pleach = put_command(&dest, &[], &sh(script));
             pleach.env("IDS", &ids).stdout(Stdio::piped()).stderr(Stdio::piped());
             let child = pleach.spawn().expect("pleach can be started");
@@ -196,7 +202,8 @@ on_filesystems! {
             [("echo \"got $word\"", "", 0, &b"got secret\n"[..]), ("exec sleep 1000", "\x03", 130, b"old")]
         {
             write_synced(&dest, b"old");
-            let script = format!("touch {}; read word < /dev/tty; touch {}; {then}", asks.display(), has_read.display());
+            let script =
+                format!("touch {}; read word < /dev/tty; touch {}; {then}", asks.display(), has_read.display());
             let line = format!("'{}' put '{}' -- sh -c '{script}'", env!("CARGO_BIN_EXE_pleach"), dest.display());
             let mut terminal = Command::new("script");
             terminal.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -227,7 +234,8 @@ on_filesystems! {
         let size = 64 * MIB;
         write(&source, &bytes(1, size));
         let script = format!(
-            "exec 3< {source}; head -c 1 <&3 > /dev/null; (sleep 0.05; truncate -s 1M {source}) & $PUT put \"$1\" <&3; s=$?; wait; exit $s",
+            "exec 3< {source}; head -c 1 <&3 > /dev/null; (sleep 0.05; truncate -s 1M {source}) & \
+             $PUT put \"$1\" <&3; s=$?; wait; exit $s",
             source = source.display()
         );
         let run = in_shell(&script, &dest);

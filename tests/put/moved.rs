@@ -71,7 +71,11 @@ on_filesystems! {
         // Also to its holes, which no index has.
         let dest = fs.join("holes");
         write_synced(&dest, &old[..24 * MIB]);
-        File::options().write(true).open(&dest).and_then(|file| file.set_len(32 * MIB as u64)).expect("a file can grow");
+        File::options()
+            .write(true)
+            .open(&dest)
+            .and_then(|file| file.set_len(32 * MIB as u64))
+            .expect("a file can grow");
         let new = [&bytes(2, 24 * MIB)[..], &vec![0; 8 * MIB]].concat();
         let summary = put_well(&dest, &[], &new);
         assert_eq!(number(&summary, "written_bytes"), 24 * MIB as u64, "{summary}");

@@ -16,7 +16,11 @@ on_filesystems! {
         let new = with_blocks(&old, &[1, 500]);
         let (hash, wrong) = (blake3(&new), blake3(b""));
         let cases: [(&[&str], &[u8], &str); 5] = [
-            (&["--expect-size", "3M"], &new[..2 * MIB], "the input ended after 2,097,152 bytes, and 3,145,728 were expected"),
+            (
+                &["--expect-size", "3M"],
+                &new[..2 * MIB],
+                "the input ended after 2,097,152 bytes, and 3,145,728 were expected",
+            ),
             (&["--expect-size", "2M"], &new, "the input goes on after the 2,097,152 bytes"),
             (&["--expect-size", "1"], b"", "the input ended after 0 bytes"),
             (&["--expect-blake3", &wrong], &new, "the BLAKE3 of the input is not the expected one"),

@@ -64,7 +64,11 @@ on_own_filesystems! {
             let after = used(own);
             assert_decided(&planned, &done, &[]);
             let listed = extent_list_bytes(&dir) - lists;
-            assert_eq!(number(&planned, "freed_bytes"), number(&done, "freed_bytes") + listed, "{seed} {planned} {done}");
+            assert_eq!(
+                number(&planned, "freed_bytes"),
+                number(&done, "freed_bytes") + listed,
+                "{seed} {planned} {done}"
+            );
             assert_freed(&done, before, after);
             assert_eq!(done["freed_is"], "exact");
             assert_eq!(seen(&dir), content);
@@ -86,6 +90,10 @@ on_own_filesystems! {
         let bound = if number(&planned, "freed_bytes") == 0 { "exact" } else { "at_most" };
         assert_eq!(planned["freed_is"], bound, "{planned}");
         let text = pleach([OsStr::new("dedupe"), "--no-cache".as_ref(), "--dry-run".as_ref(), dir.as_ref()]).expect(0);
-        assert_eq!(text.stdout.contains("at most"), bound == "at_most" && text.stdout.contains("would free"), "{text:?}");
+        assert_eq!(
+            text.stdout.contains("at most"),
+            bound == "at_most" && text.stdout.contains("would free"),
+            "{text:?}"
+        );
     }
 }

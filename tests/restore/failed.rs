@@ -139,11 +139,18 @@ on_filesystems! {
                 let name = file.file_name().unwrap().to_str().unwrap();
                 let Ok(original) = scene.source.join(name).metadata() else { continue };
                 let meta = file.metadata().unwrap();
-                let looks_restored = (meta.len(), meta.modified().unwrap()) == (original.len(), original.modified().unwrap());
+                let looks_restored =
+                    (meta.len(), meta.modified().unwrap()) == (original.len(), original.modified().unwrap());
                 let content = fs::read(&file).unwrap();
                 let is_old = replaces && content == bytes(1000 + name.parse::<u64>().unwrap(), 5000);
-                assert!(is_old || !looks_restored || content == fs::read(scene.source.join(name)).unwrap(), "{name} only looks restored");
-                assert!(is_old || !replaces || content == fs::read(scene.source.join(name)).unwrap(), "{name} is neither the old nor the new one");
+                assert!(
+                    is_old || !looks_restored || content == fs::read(scene.source.join(name)).unwrap(),
+                    "{name} only looks restored"
+                );
+                assert!(
+                    is_old || !replaces || content == fs::read(scene.source.join(name)).unwrap(),
+                    "{name} is neither the old nor the new one"
+                );
             }
             let (stats, _, problems) = scene.recorded(&scene.options());
             assert_eq!((stats.errors, problems), (0, vec![]));

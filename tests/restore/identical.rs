@@ -176,7 +176,10 @@ on_filesystems! {
         damage(&scene.source.join("file 4"));
         let (stats, plan, problems) = scene.recorded(&Options { dry_run: true, ..scene.in_place() });
         assert_eq!(problems, [""; 0]);
-        assert_eq!(plan, [(Change::Content, scene.source.join("file 4")), (Change::Metadata, scene.source.join("file 5"))]);
+        assert_eq!(
+            plan,
+            [(Change::Content, scene.source.join("file 4")), (Change::Metadata, scene.source.join("file 5"))]
+        );
         assert_eq!(stats.compared_files, 2);
     }
 

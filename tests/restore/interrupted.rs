@@ -90,7 +90,8 @@ on_filesystems! {
         let mut child = command(["restore", "--overwrite", "always", "--json", "--target", "/"]);
         let child = child.arg(&scene.repo).arg("latest");
         let child = child.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let is_begun = || tools::files(&scene.source).iter().any(|file| fs::read(file).is_ok_and(|now| now != b"another content"));
+        let is_begun =
+            || tools::files(&scene.source).iter().any(|file| fs::read(file).is_ok_and(|now| now != b"another content"));
         while !is_begun() {}
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
         let run = Run::new(child.wait_with_output().unwrap(), "an interrupted restore".into());

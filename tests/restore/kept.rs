@@ -35,7 +35,8 @@ fn restored(scene: &Scene, options: &Options, when: When, meddle: impl Fn() + Sy
 on_filesystems! {
     fn what_is_saved_while_its_old_version_waits_for_the_sync_is_kept(fs: &Filesystem) {
         let other = fs.elsewhere();
-        let scene = scene(fs, &other, |source| (0..4).for_each(|n| write(source.join(format!("file-{n}")), &bytes(n, 9000))));
+        let scene =
+            scene(fs, &other, |source| (0..4).for_each(|n| write(source.join(format!("file-{n}")), &bytes(n, 9000))));
         for overwrite in [Overwrite::IfDifferent, Overwrite::IfChanged, Overwrite::Always] {
             fs::create_dir_all(scene.inside("")).unwrap();
             (0..4).for_each(|n| write(scene.inside(&format!("file-{n}")), &bytes(50 + n, 9000)));
@@ -102,7 +103,8 @@ on_filesystems! {
                         restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
                     };
                     for run in [begin(), begin()] {
-                        Run::new(run.wait_with_output().unwrap(), format!("one of two restores, {options:?} {round}")).expect(0);
+                        Run::new(run.wait_with_output().unwrap(), format!("one of two restores, {options:?} {round}"))
+                            .expect(0);
                     }
                     assert_nothing_unfinished(&scene);
                     if round == 2 || options.contains(&"--overwrite") {

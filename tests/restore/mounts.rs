@@ -34,7 +34,9 @@ on_filesystems! {
         make(&scene.source, &["extra/beside", "extra/a/b/c/point/under", "extra/a/d/e", "gone/file", "plain"]);
         type Place = fn(&Path, &Path) -> Mounted;
         let kinds: [(&str, Place); 4] = [
-            ("a bind mount of the same filesystem", |outside, dir| Mounted::bind(outside, &dir.join("extra/a/b/c/point"))),
+            ("a bind mount of the same filesystem", |outside, dir| {
+                Mounted::bind(outside, &dir.join("extra/a/b/c/point"))
+            }),
             ("another filesystem", |_, dir| Mounted::tmpfs(&dir.join("extra/a/b/c/point"))),
             ("a file", |outside, dir| Mounted::bind(&outside.join("precious"), &dir.join("extra/a/d/e"))),
             ("the directory itself", |outside, dir| Mounted::bind(outside, &dir.join("extra"))),
@@ -179,7 +181,10 @@ on_filesystems! {
 
     fn mounts_in_staging_and_trash_are_not_moved(fs: &Filesystem) {
         let scene = Scene::new(fs, tree::plain);
-        make(&scene.repo.join(".pleach"), &["partial/old/tree/deep/point/under", "trash/x/deep/point/under", "trash/y/f"]);
+        make(
+            &scene.repo.join(".pleach"),
+            &["partial/old/tree/deep/point/under", "trash/x/deep/point/under", "trash/y/f"],
+        );
         // One that the next run would make use of.
         make(&scene.repo.join(".pleach"), &["partial/useful/tree/deep/point/under", "partial/useful/finished"]);
         let _useful = Mounted::tmpfs(&scene.repo.join(".pleach/partial/useful/tree/deep/point"));

@@ -65,8 +65,13 @@ on_filesystems! {
             }
             write(scene.inside("linked"), b"old");
             rustix::fs::syncfs(fs::File::open(&scene.target).unwrap()).unwrap();
-            let temporary = || names(&scene.inside("")).iter().filter(|name| name.starts_with(".pleach-restore.")).count();
-            let replaced = || tools::files(&scene.inside("")).iter().any(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20));
+            let temporary =
+                || names(&scene.inside("")).iter().filter(|name| name.starts_with(".pleach-restore.")).count();
+            let replaced = || {
+                tools::files(&scene.inside(""))
+                    .iter()
+                    .any(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20))
+            };
             restore_and_cut(&mut own, &scene, how, &|| temporary() >= count || replaced());
             for number in 0..40 {
                 let name = format!("file-{number}");
@@ -127,7 +132,8 @@ on_filesystems! {
         snapshot(&scene.source, &scene.repo);
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pleach")]);
-        finish(shell.args(["restore", "-j", "1", "--target"]).arg(&scene.target).arg(&scene.repo).arg("latest")).expect(0);
+        finish(shell.args(["restore", "-j", "1", "--target"]).arg(&scene.target).arg(&scene.repo).arg("latest"))
+            .expect(0);
         assert_equal_trees(&scene.source, &scene.inside(""));
     }
 }
