@@ -11,7 +11,7 @@ use super::word_list::{ENTRIES, Entry, NOUN_STARTS, Place};
 use std::collections::BTreeMap;
 
 /// Files and directories without any of the phrases: the list to grow until it covers everything.
-const CLEAN: &[&str] = &["xtask/src/tidy"];
+const CLEAN: &[&str] = &["README.md", "docs", "xtask/src/tidy"];
 
 /// The list of the phrases, and the tests of this check.
 const OWN: &[&str] = &["xtask/src/tidy/word_list.rs", "xtask/src/tidy/words.rs"];
