@@ -16,6 +16,7 @@ pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
+use crate::output::fiemap::Format;
 use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
@@ -177,18 +178,6 @@ pub(crate) struct Probe {
     /// With a file of up to 256 MiB and 2,000 small files.
     #[arg(long)]
     pub(crate) bench: bool,
-}
-
-/// The formats of `fiemap`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people, with holes, in bytes and larger units
-    Table,
-    /// Like the fiemap command of xfs_io: with -v, or plain if -q is given
-    #[value(name = "xfs_io")]
-    XfsIo,
-    /// Like filefrag -v
-    Filefrag,
 }
 
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@ use super::outcome::status;
 use super::owners::Finder;
 use super::views::Views;
 use crate::cli;
-use crate::output::fiemap::{Format, Listing, Total, listing};
+use crate::output::fiemap::{Listing, Total, listing};
 use crate::output::{Output, progress};
 use pleach::error::{ErrorKind, ExitStatus, Result};
 use pleach::fiemap::{self, File, Found, Options, Stats};
@@ -12,7 +12,7 @@ use pleach::monitor::Monitor;
 
 pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync };
-    let mut listing = Views::new(args, listing(format(args.format), output), output)?;
+    let mut listing = Views::new(args, listing(args.format, output), output)?;
     let mut total = Total::default();
     // The listing itself shows how far it is; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
@@ -55,13 +55,5 @@ fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &d
             listing.break_off();
             Err(error)
         }
-    }
-}
-
-fn format(format: cli::Format) -> Format {
-    match format {
-        cli::Format::Table => Format::Table,
-        cli::Format::XfsIo => Format::XfsIo,
-        cli::Format::Filefrag => Format::Filefrag,
     }
 }

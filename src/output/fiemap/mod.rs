@@ -13,15 +13,17 @@ pub(crate) use listing::{Listing, Total};
 
 use super::Output;
 use super::lines::Lines;
+use clap::ValueEnum;
 
-/// The formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The formats of `fiemap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// For people, with holes, in bytes and larger units
     Table,
-    /// As `xfs_io -c 'fiemap -v'` prints them; if the user wants it quiet, as `xfs_io -c fiemap`.
+    /// Like the fiemap command of xfs_io: with -v, or plain if -q is given
+    #[value(name = "xfs_io")]
     XfsIo,
-    /// As `filefrag -v` prints them.
+    /// Like filefrag -v
     Filefrag,
 }
 
