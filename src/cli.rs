@@ -3,7 +3,10 @@
 mod copy;
 mod dedupe;
 mod du;
+mod fiemap;
 mod help;
+mod list;
+mod probe;
 mod put;
 mod restore;
 mod snapshot;
@@ -12,18 +15,20 @@ pub(crate) mod words;
 
 pub(crate) use copy::Copy;
 pub(crate) use du::Du;
+pub(crate) use fiemap::Fiemap;
+pub(crate) use list::List;
+pub(crate) use probe::Probe;
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
-use crate::output::fiemap::Format;
 use crate::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
@@ -83,11 +88,11 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(snapshot::EXAMPLES))]
     Snapshot(Snapshot),
     /// List the snapshots of a repository
-    #[command(after_help = help::MORE, after_long_help = help::long(help::LIST_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(list::EXAMPLES))]
     List(List),
     /// Restore a snapshot, or parts of it, below a directory
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
-    #[command(after_help = help::MORE, after_long_help = help::long(help::RESTORE_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
@@ -106,78 +111,17 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(dedupe::EXAMPLES))]
     Dedupe(Dedupe),
     /// Show the extents of files, and which of them are shared
-    #[command(after_help = help::MORE, after_long_help = help::long(help::FIEMAP_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(fiemap::EXAMPLES))]
     Fiemap(Fiemap),
     /// Show the features of a filesystem, and what they mean
-    #[command(after_help = help::MORE, after_long_help = help::long(help::PROBE_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(probe::EXAMPLES))]
     Probe(Probe),
     /// Show disk usage, sharing, and what deleting would free
-    #[command(after_help = help::MORE, after_long_help = help::long(help::DU_EXAMPLES))]
+    #[command(after_help = help::MORE, after_long_help = help::long(du::EXAMPLES))]
     Du(Du),
     /// Print the completion script of a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct List {
-    /// The repository
-    #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
-    pub(crate) repo: PathBuf,
-    /// Measure the data that only one snapshot holds
-    ///
-    /// This reads the extents of every file.
-    #[arg(long)]
-    pub(crate) exclusive: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Fiemap {
-    /// Regular files, or directories with all files in them
-    ///
-    /// Symbolic links are followed only if named here.
-    #[arg(value_name = "FILE", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
-    pub(crate) files: Vec<PathBuf>,
-    /// The format of the list
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(crate) format: Format,
-    /// Show which ranges the files share with each other
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) shared_with: bool,
-    /// Draw the files in the terminal
-    ///
-    /// One line per file, and a letter for each group of shared data.
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) map: bool,
-    /// Draw the files as a picture in FILE ('-': stdout)
-    ///
-    /// Bands join shared ranges.
-    #[arg(long, value_name = "FILE", conflicts_with = "format", value_hint = clap::ValueHint::FilePath)]
-    pub(crate) svg: Option<PathBuf>,
-    /// Do not sync the files first
-    ///
-    /// Data that is not on the disk yet is then shown as delalloc.
-    #[arg(long)]
-    pub(crate) no_sync: bool,
-    /// Name all files that hold these extents (root)
-    ///
-    /// It searches the whole filesystem: XFS or Btrfs.
-    #[arg(long)]
-    pub(crate) owners: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Probe {
-    /// A directory, or a file in it
-    ///
-    /// Unnamed test files are created in the directory.
-    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
-    pub(crate) path: PathBuf,
-    /// Measure how fast each engine copies there
-    ///
-    /// With a file of up to 256 MiB and 2,000 small files.
-    #[arg(long)]
-    pub(crate) bench: bool,
 }
 
 #[derive(Args, Debug)]
@@ -244,26 +188,6 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         | Command::Completions(_) => {}
     }
     Ok(cli)
-}
-
-impl Fiemap {
-    /// Refuses options that both write to stdout.
-    fn assert_one_use_of_stdout(&self, json: bool) -> Result<(), &'static str> {
-        let picture = self.svg.as_deref() == Some(Path::new("-"));
-        let foreign = self.format != Format::Table;
-        match () {
-            () if json && foreign => Err("the argument '--json' cannot be used with a '--format' for other readers"),
-            () if self.owners && foreign => {
-                Err("the argument '--owners' cannot be used with a '--format' for other readers")
-            }
-            () if self.owners && picture => Err("the argument '--owners' cannot be used with '--svg -'"),
-            () if json && self.map => Err("the argument '--json' cannot be used with '--map'"),
-            () if json && picture => Err("the argument '--json' cannot be used with '--svg -'"),
-            () if self.map && picture => Err("the argument '--map' cannot be used with '--svg -'"),
-            () if self.shared_with && picture => Err("the argument '--shared-with' cannot be used with '--svg -'"),
-            () => Ok(()),
-        }
-    }
 }
 
 /// A usage error of one command: exit status 2.

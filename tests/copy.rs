@@ -255,7 +255,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = other.dir("source");
         tree::crowded(&source, 1500);
-        for engine in ["auto", "copy_file_range", "uring", "sendfile", "splice", "mmap", "buffered"] {
+        for engine in engine_names() {
             let copied = fs.join(engine);
             let args = [OsStr::new("--engine"), engine.as_ref(), source.as_ref(), copied.as_ref()];
             let summary = run(args).expect(0).summary();

@@ -98,7 +98,7 @@ on_filesystems! {
         let before = tools::inventory(&at);
         for name in ["text", "empty", "directory", "link", "loose", "pipe", "null"] {
             for more in [&[][..], &["--dry-run"]] {
-                run(name, more).expect(2).saying("use as a cache");
+                run(name, more).expect(2).saying("keep the cache in");
             }
         }
         assert_eq!(tools::inventory(&at), before, "nothing was replaced or left");

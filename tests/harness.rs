@@ -20,6 +20,7 @@ pub(crate) mod stop;
 pub(crate) mod tools;
 pub(crate) mod tree;
 
+use pleach::content::copy::Engine;
 use serde_json::Value;
 use std::env;
 use std::ffi::OsStr;
@@ -368,6 +369,12 @@ pub(crate) fn overwrite(path: &Path, at: u64, content: &[u8]) {
 #[track_caller]
 pub(crate) fn clone(from: &Path, to: &Path) {
     finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);
+}
+
+/// The values of `--engine` that copy from any filesystem to any other.
+pub(crate) fn engine_names() -> impl Iterator<Item = &'static str> {
+    let engines = Engine::ALL.into_iter().filter(|engine| *engine != Engine::Clone);
+    std::iter::once("auto").chain(engines.map(|engine| engine.name()))
 }
 
 /// Writes a file by plain writes: `cp` and `cat` may clone.

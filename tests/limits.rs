@@ -184,12 +184,10 @@ on_filesystems! {
         let other = fs.elsewhere();
         let source = fs.dir("source");
         vast_files(&source);
-        for (number, engine) in
-            ["auto", "copy_file_range", "uring", "sendfile", "splice", "mmap", "buffered"].iter().enumerate()
-        {
+        for (number, engine) in engine_names().enumerate() {
             for place in [fs, &other] {
                 let copied = place.join(format!("copied {number}"));
-                let copy = ["copy", "--verify", "--engine", *engine, "-T"].map(OsStr::new);
+                let copy = ["copy", "--verify", "--engine", engine, "-T"].map(OsStr::new);
                 let copy = copy.into_iter().chain([source.as_ref(), copied.as_ref()]).collect::<Vec<_>>();
                 bounded(&copy).expect(0);
                 assert_same_vast_files(&source, &copied);

@@ -3,6 +3,21 @@
 use clap::Args;
 use std::path::PathBuf;
 
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pleach du /backup/2026-11-*            each snapshot, and how much deleting all of them would free
+  pleach du --json /srv | jq 'select(.type == \"summary\").set_freed_bytes'
+
+  apparent   the sizes of the files
+  on disk    their blocks; a block counts as often as files refer to it
+  exclusive  blocks that nothing else refers to
+  shared     blocks with several references, each block once
+Files with several names count once. As root on Btrfs the figures come from its trees: compressed
+files count with their compressed size, and 'on disk', 'exclusive' and 'shared' are Total, Exclusive
+and Set shared of 'btrfs filesystem du -s'. The freed space is data there; the trees shrink as well.
+On XFS it is the space that df shows afterwards. Figures that are only bounds are marked: without
+root, for instance, neither filesystem reports who else holds a block.";
+
 #[derive(Args, Debug)]
 pub(crate) struct Du {
     /// Files or directories

@@ -4,6 +4,18 @@ use clap::{Args, ValueEnum};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pleach restore /backup latest --target /                          put everything back in place
+  pleach restore /backup latest /home/ann/notes.txt --target /tmp   as /tmp/home/ann/notes.txt
+  pleach restore --dry-run --delete /backup 2026-11-20 /etc --target /
+      shows what it would change: + added, - removed, M content, U metadata, T type
+  pleach restore --verify /backup latest --target /                 read all files, replace damaged ones
+
+ID is a snapshot's name, an unambiguous beginning of one, 'latest', or 'latest:/home': the newest that
+has /home among its sources or in one of them. With PATHs, 'latest' is the newest snapshot that has
+them all. PATHs are absolute paths, as in the sources. No symbolic link in DIR is followed.";
+
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
     /// The repository, the snapshot, the paths to restore

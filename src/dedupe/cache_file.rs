@@ -126,7 +126,7 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
 }
 
 fn not_a_cache(path: &Path, why: &str) -> Error {
-    Error::usage("use as a cache").at(path).hint(format!("{why}, and was not changed; name another file"))
+    Error::usage("keep the cache in").at(path).hint(format!("{why}, and was not changed; name another file"))
 }
 
 fn reason(error: &io::Error) -> String {

@@ -18,7 +18,7 @@ pub struct Time {
 }
 
 /// The status of an inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Type and permission bits as in `st_mode`.
     pub mode: u32,

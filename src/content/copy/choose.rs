@@ -1,4 +1,4 @@
-//! Which engine copies a file, if the user named none. `docs/copying.md` has the reasons and their figures.
+//! Which engine copies a file, if the user named none. `docs/design/engines.md` has the reasons and their figures.
 
 use super::engine::Engine;
 use super::engines;

@@ -2,7 +2,7 @@
 //!
 //! [`content`](content()) is the entry point: it clones if possible, and otherwise copies with the chosen engine. If an
 //! engine refuses, the next one continues where it stopped. Holes stay holes, and reserved space stays reserved. What a
-//! pair of filesystems refused once is remembered and not tried again. `docs/copying.md` has the reasons.
+//! pair of filesystems refused once is remembered and not tried again. `docs/design/engines.md` has the reasons.
 
 mod batches;
 mod choose;

@@ -167,10 +167,7 @@ mod tests {
         let time = |seconds, nanos| Time { seconds, nanos };
         Status {
             mode: 0o100_644,
-            uid: 0,
-            gid: 0,
             size: 1,
-            allocated: 0,
             atime: time(1, 0),
             mtime: time(1, 0),
             ctime: time(50, 1),
@@ -178,7 +175,7 @@ mod tests {
             dev: 7,
             ino: 8,
             nlink: 1,
-            rdev: (0, 0),
+            ..Status::default()
         }
     }
 

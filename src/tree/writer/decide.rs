@@ -138,10 +138,7 @@ mod tests {
         let time = Time { seconds: 1, nanos: 0 };
         Status {
             mode,
-            uid: 0,
-            gid: 0,
             size: 1,
-            allocated: 0,
             atime: time,
             mtime: time,
             ctime: time,
@@ -149,7 +146,7 @@ mod tests {
             dev: 7,
             ino: 8,
             nlink,
-            rdev: (0, 0),
+            ..Status::default()
         }
     }
 
