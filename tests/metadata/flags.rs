@@ -113,6 +113,23 @@ on_filesystems! {
         assert!(letters(&part.join(name(1).strip_prefix("/").expect("it is absolute"))).contains('i'));
     }
 
+    fn an_immutable_file_gets_the_flag_even_if_its_last_name_cannot_be_restored(fs: &Filesystem) {
+        let scene = Scene::new(fs);
+        write(scene.source.join("a"), &bytes(1, 8000));
+        fs::hard_link(scene.source.join("a"), scene.source.join("b")).expect("a hard link can be made");
+        on(&scene.source.join("a"), "chattr", &["+i"]);
+        settle();
+        pleach(snapshot_named("one", &scene.source, &scene.repo)).expect(0);
+        let target = fs.dir("target");
+        let restored = |name: &str| target.join(scene.source.join(name).strip_prefix("/").expect("it is absolute"));
+        fs::create_dir_all(restored("b")).expect("a directory can be made");
+        write(restored("b").join("file"), b"in the way");
+        pleach(["restore".as_ref(), "--target".as_ref(), &*target, &*scene.repo, Path::new("latest")])
+            .expect(3)
+            .saying("--delete");
+        assert!(letters(&restored("a")).contains('i'));
+    }
+
     fn a_change_of_flags_alone_is_seen(fs: &Filesystem) {
         let scene = Scene::new(fs);
         write(scene.source.join("file"), &bytes(1, 8000));

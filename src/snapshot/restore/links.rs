@@ -67,8 +67,11 @@ impl Links {
             Err(failure) => Err(failure),
         };
         let last = self.known.came(&inode).map_err(fail)?;
-        if let (Ok(outcome), Some(last)) = (&mut restored, last) {
-            outcome.stats.errors += seal(context, &self.top, &last);
+        match (&mut restored, last) {
+            (Ok(outcome), Some(last)) => outcome.stats.errors += seal(context, &self.top, &last),
+            // Sealed at the end, where a failure counts.
+            (Err(_), Some(last)) => self.known.replace(&inode, &last).map_err(fail)?,
+            _ => {}
         }
         restored
     }
