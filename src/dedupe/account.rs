@@ -110,7 +110,7 @@ impl Account {
         self.totals().pinned.length()
     }
 
-    /// Whether some of these bytes belong to compressed extents whose length on the disk only root can read.
+    /// Whether some of these bytes belong to compressed extents. Only root can read their length on the disk.
     pub fn is_estimated(&self) -> bool {
         self.totals().estimated
     }

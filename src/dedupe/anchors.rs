@@ -54,8 +54,8 @@ impl Anchors {
         open(anchor.as_fd(), Vec::new())
     }
 
-    /// The nearest open directory (`one` itself or above it), the path from there, and the number of names in that
-    /// path.
+    /// The nearest open directory (the directory itself or one above it), the path from there, and the number of names
+    /// in that path.
     fn nearest(&self, catalogue: &Catalogue, directory: u32) -> (Arc<OwnedFd>, Vec<u8>, usize) {
         let open = lock(&self.open);
         let (anchor, path, names) = catalogue.path_from(directory, |number| open.by_number.get(&number).cloned());

@@ -34,7 +34,7 @@ pub struct Volume {
 /// A part of a filesystem with inode numbers of its own: a Btrfs subvolume, or all of another filesystem.
 #[derive(Clone, Copy, Debug)]
 pub struct Subvolume {
-    /// The device number that `stat` gives for its files.
+    /// The device number that `stat` reports for its files.
     pub dev: u64,
     /// The filesystem, by its number in the catalogue.
     pub volume: u16,
@@ -97,7 +97,7 @@ pub struct Catalogue {
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
 impl Catalogue {
-    /// Adds a directory and gives its number. `None` when there is no room for its name (4 GiB of names).
+    /// Adds a directory and returns its number. `None` if there is no room for its name (4 GiB of names).
     pub(super) fn add_directory(&mut self, parent: u32, name: &[u8]) -> Option<u32> {
         let (name, name_length) = self.add_name(name)?;
         let number = u32::try_from(self.directories.len()).ok().filter(|number| *number != NO_PARENT)?;
@@ -105,7 +105,7 @@ impl Catalogue {
         Some(number)
     }
 
-    /// Adds a file of a directory. `None` when there is no room for it.
+    /// Adds a file of a directory. `None` if there is no room for it.
     pub(super) fn add_file(&mut self, directory: u32, name: &[u8], subvolume: u16, status: &Status) -> Option<FileId> {
         let id = FileId(u32::try_from(self.files.len()).ok()?);
         let (name, name_length) = self.add_name(name)?;

@@ -6,7 +6,7 @@ use crate::extents::map::Map;
 use crate::util::digest::prefix;
 use std::num::NonZeroU64;
 
-/// What is known of one file.
+/// The known facts about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// The same for files that lie in the same place: see [`Map::key`].

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// What the walk found.
+/// The results of the walk.
 pub(super) struct Gathered {
     pub(super) catalogue: Catalogue,
     /// The filesystems that they lie on.

@@ -59,7 +59,7 @@ impl Places {
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
     }
 
-    /// Adds the files of this open directory, which is in this subvolume, to the scope.
+    /// Notes that the files of this open directory, which is in this subvolume, are in scope.
     pub(super) fn use_directory(&self, fd: impl AsFd, subvolume: u16) {
         let mut found = self.found();
         if let Some(volume) = found.subvolumes.get(usize::from(subvolume)).map(|subvolume| subvolume.volume) {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 /// A file that would have the extents of another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Twin {
-    /// The file whose extents it would have.
+    /// The file that has these extents.
     pub(super) source: FileId,
     /// Up to this offset.
     pub(super) end: u64,
@@ -44,7 +44,7 @@ impl Planned {
         state.maps.insert(file, map);
     }
 
-    /// The file whose extents this file would have, and up to where.
+    /// The file with the extents that this file would have, and up to where.
     pub(super) fn twin(&self, file: FileId) -> Option<Twin> {
         self.state().twins.get(&file).copied()
     }

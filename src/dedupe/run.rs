@@ -27,7 +27,7 @@ pub struct Run<'a> {
     accounts: Vec<Account>,
     /// The plan of a dry run.
     pub(super) planned: Planned,
-    /// Counts of what was read, submitted and found.
+    /// Counts of the bytes and files read, submitted and found.
     pub counters: Counters,
     /// Where the stages report.
     pub monitor: &'a dyn Monitor,
@@ -42,9 +42,9 @@ pub struct Run<'a> {
     settled: Vec<AtomicU64>,
     /// Files that represented others, with all of their data shared, when the run began.
     standing: Vec<AtomicU64>,
-    /// Files whose data lies beside the metadata.
+    /// Files with inline data, which lies beside the metadata.
     inline: Vec<AtomicU64>,
-    /// Files whose ranges were given other extents.
+    /// Files that got other extents for some ranges.
     moved: Vec<AtomicU64>,
     /// Filesystems that turned out not to share extents.
     unsupported: Mutex<HashSet<u16>>,

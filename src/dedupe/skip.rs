@@ -22,7 +22,7 @@ pub enum Skip {
     Inline,
     /// It may not be changed: `chattr +i`.
     Immutable,
-    /// This user can neither write to it nor owns it.
+    /// This user neither owns it nor may write to it.
     NoPermission,
     /// It is a swap file in use.
     SwapFile,

@@ -214,7 +214,7 @@ fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     if size > WHOLE { size.saturating_mul(group.len() as u64 - 1) } else { 0 }
 }
 
-/// The bytes of a group whose progress is not reported window by window.
+/// The bytes of a group without window-by-window progress reports.
 fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
     // For large files, the windows of the destinations are reported one by one, and those of the source are not.

@@ -23,8 +23,8 @@ pub struct AddressSpace {
 impl AddressSpace {
     /// The address space of an open file; `None` if its addresses cannot be compared with those of any other file.
     ///
-    /// Only filesystems whose FIEMAP is known to report addresses of one linear space have one. Overlayfs reports
-    /// addresses of several filesystems, SMB repeats the offsets in the file, bcachefs numbers each of its devices
+    /// Only filesystems with a FIEMAP that is known to report addresses of one linear space have one. Overlayfs reports
+    /// addresses of several filesystems, SMB repeats the offsets in the file, and bcachefs numbers each of its devices
     /// separately.
     pub fn of(file: impl AsFd) -> Result<Option<AddressSpace>> {
         let kind = Kind::of(&file)?;

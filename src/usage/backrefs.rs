@@ -108,7 +108,7 @@ struct Court<'a> {
     /// The totals of the paths and, last, of the set.
     totals: Vec<Totals>,
     freed: Freed,
-    /// The extent whose references are being read.
+    /// The extent while its references are being read.
     extent: Option<Extent>,
     judged: u64,
 }

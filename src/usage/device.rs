@@ -87,7 +87,7 @@ pub(super) struct Device {
     pub(super) volume: Arc<Volume>,
     /// The number of the Btrfs subvolume if its trees are read; otherwise 0.
     pub(super) tree: u64,
-    /// The directories whose entries count for the set.
+    /// The directories with entries that count for the set.
     directories: Mutex<Inodes>,
     /// Single entries, by their directory and name, that count for the set.
     names: Mutex<HashSet<(u64, Vec<u8>)>>,

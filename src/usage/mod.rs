@@ -173,7 +173,7 @@ fn threads(options: &Options) -> usize {
     options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
 }
 
-/// A Btrfs whose trees can be read.
+/// A Btrfs with readable trees.
 fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor: &dyn Monitor) -> Result<Freed> {
     let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, inodes::Inodes::count);
     let expected = devices.iter().map(count).sum();

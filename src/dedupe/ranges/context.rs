@@ -32,7 +32,7 @@ pub(super) struct Context<'a> {
     pub(super) left: BTreeMap<Why, u64>,
 }
 
-/// Shared places that have been read, or that equal data that has been read.
+/// Shared places with data that was read, or that equals data that was read.
 pub(super) struct Seen {
     space: SpaceId,
     places: RangeSet,
@@ -121,8 +121,8 @@ impl Context<'_> {
         shared
     }
 
-    /// The holders of a range of addresses, without the excluded range `but`, that still hold the same place as when
-    /// the run began.
+    /// The other holders of a range of addresses, except the range `but` of a file. Only those that still hold the same
+    /// place as when the run began.
     pub(super) fn still_holding(&mut self, from: u64, to: u64, but: (u32, u64, u64)) -> Vec<Holder> {
         let mut found = Vec::new();
         for holder in self.holders.of(from, to) {

@@ -6,7 +6,7 @@ use crate::fs::status::Status;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-/// The files whose extents changed.
+/// The files with changed extents.
 #[derive(Debug, Default)]
 pub(super) struct ExtentLists {
     files: HashMap<u32, Change>,

@@ -77,8 +77,8 @@ struct Gone {
     alone: HashSet<usize>,
 }
 
-/// Shares the found ranges of extents, for all their references. When one reference remains and the kernel reports the
-/// extent as unshared, it is trusted that nothing else holds the extent.
+/// Shares the found ranges of extents, for all their references. If the kernel reports an extent as unshared when one
+/// reference remains, that counts as proof that nothing else holds it.
 ///
 /// A range that was found within an extent to release has its source further ahead in the same file. The source must
 /// leave its extent before other references are moved to it, or they would hold that extent from then on. All ranges

@@ -69,7 +69,7 @@ impl Why {
     }
 }
 
-/// An extent is rewritten only if more than one part in so many of it is freed.
+/// Rewriting an extent must free more bytes than its length on the disk divided by this number.
 const LEAST_PART: u64 = 64;
 
 /// Decides over all extents together.

@@ -25,7 +25,7 @@ struct Item<'v> {
     victim: &'v Victim,
     /// Its number among the victims.
     number: usize,
-    /// Where it can be read.
+    /// A reference through which it can be read.
     reference: Reference,
     range: Range<u64>,
     /// Where it was written.

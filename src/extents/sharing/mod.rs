@@ -62,7 +62,7 @@ pub struct Sharing {
     pub groups: Vec<Group>,
     /// The largest first.
     pub pairs: Vec<Pair>,
-    /// Files whose pairs are not reported, because too many files are linked with them: see [`Options::paired_files`].
+    /// Files without reported pairs, because too many files are linked with them: see [`Options::paired_files`].
     pub unpaired_files: u32,
 }
 
