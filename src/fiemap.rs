@@ -1,7 +1,7 @@
 //! Lists the extents of one file, in the order of the kernel's list.
 //!
 //! Nothing is collected: a file with a million extents takes no more memory than a file with one. `found` finds the
-//! files that a path means, `file` opens them. The output formats are elsewhere.
+//! files of a path, `file` opens them. The output formats are elsewhere.
 
 mod file;
 mod found;

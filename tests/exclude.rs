@@ -264,7 +264,9 @@ on_filesystems! {
             assert_eq!(kept(&frozen, &source).contains(&"mounts/foreign/deep/d".to_string()), more.is_empty());
             // And one after the other they are the same tree.
             let again = excluding(&frozen_rules, &source, &living).expect(0).summary();
-            assert_eq!(number(&again, "unchanged_files"), number(&again, "files"), "{again}");
+            // No time proves that a file in memory is unchanged, so it is copied again.
+            let in_memory = u64::from(more.is_empty());
+            assert_eq!(number(&again, "unchanged_files") + in_memory, number(&again, "files"), "{again}");
             tools::assert_equal_trees(
                 &inside(&living, "latest", &source).join("sub"),
                 &inside(&frozen, "latest", &source).join("sub"),

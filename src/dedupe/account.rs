@@ -1,15 +1,15 @@
-//! The bytes that a run freed on one filesystem: counted from the extents that files held before and hold after, never
-//! from what the kernel reports as deduplicated.
+//! The bytes that a run freed on one filesystem. They are counted by comparing the extents that files held before with
+//! those they hold after, never by adding up the bytes that the kernel reports as deduplicated.
 //!
-//! A file that drops an extent frees it only if nobody else holds it. FIEMAP's shared flag shows that at that moment,
-//! so each file is mapped directly before and after it is submitted to the kernel, and of several files that share an
-//! extent the last one frees it. Files that share are therefore submitted one after the other, across threads too
-//! ([`Account::watch`]); extents that are not shared need no such care. An extent that is dropped while it is still
-//! shared is pinned: a file outside the run holds it.
+//! A file that drops an extent frees it only if nobody else holds the extent. FIEMAP's shared flag shows this only for
+//! the moment of the call. Each file is therefore mapped directly before and after it is submitted to the kernel, and
+//! the last of several files that share an extent frees it. For the same reason, files that share extents are submitted
+//! one after the other, across threads too ([`Account::watch`]); extents that are not shared need no such care. An
+//! extent that is dropped while it is still shared is pinned: a file outside the run holds it.
 //!
 //! On XFS a block is free when nobody holds it. On Btrfs an extent is free when nobody holds any part of it.
 //!
-//! Addresses mean something on one filesystem only, so each filesystem has an account of its own.
+//! Addresses are meaningful within one filesystem only, so each filesystem has its own account.
 
 use super::whole_extents;
 use crate::extents::address_space::SpaceId;
@@ -35,7 +35,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// That of a filesystem.
+    /// The unit of a filesystem.
     pub fn of(kind: Kind) -> Unit {
         if kind == Kind::Btrfs { Unit::Extents } else { Unit::Blocks }
     }
@@ -93,35 +93,35 @@ impl Account {
         self.unit
     }
 
-    /// Bytes freed, without those that were written for that.
+    /// Bytes freed, minus the bytes written to free them.
     pub fn freed(&self) -> u64 {
         let totals = self.totals();
         totals.freed.saturating_sub(totals.spent)
     }
 
-    /// How near that figure is to the truth.
+    /// How exact that figure is.
     pub fn freed_is(&self) -> Bound {
         let totals = self.totals();
         if totals.estimated { totals.bound.and(Bound::AtMost) } else { totals.bound }
     }
 
-    /// Bytes that were dropped, and that something else still holds.
+    /// Bytes that were dropped but that something else still holds.
     pub fn pinned(&self) -> u64 {
         self.totals().pinned.length()
     }
 
-    /// Whether some of these bytes belong to compressed extents whose length on the disk only root can read.
+    /// Whether some of these bytes belong to compressed extents. Only root can read their length on the disk.
     pub fn is_estimated(&self) -> bool {
         self.totals().estimated
     }
 
-    /// Runs `submit`, which may make these files drop extents, and books what they dropped. Returns the result of
-    /// `submit`, and the maps of the files as they are now. `many`: the files may have many extents afterwards.
+    /// Runs `submit`, which may make these files drop extents, and books the dropped bytes. Returns the result of
+    /// `submit` and the new maps of the files. `many`: the files may have many extents afterwards.
     ///
-    /// No two of the files may hold the same extents: such files take a call each.
+    /// No two of the files may hold the same extents: submit such files in separate calls.
     ///
     /// # Errors
-    /// If a file cannot be mapped: before, and nothing was submitted.
+    /// If a file cannot be mapped beforehand; then nothing was submitted.
     pub fn watch<T>(
         &self,
         files: &[BorrowedFd<'_>],
@@ -153,7 +153,8 @@ impl Account {
         Ok((result, after))
     }
 
-    /// The extents that a map shows parts of, if the filesystem frees them as wholes and they can be read.
+    /// The whole extents that a map shows parts of, if the filesystem frees extents only as a whole and they can be
+    /// read.
     pub fn held(&self, file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
         match self.unit {
             Unit::Blocks => None,
@@ -161,8 +162,8 @@ impl Account {
         }
     }
 
-    /// The bytes that a file takes for the list of its extents, with others that do not change; `None` if it takes
-    /// none.
+    /// The bytes that a file takes for the list of its extents, together with other bytes that do not change; `None` if
+    /// it takes none.
     pub fn list_bytes(&self, file: BorrowedFd<'_>, map: &Map, many: bool) -> Option<u64> {
         let may_be_long = self.unit == Unit::Blocks && (many || map.has_many_extents());
         if may_be_long { list_bytes(file, map) } else { None }
@@ -237,7 +238,7 @@ impl Dropped {
     }
 }
 
-/// What is in `before` and not in `after`, each byte of the disk once.
+/// The places in `before` that are not in `after`, each byte of the disk once.
 pub(super) fn dropped(before: &Map, after: &Map, space: SpaceId, unit: Unit) -> Vec<Dropped> {
     let mut held = RangeSet::default();
     after.pieces().iter().filter_map(|piece| piece.place_in(space)).for_each(|place| held.insert(place));
@@ -276,7 +277,7 @@ mod tests {
         let after = Map::from_pieces(vec![piece(0, 100, 20, true)]);
         account.book(&before, &after);
         assert_eq!((account.freed(), account.pinned()), (10, 10));
-        // The last one that held the shared extent lets go of it.
+        // The last holder of the shared extent drops it.
         let before = Map::from_pieces(vec![piece(10, 50, 10, false)]);
         account.book(&before, &after);
         assert_eq!((account.freed(), account.pinned()), (20, 0));

@@ -1,5 +1,5 @@
-//! Directories that stay open on the way to deep files. Without them, opening a file costs as many lookups as it is
-//! deep, and a chain of directories with a file in each costs the square of its length.
+//! Directories that stay open on the way to deep files. Without them, opening a file takes as many lookups as it has
+//! directories above it, and opening every file in a chain of directories takes the square of the chain's length.
 
 use super::catalogue::{Catalogue, FileId};
 use crate::fs::openat;
@@ -10,9 +10,9 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-/// A path of more directories than this is shortened by an open one.
+/// A path with more directories than this is shortened by an open directory.
 const LONG: usize = 64;
-/// The number of directories that stay open, at most. More are useful only in trees deeper than [`LONG`] times this.
+/// The number of directories that stay open, at most. More help only in trees deeper than [`LONG`] times this number.
 const MOST: usize = 128;
 
 /// Open directories, by their number in the catalogue.
@@ -35,8 +35,8 @@ impl Anchors {
         Ok(Anchors { root: Arc::new(rustix::fs::open(c"/", flags, Mode::empty())?), open: Mutex::default() })
     }
 
-    /// Opens something in the directory of a file: `open` gets an open directory, and the path of the file's directory
-    /// from there, with a slash at its end unless it is empty.
+    /// Opens something in the directory of a file. `open` gets an open directory and the path from there to the file's
+    /// directory, which ends with a slash unless it is empty.
     pub(super) fn open<T>(
         &self,
         catalogue: &Catalogue,
@@ -54,7 +54,8 @@ impl Anchors {
         open(anchor.as_fd(), Vec::new())
     }
 
-    /// The nearest open directory above one or itself, the path from there, and the number of names in it.
+    /// The nearest open directory (the directory itself or one above it), the path from there, and the number of names
+    /// in that path.
     fn nearest(&self, catalogue: &Catalogue, directory: u32) -> (Arc<OwnedFd>, Vec<u8>, usize) {
         let open = lock(&self.open);
         let (anchor, path, names) = catalogue.path_from(directory, |number| open.by_number.get(&number).cloned());
@@ -99,7 +100,7 @@ mod tests {
             number = catalogue.add_directory(number, b"d").unwrap();
         }
         let anchors = Anchors::new().unwrap();
-        // From both ends in turn, which is how no walk would go.
+        // From both ends in turn, an order that no walk would use.
         for at in (0..DEPTH).map(|at| if at % 2 == 0 { at / 2 } else { DEPTH - 1 - at / 2 }) {
             let (file, ino) = files[at];
             let opened = anchors.open(&catalogue, file, |anchor, mut path| {

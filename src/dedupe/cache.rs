@@ -1,10 +1,10 @@
-//! What a run found out, kept for the next: 64 bytes for each candidate. The file is in `cache_file`, the layout in
+//! The results of a run, kept for the next run: 64 bytes for each candidate. The file is in `cache_file`, the layout in
 //! `docs/dedupe.md`.
 //!
-//! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime: a file that was written to has
-//! another one. A file as young as the run's beginning is not kept, since a later change could bear the same time. A
-//! cache that is damaged or of another version is made anew. A filesystem may be set back to an older image; `witness`
-//! notices that.
+//! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime, so a file that was written to has
+//! another key. A file as young as the beginning of the run is not kept, since a later change could have the same
+//! timestamp. A damaged cache, or one of another version, is built anew. A filesystem may be set back to an older
+//! image; `witness` notices that.
 
 use super::cache_file::{CacheFile, Content};
 use super::catalogue::{Catalogue, FileId, Volume};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Entries that no run has met for so many runs are dropped.
+/// Entries that no run has met for this many runs are dropped.
 const OLDEST: u8 = 30;
 
 /// The cache of one run.
@@ -31,7 +31,7 @@ pub(super) struct Cache {
     file: Option<CacheFile>,
     /// Sorted by their keys.
     old: Vec<Entry>,
-    /// Of each old entry, whether this run met it and leaves it as it is: then it is not held a second time.
+    /// For each old entry, whether this run met it and did not change it: such an entry is not stored twice.
     met: Vec<AtomicBool>,
     new: Mutex<Vec<Entry>>,
     /// When the run began.
@@ -44,10 +44,10 @@ impl Cache {
         Cache { file: None, old: Vec::new(), met: Vec::new(), new: Mutex::default(), begun: Time::default() }
     }
 
-    /// Reads the cache at `path`. If it cannot be used this run replaces it: the reason is returned too.
+    /// Reads the cache at `path`. If the cache cannot be used, this run replaces it and the reason is returned too.
     ///
     /// # Errors
-    /// Something else than a cache is at that path: it must not be replaced.
+    /// If something else than a cache is at that path: it must not be replaced.
     pub(super) fn open(path: PathBuf) -> Result<(Cache, Option<String>)> {
         let begun = Time::now();
         let (file, content) = CacheFile::open(path)?;
@@ -65,13 +65,13 @@ impl Cache {
         self.file.as_ref().map(CacheFile::path)
     }
 
-    /// The inode of its file, which is not to be touched by the run.
+    /// The inode of the cache file, which the run must not touch.
     pub(super) fn inode(&self) -> Option<(u64, u64)> {
         self.file.as_ref()?.inode()
     }
 
-    /// Waits until the clock of timestamps has left the tick of the youngest file, so that this run can keep what it
-    /// learns of that file. Files from the future are not waited for.
+    /// Waits until the clock of timestamps has left the tick of the youngest file, so that this run can keep its
+    /// results for that file. Does not wait for files from the future.
     pub(super) fn outlast(&mut self, catalogue: &Catalogue) {
         /// Longer than any tick of that clock.
         const LONGEST: Duration = Duration::from_millis(40);
@@ -94,12 +94,13 @@ impl Cache {
         self.met.clear();
     }
 
-    /// Whether a run has kept something in this session of the filesystem. Then nobody can have set it back since.
+    /// Whether a run has kept something in this session of the filesystem. If so, nobody can have set the filesystem
+    /// back since.
     pub(super) fn knows_session(&self, volume: &Volume) -> bool {
         volume.session.is_some_and(|session| self.find(&session_key(volume, session)).is_some())
     }
 
-    /// Keeps that a run kept something in the present sessions of these filesystems.
+    /// Records that a run kept something in the present sessions of these filesystems.
     pub(super) fn keep_sessions(&self, volumes: &[Volume]) {
         for volume in volumes {
             if let Some(session) = volume.session {
@@ -109,12 +110,12 @@ impl Cache {
         }
     }
 
-    /// What an earlier run kept of a file.
+    /// The facts that an earlier run kept about a file.
     pub(super) fn known(&self, catalogue: &Catalogue, file: FileId) -> Option<Facts> {
         self.find(&key(catalogue, file)).map(|(old, _)| old.facts)
     }
 
-    /// A candidate with what is known of it.
+    /// A candidate with all known facts about it.
     pub(super) fn member(&self, run: &Run<'_>, file: FileId) -> Member {
         let key = key(run.catalogue, file);
         let facts = self.find(&key).map(|(old, _)| Facts { moved: false, ..old.facts });
@@ -124,13 +125,13 @@ impl Cache {
         Member { file, identity: key.identity(), facts: facts.unwrap_or_default(), out: false }
     }
 
-    /// The entry with this key in the cache as it was read, and where to say that it was met.
+    /// The entry with this key in the cache as it was read, and the flag that marks it as met.
     fn find(&self, key: &Key) -> Option<(&Entry, &AtomicBool)> {
         let at = self.old.binary_search_by_key(key, |entry| entry.key).ok()?;
         self.old.get(at).zip(self.met.get(at))
     }
 
-    /// Keeps what is known of a candidate now.
+    /// Keeps the facts now known about a candidate.
     pub(super) fn keep(&self, run: &Run<'_>, member: &Member) {
         let is_settled = run.catalogue.record(member.file).ctime() < self.begun;
         let is_placed = !member.out && member.facts.layout != 0;
@@ -145,8 +146,8 @@ impl Cache {
         }
     }
 
-    /// Keeps where the files lie now whose ranges were given other extents: what was kept of them before would name
-    /// blocks that may be another file's by the next run.
+    /// Keeps the new places of files that got other extents for some ranges. The old entry would name blocks that may
+    /// belong to another file by the next run.
     pub(super) fn keep_moved(&self, run: &Run<'_>) {
         if self.file.is_none() {
             return;
@@ -155,9 +156,10 @@ impl Cache {
         let place = |facts: &mut Facts, file| {
             let opened = run.opener.open(file).ok();
             match opened.and_then(|opened| Map::of(&opened, run.space(file), false).ok()) {
-                // Not how: a file that shares ranges with others is no worse a source for having more extents.
+                // Only the place, not the number of extents: a file that shares ranges with others is no worse a source
+                // for having more extents.
                 Some(map) => facts.set_place(file, &map),
-                // The next run asks.
+                // The next run maps the file.
                 None => facts.layout = 0,
             }
             facts.moved = true;
@@ -177,7 +179,7 @@ impl Cache {
         }
     }
 
-    /// Whether a run went through the blocks of these very files, as they are now, with these options.
+    /// Whether a run read the blocks of exactly these files, in their present state, with these options.
     pub(super) fn knows_ranges(&self, run: &Run<'_>, options: &ranges::Options) -> bool {
         let key = self.file.as_ref().map(|_| set_key(run, options));
         let known = key.is_some_and(|key| self.find(&key).is_some());
@@ -187,8 +189,8 @@ impl Cache {
         known
     }
 
-    /// Keeps that a run went through the blocks of these files. Files as young as the run may change under the same
-    /// time.
+    /// Records that a run read the blocks of these files. Files as young as the run may change and keep the same
+    /// timestamp.
     pub(super) fn keep_ranges(&self, run: &Run<'_>, options: &ranges::Options) {
         let is_old = |file: FileId| run.catalogue.record(file).ctime() < self.begun;
         if self.file.is_some() && ranges_files(run, options).all(is_old) {
@@ -200,14 +202,14 @@ impl Cache {
     /// Writes it, complete or not at all.
     ///
     /// # Errors
-    /// The file cannot be written, or something else than a cache is at its path by now.
+    /// If the file cannot be written, or something else than a cache is at its path by now.
     pub(super) fn save(mut self) -> Result<()> {
         let Some(file) = self.file else { return Ok(()) };
         let mut new = mutex::into_inner(self.new);
         new.sort_unstable_by_key(|entry| entry.key);
         new.dedup_by_key(|entry| entry.key);
         if new.iter().any(|entry| entry.facts.moved) {
-            // Only what the last such run moved bears witness to it.
+            // Only the files that the last such run moved are witnesses.
             self.old.iter_mut().for_each(|entry| entry.facts.moved = false);
         }
         file.replace(&aged(self.old, &self.met), &new)
@@ -237,7 +239,7 @@ fn ranges_files<'a>(run: &'a Run<'_>, options: &ranges::Options) -> impl Iterato
     run.catalogue.ids().filter(move |file| run.catalogue.size(*file) >= smallest)
 }
 
-/// A key for all files that the second stage may look at, as they are now, and how it looks at them.
+/// A key for all files that the second stage may read, in their present state, and for its options.
 fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
     let mut keys: Vec<_> = ranges_files(run, options).map(|file| key(run.catalogue, file)).collect();
     keys.sort_unstable();
@@ -250,7 +252,8 @@ fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
     Key::finish(&hasher)
 }
 
-/// The old entries a run later: those that it met are young again, those that no run has met for long are dropped.
+/// The old entries, one run older: entries that the run met become young again, and entries not met for long are
+/// dropped.
 fn aged(mut old: Vec<Entry>, met: &[AtomicBool]) -> Vec<Entry> {
     for (entry, met) in old.iter_mut().zip(met) {
         entry.age = if met.load(Ordering::Relaxed) { 0 } else { entry.age.saturating_add(1) };

@@ -1,8 +1,8 @@
-//! The file of the cache: read whole, written beside and renamed over the last one, so that a killed run leaves the old
-//! one.
+//! The file of the cache. It is read whole. A new cache is written to a temporary file and renamed over the old one, so
+//! that a killed run leaves the old cache intact.
 //!
-//! Only a cache is ever replaced. Anything else at the path, a text file or a device, is refused before the run begins,
-//! and looked for once more before the rename.
+//! Only a cache is ever replaced. Anything else at the path, such as a text file or a device, is refused before the run
+//! begins; the path is checked again before the rename.
 
 use super::entry::{Entry, LENGTH};
 use crate::error::{Error, Result};
@@ -32,12 +32,12 @@ pub(super) struct CacheFile {
     inode: Option<(u64, u64)>,
 }
 
-/// What a cache file has to say.
+/// The content of a cache file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// There is no file.
     Absent,
-    /// It is a cache that cannot be used, for this reason.
+    /// The file is a cache but cannot be used, for this reason.
     Unusable(String),
     /// Sorted by their keys.
     Entries(Vec<Entry>),
@@ -47,7 +47,7 @@ impl CacheFile {
     /// Reads the cache at a path.
     ///
     /// # Errors
-    /// What is there is no cache of this user, or cannot be read.
+    /// If the file at the path is not a cache of this user, or cannot be read.
     pub(super) fn open(path: PathBuf) -> Result<(CacheFile, Content)> {
         let Some((file, status)) = find(&path)? else {
             return Ok((CacheFile { path, inode: None }, Content::Absent));
@@ -69,10 +69,10 @@ impl CacheFile {
         self.inode
     }
 
-    /// Replaces it by one with these entries: of the same key the new one.
+    /// Replaces the cache by one with these entries. If both lists have a key, the new entry is kept.
     ///
     /// # Errors
-    /// It cannot be written, or the path has been given to something else meanwhile.
+    /// If the cache cannot be written, or something else is at the path by now.
     pub(super) fn replace(&self, old: &[Entry], new: &[Entry]) -> Result<()> {
         let failed =
             |cause: io::Error| Error::io("write the cache", &self.path, cause).hint("the next run is slower for it");
@@ -80,7 +80,7 @@ impl CacheFile {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        // What killed runs left; nothing depends on it.
+        // Leftovers of killed runs; nothing depends on them.
         let _ = writer::clear(dir.as_fd(), TEMPORARY);
         let replaces = find(&self.path)?.map(|(_, status)| Version::of(&status));
         let aside = TempFile::make(dir.as_fd(), TEMPORARY, replaces).map_err(|errno| failed(errno.into()))?;
@@ -94,7 +94,7 @@ impl CacheFile {
     }
 }
 
-/// Opens what is at a path, if it is a cache of this user.
+/// Opens the file at a path, if it is a cache of this user.
 fn find(path: &Path) -> Result<Option<(File, Status)>> {
     if path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/") {
         return Err(not_a_cache(path, "it is the name of a directory"));
@@ -106,7 +106,7 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(failed(errno)),
     };
-    // Not even opened: to open a device or a named pipe may do something.
+    // Not even opened: opening a device or a named pipe may have side effects.
     if status.file_type() != FileType::RegularFile {
         return Err(not_a_cache(path, "it is not a regular file"));
     }
@@ -151,14 +151,14 @@ fn read(file: File, size: u64) -> io::Result<Content> {
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(&header);
-    // A sparse file may claim any size, so memory is taken as entries come.
+    // A sparse file may claim any size, so memory is allocated only as entries are read.
     let mut entries: Vec<Entry> = Vec::new();
     let mut bytes = [0; LENGTH];
     for _ in 0..count {
         reader.read_exact(&mut bytes)?;
         hasher.update(&bytes);
         let entry = Entry::from_bytes(&bytes);
-        // At once: of a forged file nothing more is kept than its first entries.
+        // Checked for each entry: of a forged file no more than its first entries are kept in memory.
         if entries.last().is_some_and(|last| last.key >= entry.key) {
             return unusable("is damaged");
         }
@@ -169,7 +169,7 @@ fn read(file: File, size: u64) -> io::Result<Content> {
     if hasher.finalize() != checksum { unusable("is damaged") } else { Ok(Content::Entries(entries)) }
 }
 
-/// Writes all of a cache to an empty file, and has it on the disk.
+/// Writes a whole cache to an empty file and syncs it.
 fn write(file: &File, old: &[Entry], new: &[Entry]) -> io::Result<()> {
     let count = merged(old, new).count() as u64;
     let mut hasher = blake3::Hasher::new();
@@ -189,7 +189,7 @@ fn write(file: &File, old: &[Entry], new: &[Entry]) -> io::Result<()> {
     writer.into_inner().map_err(|error| error.into_error())?.sync_all()
 }
 
-/// Both lists as one, sorted; of the same key the new entry.
+/// Both lists merged, sorted; if both have a key, the new entry.
 fn merged<'a>(old: &'a [Entry], new: &'a [Entry]) -> impl Iterator<Item = Entry> + 'a {
     let mut new = new.iter().copied().peekable();
     let mut old = old.iter().copied().peekable();

@@ -1,20 +1,20 @@
-//! Size classes: only files that have another one of their size on their filesystem can be equal to one. The others are
-//! never opened.
+//! Size classes. A file can equal another only if both have the same size and are on the same filesystem. All other
+//! files are never opened.
 
 use super::catalogue::{Catalogue, FileId};
 use std::ops::Range;
 
-/// The files that may have an equal.
+/// The files that may equal another file.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     files: Vec<FileId>,
-    /// In the order of what they may save, the most first.
+    /// Ordered by the bytes they may save, the most first.
     classes: Vec<Class>,
     /// Regular files, each inode once.
     pub(super) inodes: u64,
     /// Their bytes.
     pub(super) bytes: u64,
-    /// Further names of inodes that are there already.
+    /// Further names of inodes that are already included.
     pub(super) links: Vec<FileId>,
 }
 
@@ -31,7 +31,7 @@ impl Class {
         self.files.len()
     }
 
-    /// What it saves at most.
+    /// The most bytes it can save.
     fn saving(&self) -> u128 {
         u128::from(self.size) * (self.len() as u128).saturating_sub(1)
     }

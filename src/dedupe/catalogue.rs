@@ -1,7 +1,7 @@
-//! The files in scope, in little memory: about 60 bytes a file beside its name, so that a million take some 80 MiB.
+//! The files in scope, stored compactly: about 60 bytes a file besides its name, so a million files take some 80 MiB.
 //!
-//! Paths are kept as a directory's number and a name; directories as their parent's number and a name. What is done
-//! with the files is not known here; `file` opens them.
+//! A path is stored as the number of a directory and a name; a directory as the number of its parent and a name. The
+//! catalogue does not know how the files are used; `file` opens them.
 
 use crate::extents::address_space::SpaceId;
 use crate::fs::filesystem::{Id, Kind};
@@ -17,34 +17,34 @@ pub struct FileId(pub u32);
 /// A filesystem that files were found on.
 #[derive(Clone, Copy, Debug)]
 pub struct Volume {
-    /// Which it is.
+    /// Its identity.
     pub id: Id,
     /// The address space of its files.
     pub space: SpaceId,
-    /// What it is.
+    /// The kind of filesystem.
     pub kind: Kind,
     /// The unit of sharing, in bytes.
     pub block_size: u64,
-    /// Its UUID, by which the cache knows it: the same after the next boot.
+    /// Its UUID, by which the cache knows it. It survives a reboot.
     pub uuid: [u8; 16],
-    /// From when to when it is mounted, as a hash; `None` if that cannot be known.
+    /// A hash that identifies one mount of the filesystem, from mounting to unmounting; `None` if it is unknown.
     pub session: Option<u64>,
 }
 
 /// A part of a filesystem with inode numbers of its own: a Btrfs subvolume, or all of another filesystem.
 #[derive(Clone, Copy, Debug)]
 pub struct Subvolume {
-    /// The device number that `stat` gives for its files.
+    /// The device number that `stat` reports for its files.
     pub dev: u64,
     /// The filesystem, by its number in the catalogue.
     pub volume: u16,
-    /// Its number within the filesystem: the same after the next boot.
+    /// Its number within the filesystem. It survives a reboot.
     pub number: u64,
     /// Whether it is a read-only snapshot.
     pub read_only: bool,
 }
 
-/// What the walk saw of one file.
+/// The status of one file as the walk saw it.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     directory: u32,
@@ -93,11 +93,11 @@ pub struct Catalogue {
     volumes: Vec<Volume>,
 }
 
-/// The number of a directory's parent where it has none.
+/// The parent number of a directory without a parent.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
 impl Catalogue {
-    /// Adds a directory and gives its number. `None` when there is no room for its name (4 GiB of names).
+    /// Adds a directory and returns its number. `None` if there is no room for its name (4 GiB of names).
     pub(super) fn add_directory(&mut self, parent: u32, name: &[u8]) -> Option<u32> {
         let (name, name_length) = self.add_name(name)?;
         let number = u32::try_from(self.directories.len()).ok().filter(|number| *number != NO_PARENT)?;
@@ -105,7 +105,7 @@ impl Catalogue {
         Some(number)
     }
 
-    /// Adds a file of a directory. `None` when there is no room for it.
+    /// Adds a file of a directory. `None` if there is no room for it.
     pub(super) fn add_file(&mut self, directory: u32, name: &[u8], subvolume: u16, status: &Status) -> Option<FileId> {
         let id = FileId(u32::try_from(self.files.len()).ok()?);
         let (name, name_length) = self.add_name(name)?;
@@ -152,7 +152,7 @@ impl Catalogue {
         (0..self.files.len() as u32).map(FileId)
     }
 
-    /// What the walk saw of a file.
+    /// The status of a file as the walk saw it.
     pub fn record(&self, file: FileId) -> &Record {
         &self.files[file.0 as usize]
     }
@@ -201,8 +201,9 @@ impl Catalogue {
         self.bytes(record.name, record.name_length)
     }
 
-    /// The path of a directory, with a slash at its end unless it is empty: from the nearest directory above it, or
-    /// itself, of which something is `known`; else from the root. And the number of directories on the path.
+    /// The path of a directory, with a slash at its end unless it is empty. It begins at the nearest directory, the
+    /// directory itself or one above, for which `known` returns a value; otherwise at the root. Also returns that value
+    /// and the number of directories on the path.
     pub(super) fn path_from<T>(&self, directory: u32, known: impl Fn(u32) -> Option<T>) -> (Option<T>, Vec<u8>, usize) {
         let mut path = Vec::with_capacity(128);
         let (start, names) = self.append_directory(directory, known, &mut path);

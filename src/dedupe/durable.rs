@@ -1,5 +1,5 @@
-//! Writing what was shared to the disk. Until then a power cut undoes it: a cache that knew of it would keep the next
-//! runs from doing it again.
+//! Syncs shared extents to the disk. Until then a power cut undoes the sharing, and a cache that recorded it would keep
+//! the next runs from sharing the files again.
 
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
@@ -27,7 +27,7 @@ impl Disks {
     /// Writes everything on these filesystems to the disk.
     ///
     /// # Errors
-    /// Then what was shared may be lost.
+    /// If the sync fails; then the sharing may be lost.
     pub(super) fn sync(&self) -> Result<()> {
         self.0.values().try_for_each(|directory| match directory {
             Some(directory) => rustix::fs::syncfs(directory).map_err(|errno| not_written(&path(directory), errno)),
@@ -45,7 +45,7 @@ fn not_written(path: &Path, errno: Errno) -> Error {
     )
 }
 
-/// Where an open directory is now.
+/// The present path of an open directory.
 fn path(directory: &OwnedFd) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).unwrap_or_default()
 }

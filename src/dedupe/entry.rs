@@ -25,14 +25,14 @@ impl Key {
         Key::finish(&hasher)
     }
 
-    /// The key that a hasher has come to.
+    /// The key from a hasher's result.
     pub(super) fn finish(hasher: &blake3::Hasher) -> Key {
         let mut key = [0; 16];
         hasher.finalize_xof().fill(&mut key);
         Key(key)
     }
 
-    /// The short form by which one entry names another.
+    /// The short form by which one entry refers to another.
     pub(super) fn identity(&self) -> NonZeroU64 {
         let mut long = [0; 32];
         long[..16].copy_from_slice(&self.0);
@@ -45,7 +45,7 @@ impl Key {
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) facts: Facts,
-    /// For how many runs no run has met the file.
+    /// The number of runs since one met the file.
     pub(super) age: u8,
 }
 

@@ -1,23 +1,23 @@
-//! What is known of a candidate: where it lies, what its samples say, what it was compared with. The cache keeps it for
-//! the next run.
+//! The known facts about a candidate: where it lies, the hash of its samples, and the file it was compared with. The
+//! cache keeps them for the next run.
 
 use super::catalogue::FileId;
 use crate::extents::map::Map;
 use crate::util::digest::prefix;
 use std::num::NonZeroU64;
 
-/// What is known of one file.
+/// The known facts about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// The same for files that lie in the same place: see [`Map::key`].
     pub(super) layout: u64,
     /// Where it begins on the disk.
     pub(super) first: u64,
-    /// A hash of its samples: of all of it, if it is small.
+    /// A hash of its samples, which cover the whole file if it is small.
     pub(super) sample: Option<NonZeroU64>,
-    /// A hash of all of it, if the samples did not distinguish it from another file.
+    /// A hash of the whole file, if the samples did not distinguish it from another file.
     pub(super) full: Option<NonZeroU64>,
-    /// A file that the kernel compared it with, by that file's identity.
+    /// The identity of a file that the kernel compared it with.
     pub(super) compared: Option<NonZeroU64>,
     /// Whether they were equal.
     pub(super) was_equal: bool,
@@ -29,20 +29,20 @@ pub(super) struct Facts {
     pub(super) encoded: bool,
     /// It is written in place.
     pub(super) nocow: bool,
-    /// Its data lies beside the metadata: it takes no part, and this is all that is known of it.
+    /// Its data lies beside the metadata: it takes no part, and nothing else is known about it.
     pub(super) inline: bool,
     /// It cannot be a destination: immutable, or not this user's.
     pub(super) fixed: bool,
-    /// The last run that moved anything gave it other extents.
+    /// The last run that moved anything gave the file other extents.
     pub(super) moved: bool,
-    /// Its samples were read in this run: what they cover is in memory.
+    /// Its samples were read in this run, so the bytes they cover are in memory.
     pub(super) fresh: bool,
-    /// It changed while it was looked at: nothing of this is to be kept.
+    /// It changed during the run: none of these facts may be kept.
     pub(super) changing: bool,
 }
 
 impl Facts {
-    /// What of this the next run may know.
+    /// The facts that the next run may use.
     pub(super) fn lasting(self) -> Facts {
         Facts { fresh: false, changing: false, ..self }
     }
@@ -58,7 +58,7 @@ impl Facts {
         self.first = map.first_physical();
     }
 
-    /// Sets where the file lies, and how.
+    /// Sets where the file lies, and the properties of its extents.
     pub(super) fn set_map(&mut self, file: FileId, map: &Map) {
         self.set_place(file, map);
         self.extents = u32::try_from(map.pieces().len()).unwrap_or(u32::MAX);
@@ -67,18 +67,18 @@ impl Facts {
     }
 }
 
-/// A number for a file of whose place nothing can be said: no other file has it.
+/// A layout number for a file with an unknown place: no other file has it.
 fn no_layout(file: FileId) -> u64 {
     let mut hasher = blake3::Hasher::new_derive_key("pleach: a file that has no place of its own");
     short(hasher.update(&file.0.to_le_bytes()).finalize().as_bytes()).get()
 }
 
-/// The beginning of a hash, and never 0: enough where the kernel has the last word.
+/// The beginning of a hash, never 0. This is enough because the kernel compares the data anyway.
 pub(super) fn short(hash: &[u8; 32]) -> NonZeroU64 {
     NonZeroU64::new(prefix(hash)).unwrap_or(NonZeroU64::MIN)
 }
 
-/// A candidate with what is known of it.
+/// A candidate with the known facts about it.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) file: FileId,

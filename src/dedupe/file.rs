@@ -1,4 +1,4 @@
-//! Opens a file of the catalogue so that it is the file the walk saw and nothing else.
+//! Opens a file of the catalogue and makes sure that it is the file the walk saw.
 
 use super::anchors::Anchors;
 use super::catalogue::{Catalogue, FileId};
@@ -11,7 +11,7 @@ use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that was opened for reading, and is the one that the walk saw.
+/// A file opened for reading that is the one the walk saw.
 #[derive(Debug)]
 pub struct Opened {
     fd: OwnedFd,
@@ -19,7 +19,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What the kernel said of it when it was opened.
+    /// Its status when it was opened.
     pub fn status(&self) -> &Status {
         &self.status
     }
@@ -59,7 +59,7 @@ impl<'a> Opener<'a> {
     /// size that the walk saw.
     ///
     /// # Errors
-    /// Why the file must be skipped.
+    /// The reason to skip the file.
     pub fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
         let fd = self.descriptor(file).map_err(Skip::of_opening)?;
         self.opened.fetch_add(1, Ordering::Relaxed);
@@ -76,13 +76,13 @@ impl<'a> Opener<'a> {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Whether the file is, by its times too, as the walk saw it.
+    /// Whether the file is as the walk saw it, its timestamps included.
     pub fn is_as_seen(&self, file: FileId, opened: &Opened) -> bool {
         let record = self.catalogue.record(file);
         (opened.status.mtime, opened.status.ctime) == (record.mtime(), record.ctime())
     }
 
-    /// Opens the directory that a file lies in.
+    /// Opens the directory of a file.
     pub fn directory(&self, file: FileId) -> Result<OwnedFd> {
         self.anchors.open(self.catalogue, file, |anchor, path| {
             openat::open_dir(anchor, path.strip_suffix(b"/").unwrap_or(&path))

@@ -1,8 +1,8 @@
-//! The walk: every regular file below the paths, into the catalogue. No file is opened.
+//! The walk: adds every regular file below the paths to the catalogue. It opens no file.
 //!
 //! Filesystems are distinguished by their own identity, not by `st_dev`, which differs between the subvolumes of one
-//! Btrfs. On a filesystem that cannot share extents only the directories are entered that lead to a mount of one that
-//! can.
+//! Btrfs. On a filesystem that cannot share extents, the walk enters only directories that lead to a mounted filesystem
+//! that can.
 
 use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;
@@ -27,24 +27,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// What the walk found.
+/// The results of the walk.
 pub(super) struct Gathered {
     pub(super) catalogue: Catalogue,
     /// The filesystems that they lie on.
     pub(super) disks: Disks,
     /// Files and directories that could not be examined; each was reported.
     pub(super) errors: u64,
-    /// Files that are not in the catalogue, by reason. A directory that cannot be deduplicated counts as one.
+    /// Files that are not in the catalogue, by reason. A directory that cannot be deduplicated counts as one file.
     pub(super) skipped: BTreeMap<Skip, u64>,
 }
 
-/// Threads that list directories and ask for the status of files: cold inodes want requests under way, not cores.
+/// Threads that list directories and get the status of files. Reading uncached inodes needs many requests under way,
+/// not many cores.
 const THREADS: usize = 8;
 
-/// Walks the paths. `own` is the inode of a file of ours, to be left alone.
+/// Walks the paths. `own` is the inode of a file that the walk must skip.
 ///
 /// # Errors
-/// If none of the paths is there, or the user stops it.
+/// If none of the paths exists, or the user stops the walk.
 pub(super) fn gather(
     paths: &[PathBuf],
     own: Option<(u64, u64)>,
@@ -67,7 +68,7 @@ pub(super) fn gather(
     let mut entries: Vec<Batch> = Vec::new();
     walk::walk(&sources, &gather, options.threads.unwrap_or(THREADS), |batch| {
         entries.extend(batch);
-        // The names wait only until the walk is over it; a batch at a time they go into the catalogue.
+        // Names are held only until the walk has passed them; they are added to the catalogue in batches.
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
@@ -81,7 +82,7 @@ pub(super) fn gather(
     Ok(Gathered { catalogue, disks, errors, skipped })
 }
 
-/// The existing paths; each missing one is reported. No path at all is a failure.
+/// The existing paths; each missing path is reported. If no path exists, that is an error.
 fn sources(paths: &[PathBuf], errors: &AtomicU64, monitor: &dyn Monitor) -> Result<Sources> {
     let mut there = Vec::new();
     for path in paths {
@@ -108,23 +109,23 @@ struct Gather<'a> {
     own: Option<(u64, u64)>,
     monitor: &'a dyn Monitor,
     errors: AtomicU64,
-    /// Files with nearly nothing but holes, which are skipped.
+    /// Files that consist almost entirely of holes, which are skipped.
     hollow: AtomicU64,
-    /// Paths that were named and lie on a filesystem that cannot share extents.
+    /// Named paths on a filesystem that cannot share extents.
     unsupported: AtomicU64,
-    /// Where filesystems are mounted that can.
+    /// The mount points of filesystems that can share extents.
     beyond: Vec<PathBuf>,
     places: Places,
     directories: Mutex<Catalogue>,
 }
 
-/// A directory, as far as its files matter.
+/// A directory, with the facts that matter for its files.
 pub(super) struct Place {
     /// Its number.
     number: u32,
     /// The subvolume of its files, if they can share extents.
     subvolume: Option<u16>,
-    /// They cannot, and it is only entered because a filesystem whose files can is mounted further down.
+    /// The files cannot share extents. The directory is entered only because a filesystem that can is mounted below it.
     is_passage: bool,
 }
 
@@ -157,7 +158,8 @@ impl Gather<'_> {
         Ok(())
     }
 
-    /// The subvolume of a directory's files, and whether the directory is a passage. `None`: it is not entered.
+    /// The subvolume of a directory's files, and whether the directory is a passage. `None`: the directory is not
+    /// entered.
     fn place(
         &self,
         directory: &Directory<()>,
@@ -191,9 +193,9 @@ impl Gather<'_> {
     }
 }
 
-/// Where filesystems are mounted that can share extents. Without `/proc` none are known.
+/// The mount points of filesystems that can share extents. Without `/proc` none are known.
 fn mounts_that_can_share() -> Vec<PathBuf> {
-    // By the kernel's names of them: statfs(2) may wait for a server that is gone.
+    // By the names the kernel lists: statfs(2) may wait for a server that is gone.
     let can = |mount: &mounts::Mount| matches!(mount.kind.as_str(), "xfs" | "btrfs" | "bcachefs");
     mounts::all().unwrap_or_default().into_iter().filter(can).map(|mount| mount.point).collect()
 }

@@ -1,8 +1,8 @@
-//! A group: files of one size whose samples are equal. One of them is the source; all that lie elsewhere are compared
-//! with it, by the kernel, which shares those that are equal.
+//! A group: files of one size with equal samples. One file is the source. The kernel compares it with all files that
+//! lie elsewhere, and shares the equal ones.
 //!
-//! What turns out to differ is compared among itself, by a hash of all its data, so that many near-equal files are read
-//! twice and not each against each. What was once compared is not compared again while both files are as they were.
+//! Files that turn out to differ are sorted by a hash of all their data, so that many near-equal files are read twice
+//! instead of each against each. Two files that were compared once are not compared again while both are unchanged.
 
 use super::facts::Member;
 use super::run::Run;
@@ -13,7 +13,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
-/// Shares what is equal in a group. The members have one size, one filesystem and one way of being written.
+/// Shares the equal files of a group. All members have the same size and filesystem, and all or none are written in
+/// place.
 pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     members.retain(|member| !member.out);
     members.sort_by_key(|member| (member.facts.layout, member.file));
@@ -26,7 +27,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     let (mut differing, mut open) = (Vec::new(), Vec::new());
     let mut others = others.into_iter().peekable();
     while let Some(first) = others.next() {
-        // What is known of one file is known of all that lie where it does.
+        // Facts known about one file hold for all files in the same place.
         let mut same = vec![first];
         let layout = same[0].facts.layout;
         while let Some(next) = others.next_if(|next| next.facts.layout == layout) {
@@ -41,7 +42,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     if !open.is_empty() {
         let found = sources.iter_mut().find_map(|source| survey::open(run, source).map(|opened| (source, opened)));
         let Some((source, opened)) = found else {
-            // What lay there cannot be read: the others are still there for each other.
+            // The file there cannot be read; the others may still share with each other.
             open.append(&mut differing);
             return share_equal(run, open);
         };
@@ -56,12 +57,12 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     }
 }
 
-/// Files that look equal and differ from the source: those whose hash is the same belong together.
+/// Sorts files that look equal but differ from the source: files with the same hash belong together.
 fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Member>) {
     if run.is_over() {
         return;
     }
-    // The source's hash shows next time what it differs from.
+    // The source's hash shows the next run which files differ from it.
     source.map(|source| survey::hash(run, source));
     for same in members.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout) {
         let full = same.iter_mut().find_map(|member| survey::hash(run, member));
@@ -84,7 +85,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
     }
 }
 
-/// The results of earlier comparisons for the files that lie where the source does.
+/// The hashes and the results of earlier comparisons for the files that lie where the source does.
 struct Hashes {
     sources: HashSet<NonZeroU64>,
     compared: HashMap<NonZeroU64, bool>,
@@ -102,7 +103,8 @@ impl Hashes {
         }
     }
 
-    /// Whether a member is known to be equal, or to differ: the kernel compared them, or their hashes show it.
+    /// Whether a member is known to be equal (`true`) or to differ (`false`), from a comparison by the kernel or from
+    /// the hashes.
     fn verdict(&self, member: &Member) -> Option<bool> {
         let with_source = member.facts.compared.filter(|with| self.sources.contains(with));
         let of_source = || self.compared.get(&member.identity).copied();
@@ -111,8 +113,9 @@ impl Hashes {
     }
 }
 
-/// The layout whose extents the others are to take: held by a file that cannot be changed, a read-only snapshot, or
-/// something outside, since those stay in any case; else compressed; else of the fewest extents; else held by the most.
+/// The layout to share with the others. First choice: one held by a file that cannot be changed, by a read-only
+/// snapshot, or by something outside, since those extents stay in any case. Then: a compressed one, then one with the
+/// fewest extents, then one held by the most files.
 fn best_layout(run: &Run<'_>, members: &[&mut Member]) -> Option<u64> {
     let buckets = members.chunk_by(|a, b| a.facts.layout == b.facts.layout);
     let merit = |bucket: &&[&mut Member]| {
@@ -125,12 +128,12 @@ fn best_layout(run: &Run<'_>, members: &[&mut Member]) -> Option<u64> {
     buckets.max_by_key(merit).and_then(|bucket| bucket.first()).map(|member| member.facts.layout)
 }
 
-/// How many different places the members lie in; they are sorted by that.
+/// The number of different places of the members, which are sorted by place.
 fn layouts(members: &[&mut Member]) -> usize {
     members.chunk_by(|a, b| a.facts.layout == b.facts.layout).count()
 }
 
-/// The same of members in any order.
+/// The same for members in any order.
 fn layouts_of(members: &[&mut Member]) -> usize {
     let mut layouts: Vec<_> = members.iter().map(|member| member.facts.layout).collect();
     layouts.sort_unstable();

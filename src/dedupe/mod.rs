@@ -1,8 +1,8 @@
-//! Space back: files that are equal share their extents afterwards, and the bytes that are freed by it are counted.
+//! Deduplication: equal files share their extents afterwards, and the freed bytes are counted.
 //!
-//! [`dedupe`] is the verb; `stage` is its way through the files, and the other files here are its steps, in this order:
-//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE touches a file (`fs::fidedupe`):
-//! the kernel compares, under locks, and shares what is equal. `docs/dedupe.md` draws the whole.
+//! [`dedupe`] is the verb. `stage` leads through the files, and the other modules are its steps, in this order:
+//! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE changes a file (`fs::fidedupe`):
+//! the kernel compares under locks and shares equal data. `docs/dedupe.md` draws the whole.
 
 pub mod account;
 mod anchors;
@@ -47,12 +47,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Lets the files below `paths` share what is equal.
+/// Shares equal data among the files below `paths`.
 ///
-/// Each filesystem is done by itself. Memory: some 200 bytes a file, and a bounded amount for each thread.
+/// Each filesystem is handled separately. Memory: some 200 bytes a file, and a bounded amount for each thread.
 ///
 /// # Errors
-/// If nothing could start: no path exists. Files that fail are reported to the monitor and counted.
+/// If nothing could start because no path exists. Files that fail are reported to the monitor and counted.
 pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let deadline = options.max_time.and_then(|time| begun.checked_add(time));
@@ -92,8 +92,8 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     Ok(stats)
 }
 
-/// The second stage. It is skipped if the cache remembers a run over the same files, as they are now. By default it is
-/// also skipped if each of them shares all its data with others already: snapshots of a tree are not read again.
+/// The second stage. It is skipped if the cache remembers a run over the same, unchanged files. By default it is also
+/// skipped if each file already shares all its data with others: snapshots of a tree are not read again.
 fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Ranges {
     if options.mode == ranges::Mode::Never {
         return Ranges::Off;
@@ -115,8 +115,8 @@ fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Rang
     Ranges::Compared
 }
 
-/// The cache that was chosen. A file that the user has named must be a cache, or absent; without the usual one the run
-/// is only slower.
+/// The chosen cache. A file that the user has named must be a cache or absent. Without the default cache the run is
+/// only slower.
 fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
     let opened = match choice {
         CacheChoice::None => return Ok(Cache::none()),
@@ -140,8 +140,8 @@ fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
     Ok(cache)
 }
 
-/// Files of two filesystems cannot share: reported as an error, so that nobody waits for it. The directories above a
-/// path may be on others still.
+/// Files of two filesystems cannot share. This is reported as an error, so that nobody expects them to. The directories
+/// above a path may be on yet another filesystem.
 fn several_filesystems(catalogue: &catalogue::Catalogue) -> Option<Error> {
     let volumes: HashSet<_> = catalogue.ids().map(|file| catalogue.volume_number(file)).collect();
     let error = Error::failed(format!("share between {} filesystems", volumes.len()));

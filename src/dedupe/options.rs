@@ -5,7 +5,7 @@ use crate::tree::exclude;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to exclude, and how to work.
+/// Exclusions, and how to work.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Files and directories to exclude.

@@ -1,5 +1,5 @@
-//! The filesystems and subvolumes that the walk has reached, each found once: by its own identity, not by `st_dev`
-//! alone.
+//! The filesystems and subvolumes that the walk has reached, each recorded once. They are distinguished by their own
+//! identity, not by `st_dev` alone.
 
 use super::catalogue::{Subvolume, Volume};
 use super::durable::Disks;
@@ -31,7 +31,8 @@ struct Found {
 }
 
 impl Places {
-    /// The kind of the filesystem of an open directory, and the number of its subvolume where files there can share.
+    /// The kind of the filesystem of an open directory, and the number of its subvolume if files there can share
+    /// extents.
     pub(super) fn find(&self, fd: impl AsFd, status: &Status) -> Result<(Kind, Option<u16>)> {
         if let Some(found) = self.found().by_dev.get(&status.dev) {
             return Ok(*found);
@@ -47,7 +48,7 @@ impl Places {
             Id::Btrfs(uuid) => uuid,
             Id::Device(dev) => uuid::of_filesystem(&fd).unwrap_or_else(|_| u128::from(dev).to_le_bytes()),
         };
-        // Neither has to be known for the data's sake: the cache then knows less, or another source is chosen.
+        // Both may fail without risk to the data: the cache then knows less, or another source is chosen.
         let subvolume = if kind == Kind::Btrfs { logical::subvolume(&fd).ok() } else { None };
         let unknown = if kind == Kind::Btrfs { status.dev } else { 0 };
         let number = subvolume.as_ref().map_or(unknown, |subvolume| subvolume.id);
@@ -58,7 +59,7 @@ impl Places {
         Ok((kind, self.found().add(status.dev, volume, number, read_only)))
     }
 
-    /// Files of this open directory, which lies in this subvolume, are in scope.
+    /// Notes that the files of this open directory, which is in this subvolume, are in scope.
     pub(super) fn use_directory(&self, fd: impl AsFd, subvolume: u16) {
         let mut found = self.found();
         if let Some(volume) = found.subvolumes.get(usize::from(subvolume)).map(|subvolume| subvolume.volume) {
@@ -83,7 +84,7 @@ impl Places {
 
 impl Found {
     fn add(&mut self, dev: u64, volume: Volume, number: u64, read_only: bool) -> Option<u16> {
-        // Another thread may have come to it meanwhile.
+        // Another thread may have added it meanwhile.
         if let Some((_, found)) = self.by_dev.get(&dev) {
             return *found;
         }
@@ -103,8 +104,8 @@ impl Found {
     }
 }
 
-/// The filesystems whose files can share extents by FIDEDUPERANGE. An XFS made without reflinks says so at the first
-/// call.
+/// Whether files on this filesystem can share extents by FIDEDUPERANGE. An XFS made without reflinks reports that at
+/// the first call.
 fn can_share(kind: Kind) -> bool {
     matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Bcachefs)
 }

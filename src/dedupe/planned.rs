@@ -1,5 +1,5 @@
-//! The plan of a dry run so far: which files would have the extents of others by now. Later steps of the run look at
-//! the files as they would be then.
+//! The plan of a dry run so far: files that would share the extents of other files by now. Later steps of the run see
+//! the files in that planned state.
 
 use super::catalogue::FileId;
 use crate::extents::map::Map;
@@ -7,10 +7,10 @@ use crate::util::mutex::lock;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// A file that would have the extents of another one.
+/// A file that would have the extents of another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Twin {
-    /// The file whose extents it would have.
+    /// The file that has these extents.
     pub(super) source: FileId,
     /// Up to this offset.
     pub(super) end: u64,
@@ -25,9 +25,9 @@ pub(super) struct Planned {
 #[derive(Debug, Default)]
 struct State {
     twins: HashMap<FileId, Twin>,
-    /// Of each source, up to where others have its extents.
+    /// For each source, the offset up to which other files have its extents.
     sources: HashMap<FileId, u64>,
-    /// The extents of files that have those of another one only at their beginning.
+    /// The planned extents of files that have the extents of another file only at their beginning.
     maps: HashMap<FileId, Map>,
 }
 
@@ -37,24 +37,24 @@ impl Planned {
         self.state().share(file, Twin { source, end: u64::MAX });
     }
 
-    /// This file would have the extents of `source` up to `end`, and those of `map` in all.
+    /// This file would have the extents of `source` up to `end`, and `map` as all of its extents.
     pub(super) fn share_beginning(&self, file: FileId, twin: Twin, map: Map) {
         let mut state = self.state();
         state.share(file, twin);
         state.maps.insert(file, map);
     }
 
-    /// Whose extents this file would have.
+    /// The file with the extents that this file would have, and up to where.
     pub(super) fn twin(&self, file: FileId) -> Option<Twin> {
         self.state().twins.get(&file).copied()
     }
 
-    /// Up to where others would have the extents of this file.
+    /// The offset up to which other files would have the extents of this file.
     pub(super) fn shared_end(&self, file: FileId) -> u64 {
         self.state().sources.get(&file).copied().unwrap_or(0)
     }
 
-    /// The extents that this file would have, if they are not those that it has.
+    /// The extents that this file would have, if they differ from its present extents.
     pub(super) fn map(&self, file: FileId) -> Option<Map> {
         self.state().maps.get(&file).cloned()
     }

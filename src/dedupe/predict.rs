@@ -1,7 +1,7 @@
 //! The dry run of `share`: finds out which files are equal, and how much would be freed.
 //!
-//! It compares both files window by window, as the kernel would. If the samples are all of the data, they decide.
-//! Rights and flags that forbid sharing are asked for.
+//! It compares both files window by window, as the kernel would. If the samples cover all of the data, they decide.
+//! Permissions and flags that forbid sharing are checked.
 
 use super::facts::Member;
 use super::file::Opened;
@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// Plans to share the source with all of `others` that are equal to it, and returns those that are not.
+/// Plans to share the source with all of `others` that are equal to it, and returns those that differ.
 pub(super) fn share<'m>(
     run: &Run<'_>,
     source: &Member,
@@ -38,7 +38,7 @@ pub(super) fn share<'m>(
     let mut prediction = Prediction { run, source, opened, map, buffers, is_cached: false, reached };
     let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
     let at_once = at_once(run.catalogue.size(source.file));
-    // In the order of the run, which submits so many at once.
+    // In the order of the run, which submits up to `at_once` files together.
     for round in rounds(others) {
         for (number, member) in round.into_iter().enumerate() {
             if run.is_over() {
@@ -50,7 +50,7 @@ pub(super) fn share<'m>(
             let layout = member.facts.layout;
             let left = holders.entry(layout).or_default();
             *left -= 1;
-            // Of several that share, the last one frees: the run submits them one after the other.
+            // The last of several holders of an extent frees it: the run submits them one after the other.
             let is_last = *left == 0 && several.contains(&layout);
             let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
             if differs {
@@ -69,12 +69,13 @@ struct Prediction<'a, 'r> {
     map: &'a Map,
     buffers: Buffers,
     is_cached: bool,
-    /// Up to where the source was read for the destinations that are submitted together, which need the same ranges.
+    /// The offset up to which the source was read, by ranges, for destinations submitted together that need the same
+    /// ranges.
     reached: HashMap<Vec<Range<u64>>, u64>,
 }
 
 impl Prediction<'_, '_> {
-    /// Books what sharing this file would free, and gives whether it differs.
+    /// Books the bytes that sharing this file would free, and returns whether the file differs.
     fn differs(&mut self, member: &mut Member, is_last: bool) -> bool {
         let run = self.run;
         let size = run.catalogue.size(member.file);
@@ -115,13 +116,14 @@ impl Prediction<'_, '_> {
         self.tell(member, &shared, size);
         let block = volume.block_size.max(1);
         let done = ranges.iter().take_while(|range| range.start < shared.until);
-        // The last block of a file is shared as a whole, though the file ends within it.
+        // The last block of a file is shared as a whole even if the file ends within it.
         let end = |range: &Range<u64>| range.end.min(shared.until).next_multiple_of(block);
         let after = before.with_ranges_of(self.map, &done.map(|range| range.start..end(range)).collect::<Vec<_>>());
         let account = run.account(member.file);
         let mut held = account.held(opened.as_fd(), &before).unwrap_or_else(|| before.clone());
         if is_last && shared.until == size && held.is_shared() {
-            // Something outside may share them as well; the kernel does not say how many do.
+            // Something outside the scope may share them as well; the kernel does not report how many holders there
+            // are.
             account.limit(Bound::AtMost);
             held = held.unshared();
         }
@@ -140,7 +142,7 @@ impl Prediction<'_, '_> {
         shared.until < size
     }
 
-    /// Books the list of the file's extents: afterwards it is as long as the source's.
+    /// Books the list of the file's extents: afterwards it is as long as the source's list.
     fn resize_list(&self, file: BorrowedFd<'_>, before: &Map) {
         let many = before.has_many_extents() || self.map.has_many_extents();
         let account = self.run.account(self.source.file);
@@ -167,7 +169,7 @@ impl Prediction<'_, '_> {
         }
     }
 
-    /// Compares the ranges window by window: up to where the kernel would share them.
+    /// Compares the ranges window by window, up to where the kernel would share them.
     fn compare(&mut self, other: BorrowedFd<'_>, ranges: &[Range<u64>], size: u64) -> Result<Shared> {
         let mut bytes = 0;
         let windows = windows(ranges);
@@ -196,7 +198,7 @@ impl Prediction<'_, '_> {
     }
 }
 
-/// Up to where two files are equal, in whole windows, and how much of that would be submitted.
+/// The offset up to which two files are equal, in whole windows, and the number of bytes that would be submitted.
 struct Shared {
     until: u64,
     bytes: u64,

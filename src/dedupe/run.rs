@@ -1,4 +1,4 @@
-//! What the stages of one run have in common: the files, what is counted, and when to stop.
+//! The state that the stages of one run share: the files, the counters, and when to stop.
 
 use super::account::{Account, Unit};
 use super::catalogue::{Catalogue, FileId};
@@ -27,35 +27,35 @@ pub struct Run<'a> {
     accounts: Vec<Account>,
     /// The plan of a dry run.
     pub(super) planned: Planned,
-    /// Counts of what was read, submitted and found.
+    /// Counts of the bytes and files read, submitted and found.
     pub counters: Counters,
     /// Where the stages report.
     pub monitor: &'a dyn Monitor,
-    /// When to stop beginning anything.
+    /// Start no new work after this time.
     pub deadline: Option<Instant>,
-    /// Only find out what would be done.
+    /// Only find out what would be shared.
     pub dry_run: bool,
-    /// How many threads work; by default what suits each step.
+    /// The number of threads; by default each step chooses.
     pub threads: Option<usize>,
     out_of_time: AtomicBool,
-    /// Files all of whose data another file in scope shares.
+    /// Files that share all their data with another file in scope.
     settled: Vec<AtomicU64>,
-    /// Files that stood for others, all of whose data they share, when the run began.
+    /// Files that represented others, with all of their data shared, when the run began.
     standing: Vec<AtomicU64>,
-    /// Files whose data lies beside the metadata.
+    /// Files with inline data, which lies beside the metadata.
     inline: Vec<AtomicU64>,
-    /// Files whose ranges were given other extents.
+    /// Files that got other extents for some ranges.
     moved: Vec<AtomicU64>,
     /// Filesystems that turned out not to share extents.
     unsupported: Mutex<HashSet<u16>>,
 }
 
-/// Sums over all threads, in bytes and files; their meaning is that of the fields of [`super::Stats`].
+/// Sums over all threads, in bytes and files, with the meanings of the fields of [`super::Stats`].
 #[derive(Debug, Default)]
 pub struct Counters {
     /// File data read.
     pub read: AtomicU64,
-    /// Handed to the kernel, summed over the destinations.
+    /// Submitted to the kernel, summed over the destinations.
     pub submitted: AtomicU64,
     /// Files found equal.
     pub duplicate_files: AtomicU64,
@@ -63,9 +63,9 @@ pub struct Counters {
     pub duplicate_bytes: AtomicU64,
     /// Shared in files that are not equal as a whole.
     pub ranges: AtomicU64,
-    /// Shared before.
+    /// Already shared before the run.
     pub already_shared: AtomicU64,
-    /// Written to free more than that.
+    /// Written to free more than was written.
     pub rewritten: AtomicU64,
     /// Files that the cache knew.
     pub cache_hits: AtomicU64,
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
         &self.accounts
     }
 
-    /// Whether to stop: the user asked to, or the time is over. Asked between windows.
+    /// Whether to stop, because the user asked to or the time is over. Checked between windows.
     pub fn is_over(&self) -> bool {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.out_of_time.store(true, Ordering::Relaxed);
@@ -143,12 +143,12 @@ impl<'a> Run<'a> {
         self.is_out_of_time() || self.monitor.is_cancelled()
     }
 
-    /// Whether something was not begun because the time was over.
+    /// Whether something was not started because the time was over.
     pub fn is_out_of_time(&self) -> bool {
         self.out_of_time.load(Ordering::Relaxed)
     }
 
-    /// All data of this file is shared with another one in scope, which represents it from now on.
+    /// Marks a file that shares all its data with another file in scope, which represents it from now on.
     pub fn settle(&self, file: FileId) {
         set_bit(&self.settled, file);
     }
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         has_bit(&self.settled, file)
     }
 
-    /// Others in scope share all of this file's data already, and it represents them.
+    /// Marks a file that represents others: they already share all of its data.
     pub fn set_standing(&self, file: FileId) {
         set_bit(&self.standing, file);
     }
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         has_bit(&self.standing, file)
     }
 
-    /// The data of this file lies beside the metadata.
+    /// Marks a file with inline data, which lies beside the metadata.
     pub fn set_inline(&self, file: FileId) {
         set_bit(&self.inline, file);
     }
@@ -178,12 +178,12 @@ impl<'a> Run<'a> {
         has_bit(&self.inline, file)
     }
 
-    /// Ranges of this file were given other extents.
+    /// Marks a file that got other extents for some ranges.
     pub fn set_moved(&self, file: FileId) {
         set_bit(&self.moved, file);
     }
 
-    /// The files whose ranges were given other extents.
+    /// The files that got other extents for some ranges.
     pub fn moved(&self) -> impl Iterator<Item = FileId> {
         self.catalogue.ids().filter(|file| has_bit(&self.moved, *file))
     }
@@ -194,13 +194,13 @@ impl<'a> Run<'a> {
         self.catalogue.ids().filter(wanted).collect()
     }
 
-    /// The filesystem of this file cannot share extents, so it said; whether that is new.
+    /// Notes that the filesystem of this file reported that it cannot share extents. Returns whether that is new.
     fn set_unsupported(&self, file: FileId) -> bool {
         let volume = self.catalogue.volume_number(file);
         lock(&self.unsupported).insert(volume)
     }
 
-    /// Whether the filesystem of this file said that it cannot share extents.
+    /// Whether the filesystem of this file reported that it cannot share extents.
     pub fn is_unsupported(&self, file: FileId) -> bool {
         let unsupported = lock(&self.unsupported);
         unsupported.contains(&self.catalogue.volume_number(file))
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
         if !self.skips.add(file, reason) {
             return;
         }
-        // One word for a filesystem is enough.
+        // One report for a filesystem is enough.
         if reason == Skip::Unsupported && !self.set_unsupported(file) {
             return;
         }
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Leaves a file out because a system call failed.
+    /// Skips a file because a system call failed.
     pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
         if self.skips.add(file, Skip::Unreadable) {
             self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));

@@ -1,6 +1,6 @@
 //! Samples: enough of a file to distinguish it from most others of its size, read with few requests.
 //!
-//! A file of up to 64 KiB is read whole, so that the kernel's comparison finds it in memory. Of a larger one the head,
+//! A file of up to 64 KiB is read whole, so that the kernel's comparison finds it in memory. Of a larger file the head,
 //! the tail and, beyond 1 MiB, some places inside are read, never more than 64 KiB.
 
 use super::facts::short;
@@ -11,14 +11,14 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Up to this size all of a file is its sample.
+/// The sample of a file up to this size is the whole file.
 pub(super) const WHOLE: u64 = 64 << 10;
 
 const HEAD: u64 = 16 << 10;
 const TAIL: u64 = 4 << 10;
 const INSIDE: u64 = 4 << 10;
 
-/// The places that are read of a file of this size. They depend on nothing else: equal files have equal samples.
+/// The places that are read in a file of this size. They depend on nothing else: equal files have equal samples.
 fn places(size: u64) -> Vec<Range<u64>> {
     if size <= WHOLE {
         return std::iter::once(0..size).collect();
@@ -35,18 +35,18 @@ fn places(size: u64) -> Vec<Range<u64>> {
     head.chain(inner).chain(std::iter::once(tail..size)).collect()
 }
 
-/// Reads the samples of an open file: their hash, and how many bytes were read.
+/// Reads the samples of an open file. Returns their hash and the number of bytes read.
 ///
 /// # Errors
 /// `STALE` if the file is shorter than `size`.
 pub(super) fn read(fd: BorrowedFd<'_>, size: u64, sparse: bool) -> Result<(NonZeroU64, u64)> {
     let mut places = places(size);
     if sparse {
-        // A hole reads as zeros, and costs no reading.
+        // A hole reads as zeros, and needs no reading.
         places.retain(|place| !is_hole(fd, place));
     }
     if size > WHOLE {
-        // No more than is asked for; and all of it at once, before the first is waited for.
+        // Only the requested places are read, and all requests are sent before waiting for the first.
         let _ = fadvise(fd, 0, None, Advice::Random);
         for place in &places {
             prefetch(fd, place.clone());
@@ -60,7 +60,7 @@ pub(super) fn read(fd: BorrowedFd<'_>, size: u64, sparse: bool) -> Result<(NonZe
         let buffer = buffer.get_mut(..length).ok_or(Errno::INVAL)?;
         read_exact(fd, buffer, place.start)?;
         bytes += length as u64;
-        // Zeros count as the hole that they read like.
+        // Zeros count like a hole.
         if buffer.iter().any(|byte| *byte != 0) {
             hasher.update(&place.start.to_le_bytes());
             hasher.update(buffer);

@@ -1,5 +1,5 @@
-//! Hands the files of a group to the kernel, a source against many destinations, window by window; while the kernel
-//! compares one window the next is being read. Only ranges that do not lie in the same place already are submitted.
+//! Submits the files of a group to the kernel, one source with many destinations, window by window. While the kernel
+//! compares one window, the next is being read. Only ranges that are not yet in the same place are submitted.
 
 use super::facts::Member;
 use super::file::Opened;
@@ -18,18 +18,18 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// What came of one destination.
+/// The outcome for one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// All of it is equal to the source, and lies where that does.
+    /// All of it is equal to the source, and is now in the same place.
     Same,
-    /// It was left as it is, from this point on.
+    /// It was not changed from some point on, for this reason.
     Skipped(Skip),
     /// The run ended first.
     Unfinished,
 }
 
-/// Shares the source with all of `others` that are equal to it, and gives those that are not.
+/// Shares the source with all of `others` that are equal to it, and returns those that differ.
 pub(super) fn share<'m>(
     run: &Run<'_>,
     source: &mut Member,
@@ -59,7 +59,7 @@ pub(super) fn share<'m>(
     let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
     for mut round in rounds(others) {
         while !round.is_empty() && !run.is_over() && !run.is_unsupported(source.file) {
-            // What lies where a file lies that differs needs no look.
+            // A file in the same place as one that differs need not be compared.
             let known;
             (known, round) = round.into_iter().partition(|member| layouts.contains(&member.facts.layout));
             differing.extend(known);
@@ -92,17 +92,17 @@ struct Transfer<'a, 'r> {
     map: Map,
     size: u64,
     block: u64,
-    /// The source has been read, and counted as read.
+    /// The source has been read, and is counted as read.
     is_cached: Cell<bool>,
 }
 
 impl Transfer<'_, '_> {
-    /// Shares the source with some members, each in a place of its own.
+    /// Shares the source with some members, each in a different place.
     fn batch<'m>(&self, members: Vec<&'m mut Member>) -> Vec<(&'m mut Member, Answer)> {
         let mut open = Vec::new();
         for member in members {
             let Some(opened) = survey::open(self.run, member) else { continue };
-            // What the kernel would refuse anyway is not read for it.
+            // Files that the kernel would refuse anyway are not read.
             match opened.obstacle() {
                 Some(reason) => survey::leave_out(self.run, member, reason),
                 None => open.push((member, opened)),
@@ -152,10 +152,11 @@ impl Transfer<'_, '_> {
         }
     }
 
-    /// Hands over what is not yet shared: for each destination what came of it, and how much of it was shared.
+    /// Submits the data that is not yet shared. Returns the outcome for each destination, and how much of it was
+    /// shared.
     fn submit(&self, fds: &[BorrowedFd<'_>], fresh: &[bool], maps: &[Map]) -> Vec<(Answer, u64)> {
         let mut outcomes = vec![(Answer::Same, 0); fds.len()];
-        // Mostly all of them share nothing yet: then they go together.
+        // Usually none of the destinations shares anything yet: then they are submitted together.
         let mut alike: HashMap<Vec<Range<u64>>, Vec<usize>> = HashMap::new();
         for (number, map) in maps.iter().enumerate() {
             alike.entry(ranges(&self.map, map, self.size, self.block)).or_default().push(number);
@@ -179,7 +180,7 @@ impl Transfer<'_, '_> {
         outcomes
     }
 
-    /// Hands over one window. Who is not equal drops out of `numbers`.
+    /// Submits one window. Destinations that are not equal are removed from `numbers`.
     fn window(
         &self,
         window: &Range<u64>,

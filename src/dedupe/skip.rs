@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard};
 /// Why a file, or a range of it, was not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// It looked equal, and the kernel found a byte that differs.
+    /// It looked equal, but the kernel found a byte that differs.
     Differs,
     /// It was written to or replaced after the walk saw it.
     Changed,
@@ -30,7 +30,7 @@ pub enum Skip {
     Inline,
     /// It may not be changed: `chattr +i`.
     Immutable,
-    /// This user may neither write to it nor owns it.
+    /// This user neither owns it nor may write to it.
     NoPermission,
     /// It is a swap file in use.
     SwapFile,
@@ -40,7 +40,7 @@ pub enum Skip {
     ReadOnly,
     /// Its subvolume is being sent.
     Sending,
-    /// The kernel calls it another filesystem.
+    /// The kernel reports it as being on another filesystem.
     OtherFilesystem,
     /// The filesystem cannot share extents.
     Unsupported,
@@ -107,7 +107,7 @@ impl Skip {
         self.about().name
     }
 
-    /// The reason in words, behind a number of files.
+    /// The reason, as text after a number of files.
     pub fn words(self) -> &'static str {
         self.about().words
     }
@@ -117,13 +117,13 @@ impl Skip {
         std::io::Error::other(self.about().cause)
     }
 
-    /// Whether the file could have been shared otherwise: the exit status shows it. Files that differ, are inline, in use
-    /// as swap, written in place or gone are no failure.
+    /// Whether the file could have been shared otherwise; the exit status shows it. Files that differ, are inline, in
+    /// use as swap, written in place or gone are no failures.
     pub fn is_error(self) -> bool {
         self.about().is_error
     }
 
-    /// The meaning of a failed opening.
+    /// The reason for a failed opening.
     pub fn of_opening(errno: Errno) -> Skip {
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::STALE => Skip::Vanished,
@@ -153,24 +153,24 @@ impl From<Refusal> for Skip {
     }
 }
 
-/// The files that were skipped, each counted once for each reason.
+/// The skipped files, each counted once for each reason.
 #[derive(Debug, Default)]
 pub struct Skips {
     seen: Mutex<HashSet<(FileId, Skip)>>,
 }
 
 impl Skips {
-    /// Counts a file for a reason; whether it is new.
+    /// Counts a file for a reason. Returns whether that is new.
     pub fn add(&self, file: FileId, reason: Skip) -> bool {
         self.seen().insert((file, reason))
     }
 
-    /// Takes a file's reason back: a later stage dealt with it.
+    /// Removes a file's reason: a later stage handled the file.
     pub fn remove(&self, file: FileId, reason: Skip) {
         self.seen().remove(&(file, reason));
     }
 
-    /// How many files each reason kept out.
+    /// The number of files skipped for each reason.
     pub fn counts(&self) -> BTreeMap<Skip, u64> {
         let mut counts = BTreeMap::new();
         for (_, reason) in self.seen().iter() {

@@ -1,8 +1,9 @@
-//! The first stage: whole files. Chunk by chunk of the size classes, those that may save the most first: where each
-//! file lies, samples of what does not lie together, groups of what looks equal, and the kernel's word on them.
+//! The first stage: whole files. It takes the size classes in chunks, those that may save the most first. For each
+//! chunk it finds out where each file lies, reads samples of files in different places, groups the files that look
+//! equal, and submits the groups to the kernel.
 //!
-//! A chunk is small enough that what was read for its samples is still in memory when the kernel compares. While one
-//! chunk is shared, which mostly takes the processor, the next one is looked at, which mostly waits for the disk.
+//! A chunk is small enough that the data read for its samples is still in memory when the kernel compares. One chunk is
+//! shared, which mostly uses the processor, while the next one is examined, which mostly waits for the disk.
 
 use super::cache::Cache;
 use super::candidates::{Candidates, Class};
@@ -17,9 +18,9 @@ use crate::monitor::Amount;
 use crate::util::parallel;
 use std::sync::mpsc;
 
-/// A chunk is at most so many files, unless one class has more.
+/// The most files in a chunk, unless one class has more.
 const FILES: usize = 32 << 10;
-/// And at most so many bytes of samples.
+/// The most bytes of samples in a chunk.
 const SAMPLES: u64 = 128 << 20;
 
 /// Shares all files that are equal as a whole.
@@ -28,20 +29,20 @@ pub(super) fn whole_files(run: &Run<'_>, candidates: &Candidates, cache: &Cache)
     let stage = Stage { run, candidates, cache };
     let mut looked_at = chunks(candidates.classes()).take_while(|_| !run.is_over()).map(|chunk| stage.look(chunk));
     if run.threads.is_some() {
-        // No more of them than were asked for.
+        // No more threads than requested.
         return looked_at.for_each(|chunk| stage.share(chunk));
     }
     std::thread::scope(|scope| {
-        // One chunk is shared, one waits for that or is looked at.
+        // While one chunk is shared, the next one is examined or waits.
         let (sender, receiver) = mpsc::sync_channel(0);
         let sharing = std::thread::Builder::new().name("dedupe-share".into()).spawn_scoped(scope, move || {
             receiver.into_iter().for_each(|chunk| stage.share(chunk));
         });
         if sharing.is_err() {
-            // No thread can be started: this one does it all.
+            // No thread can be started: this thread does all the work.
             return looked_at.for_each(|chunk| stage.share(chunk));
         }
-        // It only hangs up when it panics, and then so does the scope.
+        // The receiver only hangs up when it panics, and then the scope panics too.
         let _ = looked_at.try_for_each(|chunk| sender.send(chunk));
     });
 }
@@ -55,7 +56,7 @@ fn chunks(mut classes: &[Class]) -> impl Iterator<Item = &[Class]> {
     })
 }
 
-/// How many of these classes make a chunk.
+/// The number of these classes that make a chunk.
 fn chunk(classes: &[Class]) -> usize {
     let (mut files, mut samples) = (0, 0);
     let fits = classes.iter().take_while(|class| {
@@ -73,14 +74,14 @@ struct Stage<'a, 'r> {
     cache: &'a Cache,
 }
 
-/// Some classes whose members have been looked at.
+/// Some classes with examined members.
 struct Chunk<'a> {
     classes: &'a [Class],
     members: Vec<Member>,
 }
 
 impl<'a> Stage<'a, '_> {
-    /// Where the files of these classes lie, and samples of what does not lie together.
+    /// Finds out where the files of these classes lie, and reads samples of files in different places.
     fn look(&self, classes: &'a [Class]) -> Chunk<'a> {
         let mut members = Vec::with_capacity(classes.iter().map(Class::len).sum());
         for class in classes {
@@ -91,7 +92,7 @@ impl<'a> Stage<'a, '_> {
         Chunk { classes, members }
     }
 
-    /// Shares what is equal in them.
+    /// Shares equal files in a chunk.
     fn share(&self, chunk: Chunk<'_>) {
         let Chunk { classes, mut members } = chunk;
         let mut groups = Vec::new();
@@ -110,7 +111,7 @@ impl<'a> Stage<'a, '_> {
         }
     }
 
-    /// Finds out where the files lie that the cache does not know, in the order of their inodes.
+    /// Finds out where files lie that the cache does not know, in the order of their inodes.
     fn place(&self, members: &mut [Member]) {
         let mut unknown: Vec<_> = members.iter_mut().filter(|member| member.facts.layout == 0).collect();
         unknown.sort_unstable_by_key(|member| {
@@ -122,7 +123,7 @@ impl<'a> Stage<'a, '_> {
         });
     }
 
-    /// Reads samples, one file of each place, in the order of the places on the disk.
+    /// Reads samples of one file in each place, in the order of the places on the disk.
     fn sample(&self, classes: &[Class], members: &mut [Member]) {
         let mut wanted = Vec::new();
         for class in split(classes, members) {
@@ -152,11 +153,11 @@ impl<'a> Stage<'a, '_> {
         });
     }
 
-    /// Counts the files that share all they have already; one of each place represents the others.
+    /// Counts the files that already share all their data; one file in each place represents the others.
     fn count_shared(&self, class: &mut [Member]) {
         for same in class.chunk_by(|a, b| a.facts.layout == b.facts.layout && !a.out && !b.out) {
             let again = same.get(1..).unwrap_or_default();
-            // What has no data on the disk shares none.
+            // A file without data on the disk shares none.
             if same.first().is_some_and(|member| member.facts.extents > 0) {
                 let bytes: u64 = again.iter().map(|member| self.run.catalogue.size(member.file)).sum();
                 add(&self.run.counters.already_shared, bytes);
@@ -168,7 +169,7 @@ impl<'a> Stage<'a, '_> {
         }
     }
 
-    /// The groups of a class: equal samples, and both written in place or neither.
+    /// The groups of a class: equal samples, and all or none written in place.
     fn groups<'m>(&self, class: &'m mut [Member]) -> Vec<Vec<&'m mut Member>> {
         class
             .sort_unstable_by_key(|member| (member.facts.sample, member.facts.nocow, member.facts.layout, member.file));
@@ -209,11 +210,11 @@ fn split<'m>(classes: &[Class], members: &'m mut [Member]) -> Vec<&'m mut [Membe
 
 fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
-    // What is small is taken in the order of its place instead.
+    // Small files are sorted by their place instead.
     if size > WHOLE { size.saturating_mul(group.len() as u64 - 1) } else { 0 }
 }
 
-/// The bytes of a group whose progress is not reported window by window.
+/// The bytes of a group without window-by-window progress reports.
 fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
     // For large files, the windows of the destinations are reported one by one, and those of the source are not.

@@ -1,4 +1,4 @@
-//! The looks at one file that cost no more than they must: where it lies, its samples, a hash of all of it.
+//! Examines one file at the least cost: where it lies, its samples, a hash of the whole file.
 
 use super::facts::{Member, short};
 use super::file::Opened;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
 
-/// Opens a member's file; one that cannot be is out.
+/// Opens a member's file. If that fails, the member is out.
 pub(super) fn open(run: &Run<'_>, member: &mut Member) -> Option<Opened> {
     let opened = run.open(member.file);
     match &opened {
@@ -22,7 +22,7 @@ pub(super) fn open(run: &Run<'_>, member: &mut Member) -> Option<Opened> {
     opened
 }
 
-/// Finds out where a file lies, unless that is known. What is inline has no place to share.
+/// Finds out where a file lies, unless that is known. Inline data has no place to share.
 pub(super) fn place(run: &Run<'_>, member: &mut Member) {
     if member.facts.inline {
         return inline(run, member);
@@ -32,7 +32,7 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
         Ok(map) if map.is_inline() => inline(run, member),
         Ok(map) => {
             let obstacle = opened.obstacle();
-            // Neither source nor destination.
+            // It can be neither source nor destination.
             if obstacle == Some(Skip::SwapFile) {
                 return leave_out(run, member, Skip::SwapFile);
             }
@@ -68,7 +68,7 @@ pub(super) fn samples(run: &Run<'_>, member: &mut Member) {
     }
 }
 
-/// Reads all of a file, unless its hash is known. `None`, and the member is out, if that cannot be; or if the run is
+/// Reads all of a file, unless its hash is known. `None` if that fails, and then the member is out; or if the run is
 /// over.
 pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
     if let Some(full) = member.facts.full {
@@ -92,13 +92,13 @@ pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
     member.facts.full
 }
 
-/// Leaves a file out of the run.
+/// Removes a file from the run.
 pub(super) fn leave_out(run: &Run<'_>, member: &mut Member, reason: Skip) {
     member.out = true;
     run.skip(member.file, reason);
 }
 
-/// Leaves a file out because a system call failed.
+/// Removes a file from the run because a system call failed.
 pub(super) fn fail(run: &Run<'_>, member: &mut Member, action: &str, errno: Errno) {
     member.out = true;
     run.failed(member.file, action, errno);

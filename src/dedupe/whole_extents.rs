@@ -1,4 +1,4 @@
-//! The extents of Btrfs files as wholes. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a
+//! The extents of Btrfs files as a whole. FIEMAP shows the parts that a file uses; Btrfs frees an extent only as a
 //! whole.
 
 use crate::extents::address_space::SpaceId;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 /// The extents that a map shows parts of, each once and with its whole length. `None` if they cannot be read: only root
-/// can.
+/// can read them.
 pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -21,11 +21,11 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map>
     let (mut used, mut shared) = (BTreeSet::new(), BTreeSet::new());
     for piece in map.pieces() {
         let Some(mut place) = piece.place_in(space) else { continue };
-        // FIEMAP joins extents that lie side by side.
+        // FIEMAP joins adjacent extents.
         while place.start < place.end {
             let extent = extents.range(..=place.start).next_back();
             let Some((&address, extent)) = extent.filter(|(start, extent)| **start + extent.disk > place.start) else {
-                // Of another file, in a plan.
+                // The extent of another file, in a plan.
                 let length = place.end - place.start;
                 let extent = Some(space.at(place.start));
                 pieces.push(Piece { extent, offset: 0, length, disk: length, ..*piece });
@@ -40,7 +40,7 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map>
     }
     for address in used {
         let Some(extent) = extents.get(&address) else { continue };
-        // The kernel also calls an extent shared that one file holds in several parts.
+        // The kernel also marks an extent as shared if one file holds it in several parts.
         let is_only_ours = || references(file, address).is_ok_and(|all| all <= extent.references);
         let is_shared = shared.contains(&address) && !(extent.references > 1 && is_only_ours());
         let whole = Piece::plain(0, extent.disk, space.at(address));
@@ -49,14 +49,14 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map>
     Some(Map::from_pieces(pieces))
 }
 
-/// How many references there are to any part of an extent, in all of the filesystem.
+/// The number of references to any part of an extent, in the whole filesystem.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`.
 pub(super) fn references(file: BorrowedFd<'_>, extent: u64) -> Result<u64> {
     let ask = || logical::logical_to_inodes(file, extent, Offsets::Ignored);
     let references = match ask() {
-        // Not yet in the tree of extents: it is after a commit.
+        // Not yet in the extent tree; a commit adds it.
         Err(Errno::NOENT) => {
             rustix::fs::syncfs(file)?;
             ask()?

@@ -12,16 +12,16 @@ use std::ops::Range;
 /// The most file data that one call makes the kernel hold in memory, for one thread.
 const BUDGET: u64 = 512 << 20;
 
-/// Gaps up to this length between ranges are submitted too: shared data costs a comparison and no reading.
+/// Gaps up to this length between ranges are submitted too: shared data needs a comparison but no reading.
 const GAP: u64 = 64 << 10;
 
-/// How many destinations of this size one call takes.
+/// The number of destinations of this size that one call takes.
 pub(super) fn at_once(size: u64) -> usize {
     (BUDGET / size.clamp(1, WINDOW)).clamp(1, MAX_DEDUPE_DESTINATIONS as u64) as usize
 }
 
-/// The members in rounds. No round has two members with the same layout: the freed bytes are right only if the last
-/// holder of an extent is submitted alone.
+/// The members in rounds. A round never has two members with the same layout: the freed bytes are right only if the
+/// last holder of an extent is submitted alone.
 pub(super) fn rounds(members: Vec<&mut Member>) -> Vec<Vec<&mut Member>> {
     let mut rounds: Vec<Vec<&mut Member>> = Vec::new();
     let mut seen: HashMap<u64, usize> = HashMap::new();

@@ -1,10 +1,9 @@
-//! Whether the cache still describes the filesystem. One that was set back to an older image, or copied from it, has
-//! the inodes, sizes and times that the cache knows, and not what was shared since: nothing would ever be shared there
-//! again.
+//! Whether the cache still describes the filesystem. A filesystem that was set back to an older image, or copied from
+//! it, has the inodes, sizes and times that the cache knows, but lacks the sharing since then: nothing would ever be
+//! shared there again.
 //!
-//! While a filesystem stays mounted nobody sets it back. So once for each time that it is mounted, some of the files
-//! that the cache claims something of are looked at: those that the last run moved, and others that share all they
-//! have.
+//! Nobody can set a filesystem back while it is mounted. So once for each mount, a sample of the files that the cache
+//! knows is examined: files that the last run moved, and others that share all their data.
 
 use super::cache::Cache;
 use super::candidates::Candidates;
@@ -12,10 +11,10 @@ use super::catalogue::FileId;
 use super::run::Run;
 use crate::extents::map::Map;
 
-/// So many files of each kind bear witness on each filesystem.
+/// The number of files of each kind that are examined on each filesystem.
 const WITNESSES: usize = 64;
 
-/// Forgets the cache if a filesystem is not as it says. `true`: so it was.
+/// Discards the cache if a filesystem contradicts it. Returns whether it did.
 pub(super) fn check(run: &Run<'_>, candidates: &Candidates, cache: &mut Cache) -> bool {
     let volumes = run.catalogue.volumes();
     let mut wanted: Vec<_> =
@@ -50,7 +49,7 @@ pub(super) fn check(run: &Run<'_>, candidates: &Candidates, cache: &mut Cache) -
     is_set_back
 }
 
-/// Whether a file lies where the cache says; `None` if that cannot be found out.
+/// Whether a file lies where the cache says; `None` if that cannot be determined.
 fn is_there(run: &Run<'_>, file: FileId, layout: u64) -> Option<bool> {
     let opened = run.opener.open(file).ok()?;
     let key = Map::of(&opened, run.space(file), true).ok()?.key()?;
@@ -63,11 +62,11 @@ struct Witnesses {
     shared: Sample,
 }
 
-/// Some of many, spread evenly over all of them.
+/// A sample of many files, spread evenly over all of them.
 #[derive(Default)]
 struct Sample {
     chosen: Vec<(FileId, u64)>,
-    /// One of so many is chosen, as a power of two.
+    /// One file in so many is chosen, as a power of two.
     step: u32,
     seen: u64,
 }

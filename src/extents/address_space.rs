@@ -1,8 +1,8 @@
 //! Address spaces: which physical addresses may be compared with each other.
 //!
-//! Two filesystems of one size put their first files at the same addresses, and so do the data device and the realtime
-//! device of one XFS. So an [`Address`] carries its space, and two addresses can be compared only within a space that
-//! the code names.
+//! Two filesystems of the same size put their first files at the same addresses, and so do the data device and the
+//! realtime device of one XFS. Each [`Address`] therefore contains its space, and two addresses can be compared only
+//! within a space that the code names.
 
 use crate::fs::filesystem::{Filesystem, Id, Kind};
 use crate::sys::fsxattr::{self, REALTIME};
@@ -23,8 +23,8 @@ pub struct AddressSpace {
 impl AddressSpace {
     /// The address space of an open file; `None` if its addresses cannot be compared with those of any other file.
     ///
-    /// Only filesystems whose FIEMAP is known to report addresses of one linear space have one. Overlayfs reports
-    /// addresses of several filesystems, SMB repeats the offsets in the file, bcachefs numbers each of its devices
+    /// Only filesystems with a FIEMAP that is known to report addresses of one linear space have one. Overlayfs reports
+    /// addresses of several filesystems, SMB repeats the offsets in the file, and bcachefs numbers each of its devices
     /// separately.
     pub fn of(file: impl AsFd) -> Result<Option<AddressSpace>> {
         let kind = Kind::of(&file)?;
@@ -37,7 +37,7 @@ impl AddressSpace {
 }
 
 impl From<Id> for AddressSpace {
-    /// The address space of a filesystem's main device.
+    /// The address space of the main device of a filesystem.
     fn from(filesystem: Id) -> Self {
         AddressSpace { filesystem, is_realtime: false }
     }
@@ -50,7 +50,7 @@ impl AddressSpace {
         Ok((AddressSpace::of(b)? == Some(space)).then(|| space.id()))
     }
 
-    /// A short form, for addresses. The same space always has the same one.
+    /// A short form, for addresses. It is always the same for the same space.
     pub fn id(self) -> SpaceId {
         static KNOWN: Mutex<Vec<AddressSpace>> = Mutex::new(Vec::new());
         let mut known = lock(&KNOWN);
@@ -72,7 +72,7 @@ impl SpaceId {
         Address { space: self, offset }
     }
 
-    /// The offset of an address of this space; `None` for an address of another one.
+    /// The offset of an address in this space; `None` for an address in another space.
     pub fn offset(self, address: Address) -> Option<u64> {
         (address.space == self).then_some(address.offset)
     }
@@ -95,7 +95,7 @@ impl SpaceId {
 /// }
 /// ```
 ///
-/// Code that compares names the space, and addresses of other spaces drop out:
+/// Code that compares addresses names the space, and addresses of other spaces are ignored:
 ///
 /// ```
 /// use pleach::extents::address_space::AddressSpace;
@@ -121,7 +121,7 @@ impl Address {
         self.space
     }
 
-    /// The address so many bytes further on.
+    /// The address that is `bytes` further on.
     pub(crate) fn plus(self, bytes: u64) -> Address {
         Address { offset: self.offset.saturating_add(bytes), ..self }
     }

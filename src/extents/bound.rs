@@ -1,4 +1,4 @@
-//! How exact a figure is that was counted from extents.
+//! How exact a figure is, if it was counted from extents.
 
 /// How exact a figure is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Reads the layout of a file as exactly as possible. On XFS FIEMAP shows everything. On Btrfs an extent is freed as a
-//! whole, so its bounds matter: root reads them in the file's own items; other users see only the parts that files use.
+//! whole, so its bounds matter: root reads them in the file's own items, and other users see only the parts that files
+//! use.
 
 use super::address_space::{Address, AddressSpace, SpaceId};
 use super::extent::{Extent, ExtentFlags};
@@ -19,7 +20,7 @@ use std::os::fd::BorrowedFd;
 pub(crate) struct Way {
     /// The address space of the file. Without one its pieces have no addresses.
     pub(crate) space: Option<SpaceId>,
-    /// The Btrfs inode whose items are read; `None`: FIEMAP is enough, or must be.
+    /// The Btrfs inode with the items to read; `None`: FIEMAP is enough, or the only way.
     pub(crate) items: Option<Inode>,
 }
 
@@ -49,7 +50,7 @@ impl Way {
     }
 }
 
-/// All pieces of a range of a file. If its items may not be read after all, `way` changes to FIEMAP.
+/// All pieces of a range of a file. If its items cannot be read after all, `way` changes to FIEMAP.
 pub(crate) fn all_pieces(file: BorrowedFd<'_>, way: &mut Way, range: &Range<u64>) -> Result<Vec<Piece>> {
     match pieces(file, *way, range.start, range.end, usize::MAX, false) {
         Err(Errno::PERM) if way.is_exact() => {
@@ -71,7 +72,7 @@ pub(crate) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usi
         pieces.extend(from_fiemap(&extent, way.space).and_then(|piece| piece.within(from, to)));
     }
     let Some(inode) = way.items else { return Ok(pieces) };
-    // Only FIEMAP knows what is shared. It may join what the items separate, never the other way round.
+    // Only FIEMAP shows sharing. It may join pieces that are separate items, but never splits an item.
     let end = if pieces.len() >= most { pieces.last().map_or(to, Piece::end) } else { to };
     let mut exact = items(fd, inode, way.space, from, end)?;
     let mut reported = pieces.iter().peekable();
@@ -83,8 +84,8 @@ pub(crate) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usi
     Ok(exact)
 }
 
-/// Passes the shared pieces of a file to `each`, some at a time; their bounds may be those of parts of extents. Writes
-/// its dirty pages first.
+/// Passes the shared pieces of a file to `each`, some at a time. Their bounds may be those of parts of extents. Writes
+/// the file's dirty pages first.
 ///
 /// FIEMAP reports the address of every byte that is not compressed, so the items are read only for compressed extents.
 pub(crate) fn shared(fd: BorrowedFd<'_>, way: Way, size: u64, mut each: impl FnMut(&[Piece])) -> Result<()> {
@@ -106,7 +107,7 @@ pub(crate) fn shared(fd: BorrowedFd<'_>, way: Way, size: u64, mut each: impl FnM
         }
         Ok(())
     };
-    // Most files have few extents, and memory for many costs more than the call.
+    // Most files have few extents, and allocating memory for many takes longer than the call.
     if let Some(few) = fiemap::few_extents(fd, true)? {
         return hand(&few);
     }
@@ -122,7 +123,7 @@ pub(crate) struct WholeExtent {
     pub(crate) references: u64,
 }
 
-/// The data extents of a Btrfs file, by their addresses.
+/// The data extents of a Btrfs file, by address.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`.
@@ -201,7 +202,7 @@ pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<b
     if before.0.size != before.1.size {
         return Ok(false);
     }
-    // The first call flushes. A later store then changes the times, even through a mapping.
+    // The first call flushes dirty pages. A later write then changes the timestamps, even through a mapping.
     let (mut one, mut other) = (Runs::of(a, space), Runs::of(b, space));
     let (mut x, mut y) = (one.next()?, other.next()?);
     while let (Some(run), Some(twin)) = (&x, &y) {
@@ -214,8 +215,8 @@ pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<b
     if x.is_none() && y.is_none() { is_quiet() } else { Ok(false) }
 }
 
-/// The written extents of a file, joined where they continue each other in the file and on the device: the kernel may
-/// report the same data in different parts.
+/// The written extents of a file, joined if they are adjacent in the file and on the device: the kernel may report the
+/// same data in different parts.
 struct Runs<'a> {
     extents: Extents<BorrowedFd<'a>>,
     space: SpaceId,
@@ -273,8 +274,8 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Makes pieces of one file that are neighbours on the disk parts of one extent: the most that is known of extents
-/// without root. Pieces without an address stay.
+/// Joins pieces of one file that are adjacent on the disk into parts of one extent: without root, nothing more is known
+/// about extents. Pieces without an address are unchanged.
 pub(crate) fn join_neighbours(pieces: &mut [Piece]) {
     let extent = |piece: &Piece| piece.extent.map_or(0, Address::of_one_file);
     let mut order: Vec<_> = (0..pieces.len()).filter(|&n| !pieces[n].encoded && pieces[n].extent.is_some()).collect();

@@ -1,5 +1,5 @@
-//! The map of one file: all its extents by FIEMAP, the key that is the same for files that share all their data, and
-//! the ranges in which two files do not lie on the same blocks.
+//! The map of one file: all its extents by FIEMAP, the key that is equal for files that share all their data, and the
+//! ranges in which two files are not on the same blocks.
 
 use super::address_space::{Address, SpaceId};
 use super::extent::{Extent, ExtentFlags};
@@ -11,7 +11,7 @@ use rustix::io::Result;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The extents of a file, in their order.
+/// The extents of a file, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pieces: Vec<Piece>,
@@ -20,11 +20,11 @@ pub struct Map {
 }
 
 impl Map {
-    /// The map of an open file that lies in this space; `sync` writes its dirty pages first.
+    /// The map of an open file in this space; `sync` writes its dirty pages first.
     pub fn of(fd: impl AsFd, space: SpaceId, sync: bool) -> Result<Map> {
         let fd = fd.as_fd();
         let mut map = Map::default();
-        // Most files have few extents, and memory for many costs more than the call.
+        // Most files have few extents, and allocating memory for many takes longer than the call.
         if let Some(few) = fiemap::few_extents(fd, sync)? {
             few.iter().for_each(|extent| map.add(extent, space));
         } else {
@@ -38,8 +38,8 @@ impl Map {
         Ok(map)
     }
 
-    /// Sets the lengths of compressed extents on the disk. Only the items of the file have them at once: the tree of
-    /// extents has them after the next commit.
+    /// Sets the lengths of compressed extents on the disk. They are read from the items of the file, which have them at
+    /// once; the extent tree has them only after the next commit.
     fn weigh(&mut self, fd: BorrowedFd<'_>, space: SpaceId) {
         let extents = layout::whole_extents(fd).unwrap_or_default();
         for piece in self.pieces.iter_mut().filter(|piece| piece.encoded) {
@@ -62,14 +62,14 @@ impl Map {
         self.pieces.push(Piece::of_extent(extent, Some(space)));
     }
 
-    /// The same extents as if nobody else held them.
+    /// The same extents, marked as not shared.
     #[must_use]
     pub fn unshared(mut self) -> Map {
         self.pieces.iter_mut().for_each(|piece| piece.shared = false);
         self
     }
 
-    /// The map once these ranges, which do not overlap and are in order, have the extents of `source`.
+    /// The map after these ranges get the extents of `source`. The ranges do not overlap and are in order.
     #[must_use]
     pub fn with_ranges_of(&self, source: &Map, ranges: &[Range<u64>]) -> Map {
         let (mut pieces, mut at) = (Vec::new(), 0);
@@ -93,7 +93,7 @@ impl Map {
         &self.pieces
     }
 
-    /// Whether there are so many that XFS may need blocks for the list of them: the smallest inode has room for two.
+    /// Whether there are so many extents that XFS may need blocks for their list: the smallest inode has room for two.
     pub fn has_many_extents(&self) -> bool {
         self.pieces.len() > 2
     }
@@ -108,7 +108,7 @@ impl Map {
         self.pieces.iter().any(|piece| piece.shared)
     }
 
-    /// Whether all of it is shared, and there is any.
+    /// Whether there is data and all of it is shared.
     pub fn is_wholly_shared(&self) -> bool {
         !self.pieces.is_empty() && self.pieces.iter().all(|piece| piece.shared)
     }
@@ -118,7 +118,7 @@ impl Map {
         self.pieces.iter().any(|piece| piece.encoded)
     }
 
-    /// The offset on the disk at which it begins, to read files in the order of the disk.
+    /// The offset on the disk at which the file begins, to read files in the order of the disk.
     pub fn first_physical(&self) -> u64 {
         self.pieces.iter().find_map(Piece::start).map_or(0, Address::of_one_file)
     }
@@ -128,8 +128,8 @@ impl Map {
         self.pieces.iter().filter(|piece| piece.extent.is_some()).map(Piece::weight).sum()
     }
 
-    /// A number that is the same for two files of one filesystem and size exactly if all their data lies in the same
-    /// place. `None` if some data has no place: then nothing is known.
+    /// A number that is equal for two files of one filesystem and size exactly if all their data is in the same place.
+    /// `None` if some data has no place: then nothing is known.
     pub fn key(&self) -> Option<u64> {
         if self.placeless {
             return None;
@@ -147,8 +147,8 @@ impl Map {
         Some(prefix(hasher.finalize().as_bytes()))
     }
 
-    /// The ranges of the file in which `other` does not lie in the same place, up to `size`. Where both have a hole, or
-    /// reserved space, they are alike.
+    /// The ranges of the file in which `other` is not in the same place, up to `size`. Ranges that are holes or
+    /// reserved space in both files count as alike.
     pub fn unlike(&self, other: &Map, size: u64) -> Vec<Range<u64>> {
         let mut unlike: Vec<Range<u64>> = Vec::new();
         let (mut ours, mut theirs) = (self.pieces.iter().peekable(), other.pieces.iter().peekable());
@@ -171,7 +171,7 @@ impl Map {
     }
 }
 
-/// The piece at an offset, if one is there, and where that ends.
+/// The piece at an offset, if there is one, and the end of that piece or of the hole.
 fn standing_at(piece: Option<&Piece>, at: u64) -> (Option<&Piece>, u64) {
     match piece {
         Some(piece) if piece.logical <= at => (Some(piece), piece.end()),
@@ -201,7 +201,7 @@ fn is_alike(one: Option<&Piece>, two: Option<&Piece>, at: u64) -> bool {
     }
 }
 
-/// The pieces with those that continue each other in file and on disk made one: the kernel cuts them as it likes.
+/// The pieces, joined if they are adjacent in the file and on the disk: the kernel cuts them arbitrarily.
 fn joined(pieces: &[Piece]) -> impl Iterator<Item = Piece> {
     let mut pieces = pieces.iter().copied().peekable();
     std::iter::from_fn(move || {

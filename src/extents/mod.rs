@@ -1,7 +1,7 @@
 //! Where the bytes of files lie on a device, and which files share them.
 //!
-//! One type says where a range of a file lies: `piece::Piece`, whose address carries its address space. Each question
-//! about pieces has one type:
+//! One type describes where a range of a file lies: `piece::Piece`, with an address that contains its address space.
+//! Each question about pieces has one type:
 //!
 //! | question | type | who asks |
 //! |---|---|---|
@@ -11,9 +11,8 @@
 //! | which of these files share which ranges? | `sharing::Holdings` (packed, 32 bytes an extent) | fiemap |
 //! | which bytes are left, covered, freed? | `ranges` | all |
 //!
-//! Two features keep lists of their own for one filesystem at a time, made from pieces and packed to keep within their
-//! memory: `dedupe::ranges` who else holds a range (32 bytes and 8 for the search), `usage` how often each range is
-//! referred to (24 bytes).
+//! Two features keep their own lists for one filesystem at a time, packed to limit their memory. `dedupe::ranges` lists
+//! who else holds a range (32 bytes and 8 for the search), and `usage` how often each range is referred to (24 bytes).
 //!
 //! Reading extents is here; changing what files share is in `content` and in the features.
 

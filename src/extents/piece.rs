@@ -1,7 +1,7 @@
 //! Where a range of a file lies: the one type for it.
 //!
 //! FIEMAP (`layout`, `map`) and the items of a Btrfs file (`layout`) are read into pieces; a dry run plans with them.
-//! What needs less memory packs them further: `sharing` (32 bytes), `usage` (24 bytes). Pure, no I/O.
+//! Modules that need less memory pack them further: `sharing` (32 bytes), `usage` (24 bytes). Pure, no I/O.
 
 use super::address_space::{Address, SpaceId};
 use super::extent::{Extent, ExtentFlags};
@@ -48,7 +48,7 @@ impl Piece {
         }
     }
 
-    /// The piece of an extent that FIEMAP reports of a file in this space. Without a space its address means nothing.
+    /// The piece of an extent that FIEMAP reports for a file in this space. Without a space the piece has no address.
     pub(crate) fn of_extent(extent: &Extent, space: Option<SpaceId>) -> Piece {
         Piece {
             logical: extent.logical,
@@ -79,8 +79,8 @@ impl Piece {
         })
     }
 
-    /// An address for its first byte: the same for all pieces that hold that byte, and followed by those of the next
-    /// bytes. For an encoded extent it is an address after all plain ones.
+    /// An address for its first byte: the same for all pieces that hold that byte, and followed by the addresses of the
+    /// next bytes. For an encoded extent it is an address after all plain ones.
     pub(crate) fn address(&self) -> Option<Address> {
         let extent = self.extent?;
         if !self.encoded {
@@ -111,7 +111,7 @@ impl Piece {
         self.extent.map(|extent| if self.encoded { extent } else { extent.plus(self.offset) })
     }
 
-    /// The length that it takes on the disk; for an encoded piece, that of its extent.
+    /// The length that it takes on the disk; for an encoded piece, the length of its extent.
     pub(crate) fn weight(&self) -> u64 {
         if self.encoded { self.disk } else { self.length }
     }

@@ -47,7 +47,7 @@ impl Places {
         Ok(())
     }
 
-    /// Sorts the places. Call it after the last file is added and before the first question.
+    /// Sorts the places. Call it after the last file is added and before the first count.
     pub(crate) fn sort(&mut self) {
         self.encoded.sort_unstable();
         self.encoded.dedup();
@@ -79,7 +79,7 @@ pub(crate) struct Account {
 pub(crate) fn account(file: &OwnedFd, size: u64, others: &Places) -> Account {
     let mut account = Account::default();
     for extent in fiemap::extents(file.as_fd(), false) {
-        // Without extent maps there is no sharing: all counts as written.
+        // Without extent maps there is no sharing: all data counts as written.
         let Ok(extent) = extent else { return Account { data: size, shared: 0 } };
         let length = extent.logical_end().min(size).saturating_sub(extent.logical);
         if !has_data(&extent) {

@@ -1,8 +1,7 @@
 //! Sets of bytes as ranges that are disjoint, never touch, and are half-open. No I/O.
 //!
-//! A set is built once and read, or it changes all the time. A list, sorted by start, is for the first: 16 bytes a
-//! range, any slice of [`Bytes`] will do. [`RangeSet`] is for the second: each change costs a step in a tree, whatever
-//! the size.
+//! A set that is built once and then read is a list sorted by start: 16 bytes a range, and any slice of [`Bytes`] will
+//! do. A set that changes all the time is a [`RangeSet`]: each change takes a step in a tree, whatever the size.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +9,7 @@ use std::ops::Range;
 /// A range of bytes.
 pub(crate) type Bytes = Range<u64>;
 
-/// Adds a range to a list; ranges that overlap or touch become one. In ascending order this only looks at the last one.
+/// Adds a range to a list; ranges that overlap or touch become one. In ascending order this only checks the last range.
 pub(crate) fn push(list: &mut Vec<Bytes>, range: Bytes) {
     if range.is_empty() {
         return;

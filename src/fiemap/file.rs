@@ -1,7 +1,7 @@
-//! A regular file, open for mapping, and the place it lies in.
+//! A regular file, open for mapping, and the filesystem it is on.
 //!
-//! What a path is, is found out without opening it, since opening a pipe or a device can hang or do things; what was
-//! looked at is then what is opened.
+//! The type of a path is determined without opening it, since opening a pipe or a device can hang or have side effects.
+//! The examined inode is then the one that is opened.
 
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
@@ -20,10 +20,10 @@ pub struct File {
     status: Status,
 }
 
-/// The filesystem below a file, in the words of statfs(2) and its relatives.
+/// The filesystem of a file, in the terms of statfs(2) and related calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The device that stat(2) gives the file; Btrfs has one for each subvolume.
+    /// The device number that stat(2) reports for the file; on Btrfs each subvolume has its own.
     pub dev: u64,
     /// The magic number of `linux/magic.h`.
     pub magic: u64,
@@ -40,14 +40,14 @@ pub struct Place {
 /// Opens a file for mapping. A symbolic link is followed.
 ///
 /// # Errors
-/// If there is no such file, it is not a regular one, or it may not be read.
+/// If there is no such file, it is not a regular file, or it may not be read.
 pub fn open(path: &Path) -> Result<File> {
-    // A descriptor that names the inode without opening it: no reader of a pipe appears, no tape rewinds.
+    // A descriptor that names the inode without opening it: no pipe gets a reader, no tape rewinds.
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     open_place(&place.map_err(|errno| Error::io("open", path, errno))?, path)
 }
 
-/// The same of what an `O_PATH` descriptor names; `path` is for messages.
+/// The same for the inode of an `O_PATH` descriptor; `path` is for messages.
 pub(super) fn open_place(place: &OwnedFd, path: &Path) -> Result<File> {
     let failed = |errno: Errno| Error::io("open", path, errno);
     let status = Status::of(place).map_err(failed)?;
@@ -92,11 +92,11 @@ impl File {
         Ok(self.status_now()?.size)
     }
 
-    /// That its size and its content's time are still what they were when it was opened: then its map is of one moment,
-    /// as far as times show.
+    /// Checks that its size and mtime are still the same as when it was opened. Its map is then of one moment, as far
+    /// as timestamps show.
     ///
     /// # Errors
-    /// If they are not.
+    /// If they have changed.
     pub fn assert_unchanged(&self) -> Result<()> {
         let now = self.status_now()?;
         if (now.size, now.mtime) == (self.status.size, self.status.mtime) {
@@ -106,7 +106,7 @@ impl File {
         Err(Error::io("map", &self.path, cause).hint("the extents shown are not of one moment"))
     }
 
-    /// The filesystem it lies on.
+    /// The filesystem that it is on.
     ///
     /// # Errors
     /// If that is unknown.
@@ -125,7 +125,7 @@ impl File {
         })
     }
 
-    /// Whether its blocks are listed one by one, as on ext2 and ext3, and not in extents.
+    /// Whether its blocks are listed one by one, as on ext2 and ext3, instead of in extents.
     pub fn has_indirect_blocks(&self, place: &Place) -> bool {
         /// `EXT4_EXTENTS_FL`.
         const EXTENTS: u32 = 0x0008_0000;
@@ -145,15 +145,15 @@ impl AsFd for File {
     }
 }
 
-/// Opens the inode behind an `O_PATH` descriptor for reading, so that what was looked at is what is opened.
+/// Opens the inode behind an `O_PATH` descriptor for reading, so that the examined inode is the one that is opened.
 fn reopen(place: &OwnedFd, path: &Path, status: &Status) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let by_descriptor = format!("/proc/self/fd/{}", place.as_raw_fd());
     let open = |path: &Path, more: OFlags| rustix::fs::open(path, flags | more, Mode::empty());
-    // Looking must not count as an access; the kernel allows that to the owner and to root.
+    // Mapping must not update the access time; the kernel allows `O_NOATIME` to the owner and to root.
     let open = |path: &Path| open(path, OFlags::NOATIME).or_else(|_| open(path, OFlags::empty()));
     match open(Path::new(&by_descriptor)) {
-        // Only where /proc is not mounted: then by the path, and it must still be the same file.
+        // Only if /proc is not mounted: then open by the path, and check that it is still the same file.
         Err(Errno::NOENT) => {
             let fd = open(path)?;
             if Status::of(&fd)?.is_same_inode(status) { Ok(fd) } else { Err(Errno::STALE) }

@@ -1,7 +1,8 @@
-//! The files that the paths of a command line mean: themselves, or all below a directory.
+//! The files of the paths on a command line: the path itself, or all files below a directory.
 //!
-//! A directory is listed by its path, but nothing below it is opened by one: each file is opened from the descriptor of
-//! the directory that was named, through no link, so that a tree which changes meanwhile leads nowhere else.
+//! A directory is listed by its path, but nothing below it is opened by its path. Each file is opened from the
+//! descriptor of the named directory, without following links. A tree that changes meanwhile therefore cannot lead
+//! elsewhere.
 
 use super::file::{self, File};
 use crate::error::{Error, Result};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use walkdir::WalkDir;
 
-/// A regular file that was named, or found below a directory that was.
+/// A regular file that the user named, or that was found below a named directory.
 #[derive(Clone, Debug)]
 pub struct Found {
     path: PathBuf,
@@ -24,12 +25,12 @@ pub struct Found {
 #[derive(Clone, Debug)]
 struct Below {
     top: Arc<OwnedFd>,
-    /// From the top.
+    /// From the top directory.
     way: PathBuf,
 }
 
 impl Found {
-    /// Its path as a person would write it.
+    /// Its path as a user would write it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -37,7 +38,7 @@ impl Found {
     /// Opens it for mapping.
     ///
     /// # Errors
-    /// As [`super::open`]; below a directory also if a link is in the path by now.
+    /// As [`super::open`]; below a directory also if the path contains a link by now.
     pub fn open(&self) -> Result<File> {
         let Some(Below { top, way }) = &self.below else { return super::open(&self.path) };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -46,10 +47,11 @@ impl Found {
     }
 }
 
-/// The regular files that a path names: itself, or all below a directory in the order of their names. Links below it
-/// are not followed, and other entries are skipped. Memory: the names in the directories on the way.
+/// The regular files of a path: the path itself, or all files below a directory in the order of their names. Links
+/// below the directory are not followed, and other entries are skipped. Memory: the names in the directories on the
+/// way.
 pub fn files(path: &Path) -> Box<dyn Iterator<Item = Result<Found>>> {
-    // The command's user named the path, so it is followed as every command follows it.
+    // The user named the path, so links in it are followed, as by every command.
     if !path.is_dir() {
         return Box::new(std::iter::once(Ok(Found { path: path.to_path_buf(), below: None })));
     }

@@ -1,7 +1,7 @@
-//! Who holds an extent on Btrfs: its back references, and for each of them what part of the extent it holds.
+//! Who holds an extent on Btrfs: its back references, and the part of the extent that each of them holds.
 //!
-//! The kernel lists the files that refer to an extent; an extent is freed as a whole, so a file that holds only another
-//! part of it matters too, and is reported as such. For that the file's own items are read, as they are in its tree.
+//! The kernel lists the files that refer to an extent. An extent is freed as a whole, so a file that holds only another
+//! part of it matters too, and is reported as such. To find these parts, the file's own items are read from its tree.
 
 use super::merge::Merge;
 use super::owner::{Held, Owner, Part};
@@ -17,10 +17,10 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Pieces of extents that are remembered, because a file often comes back to an extent: 48 bytes each.
+/// The number of cached pieces of extents, 48 bytes each: a file often refers to an extent again.
 const REMEMBERED: usize = 1 << 20;
 
-/// One Btrfs.
+/// One Btrfs filesystem.
 pub(super) struct Filesystem {
     anchor: OwnedFd,
     subvolumes: Subvolumes,
@@ -28,10 +28,10 @@ pub(super) struct Filesystem {
     remembered: usize,
 }
 
-/// A data extent and all that refers to it.
+/// A data extent and all references to it.
 #[derive(Default)]
 struct Extent {
-    /// By their place in the extent.
+    /// Sorted by their offset in the extent.
     pieces: Vec<Piece>,
     longest: u64,
     missed: u64,
@@ -42,11 +42,11 @@ struct Extent {
 struct Piece {
     root: u64,
     inode: u64,
-    /// In the file.
+    /// The offset in the file.
     logical: u64,
     /// The extent's address.
     extent: u64,
-    /// Where in the extent it begins, in bytes of content.
+    /// Its offset in the extent, in bytes of content.
     within: u64,
     length: u64,
     encoded: bool,
@@ -75,7 +75,7 @@ impl Piece {
         if self.encoded { self.extent } else { self.extent.saturating_add(within) }
     }
 
-    /// As much of it as `other` holds too.
+    /// The part of it that `other` holds too.
     fn clipped(&self, other: &Piece) -> Option<Piece> {
         let (start, end) = (self.within.max(other.within), self.end().min(other.end()));
         let logical = self.logical.saturating_add(start - self.within);
@@ -109,7 +109,7 @@ impl Filesystem {
         result
     }
 
-    /// One item of the file: who else holds it, and once for each extent who holds only other parts.
+    /// Handles one item of the file: who else holds it and, once for each extent, who holds only other parts.
     fn piece(
         &mut self,
         own: &Piece,
@@ -126,7 +126,7 @@ impl Filesystem {
         let extent = self.extent(own)?;
         let mut owners = Vec::new();
         let mut pieces: Vec<_> = extent.near(own).filter_map(|piece| piece.clipped(own)).collect();
-        // The file itself comes first; a fixed order lets ranges be joined.
+        // The file itself is first; a fixed order lets ranges be joined.
         let is_other = |piece: &Piece| (piece.root, piece.inode) != (own.root, own.inode);
         pieces.sort_unstable_by_key(|piece| (is_other(piece), piece.root, piece.inode, piece.logical));
         owners.extend(pieces.iter().map(|piece| self.owner(piece, Part::This)));
@@ -157,7 +157,7 @@ impl Filesystem {
         }
     }
 
-    /// All that refers to the extent of which this is a piece; nothing where the extent tree does not know it yet.
+    /// All references to the extent of this piece; none if the extent tree does not have the extent yet.
     fn extent(&mut self, own: &Piece) -> std::result::Result<Rc<Extent>, Broken> {
         let address = own.extent;
         if let Some(known) = self.extents.get(&address) {
@@ -168,7 +168,7 @@ impl Filesystem {
             Err(Errno::NOENT) => return Ok(Rc::default()),
             Err(errno) => return Err(Broken::Call(errno)),
         };
-        // Most extents are one file's: then there is nothing to read.
+        // Most extents belong to one file: then there is nothing to read.
         let itself = Reference { root: own.root, inode: own.inode, offset: own.logical };
         if references.found == [itself] && references.missed == 0 {
             return Ok(Rc::new(Extent { pieces: vec![*own], longest: own.length, missed: 0 }));
@@ -178,7 +178,7 @@ impl Filesystem {
         for same_file in references.found.chunk_by(|a, b| (a.root, a.inode) == (b.root, b.inode)) {
             self.read_pieces(address, same_file, &mut extent.pieces)?;
         }
-        // What was there a moment ago, and is not in its file's tree any more, holds nothing.
+        // A reference that is no longer in its file's tree holds nothing.
         extent.pieces.sort_by_key(|piece| (piece.within, piece.root, piece.inode, piece.logical));
         extent.longest = extent.pieces.iter().map(|piece| piece.length).max().unwrap_or(0);
         if self.remembered + extent.pieces.len() > REMEMBERED {
@@ -191,7 +191,7 @@ impl Filesystem {
         Ok(extent)
     }
 
-    /// The items behind the references of one file, in the order of their offsets.
+    /// The items for the references of one file, in the order of their offsets.
     fn read_pieces(
         &self,
         address: u64,
@@ -216,7 +216,7 @@ impl Filesystem {
     }
 }
 
-/// Why a listing broke off.
+/// The reason why a listing ended early.
 enum Broken {
     Stopped,
     Call(Errno),
@@ -230,7 +230,7 @@ impl Extent {
         self.pieces[first..].iter().take_while(move |piece| piece.within < end)
     }
 
-    /// The pieces of other files that overlap with nothing that `own`'s file holds of the extent.
+    /// The pieces of other files that overlap no part of the extent held by `own`'s file.
     fn elsewhere<'a>(&'a self, own: &Piece) -> impl Iterator<Item = &'a Piece> + use<'a> {
         let file = (own.root, own.inode);
         let mut held: Vec<(u64, u64)> = Vec::new();

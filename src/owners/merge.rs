@@ -1,20 +1,22 @@
-//! Ranges with their owners as a person counts them: each once, and joined if the next one continues for every owner.
+//! Ranges with their owners in a readable form: each reported once, and joined with the next range if that continues
+//! for every owner.
 
 use super::owner::{Held, Part, Stats};
 use std::collections::{HashMap, HashSet};
 
-/// Ranges remembered so that each is reported once; a file that shares more within itself may repeat some.
+/// The number of ranges remembered so that each is reported once; a file that shares more within itself may repeat
+/// some.
 const REMEMBERED: usize = 1 << 20;
 
-/// With more owners, ranges are not compared.
+/// Ranges with more owners are not compared.
 const COMPARED: usize = 1000;
 
-/// Takes ranges in the order of a file and hands them on, joined.
+/// Takes ranges in the order of a file, joins them and passes them on.
 pub(super) struct Merge<'a> {
     each: &'a mut dyn FnMut(&Held),
     waiting: Option<Held>,
     told: HashSet<(u64, u64, u64)>,
-    /// Subvolume and inode, and whether it holds some of the file's own ranges.
+    /// By subvolume and inode: whether the owner holds some of the file's own ranges.
     holders: HashMap<(Option<u64>, u64), bool>,
     stats: Stats,
 }

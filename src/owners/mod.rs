@@ -1,8 +1,8 @@
-//! Who holds a file's extents: every file of the filesystem, also those that nobody named.
+//! Who holds a file's extents: every file of the filesystem, including files that the user did not name.
 //!
-//! Only the filesystem knows that, and only root may ask: `btrfs` follows its back references, `xfs` its reverse map
-//! or, where there is none, every inode. [`Owners`] knows each filesystem once, whatever number of files on it are
-//! asked about.
+//! Only the filesystem knows that, and only root may ask. `btrfs` follows its back references. `xfs` uses its reverse
+//! map or, if there is none, reads every inode. [`Owners`] sets up each filesystem once, however many of its files are
+//! examined.
 
 mod btrfs;
 mod merge;
@@ -37,7 +37,7 @@ impl Default for Options {
     }
 }
 
-/// What is known of the filesystems asked about so far.
+/// The filesystems examined so far.
 #[derive(Default)]
 pub struct Owners {
     options: Options,
@@ -45,19 +45,19 @@ pub struct Owners {
     xfs: HashMap<u64, xfs::Filesystem>,
 }
 
-/// How the filesystem of a file is asked.
+/// The filesystem-specific way to find the owners of a file.
 enum Way {
     Btrfs([u8; 16]),
     Xfs(u64),
 }
 
 impl Owners {
-    /// Nothing is known yet.
+    /// No filesystem is known yet.
     pub fn new(options: Options) -> Self {
         Owners { options, ..Owners::default() }
     }
 
-    /// Looks at a file whose owners will be asked for. What cannot be looked at, [`Owners::list`] will say.
+    /// Prepares for a file that will be passed to [`Owners::list`]. A file that cannot be examined is reported there.
     pub fn announce(&mut self, file: Subject<'_>, monitor: &dyn Monitor) -> Result<()> {
         match self.way(file)? {
             Way::Btrfs(_) => Ok(()),
@@ -68,8 +68,8 @@ impl Owners {
         }
     }
 
-    /// Finds the names of the owners of all files that have been announced: at once, because on XFS that can mean to
-    /// walk through the whole filesystem.
+    /// Finds the names of the owners of all announced files. They are resolved together, because on XFS that can
+    /// require a walk through the whole filesystem.
     ///
     /// # Errors
     /// If the monitor asks to stop.
@@ -80,7 +80,7 @@ impl Owners {
     /// Passes each range of the file, with its owners, to `each`. Each range of the device is reported once.
     ///
     /// # Errors
-    /// If the filesystem or the user may not know, in words; if the monitor asks to stop.
+    /// If the filesystem or the user may not know the owners, with an explanation; or if the monitor asks to stop.
     pub fn list(&mut self, file: Subject<'_>, each: &mut dyn FnMut(&Held), monitor: &dyn Monitor) -> Result<Stats> {
         let way = self.way(file)?;
         let mut merge = Merge::new(each);
@@ -97,7 +97,7 @@ impl Owners {
         Ok(merge.finish())
     }
 
-    /// Which filesystem the file is on; one met for the first time is made ready.
+    /// The filesystem of the file. A filesystem met for the first time is set up.
     fn way(&mut self, file: Subject<'_>) -> Result<Way> {
         if let Ok(uuid) = sys::btrfs::filesystem_uuid(file.fd) {
             if !self.btrfs.contains_key(&uuid) {

@@ -1,7 +1,7 @@
 //! The names of inodes of an XFS, found for many inodes at once.
 //!
-//! XFS reports an inode and no name. A name that the kernel has in its cache costs one call; for the others the tree is
-//! walked, once, until all are found. Names are read from directories only: no file is opened for them.
+//! XFS reports an inode and no name. A name in the kernel's cache takes one call. For the other names the tree is
+//! walked once, until all are found. Names are read from directories only: no file is opened for them.
 
 use super::owner::Name;
 use crate::error::{Error, Result};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use walkdir::{DirEntryExt as _, WalkDir};
 
-/// The most inodes whose names are looked for: some 100 MiB of memory.
+/// The most inodes to find names for: some 100 MiB of memory.
 const MOST: usize = 1 << 20;
 
-/// The inodes whose names are wanted, and what was found.
+/// The inodes with wanted names, and the names found.
 #[derive(Default)]
 pub(super) struct Names {
     inodes: BTreeMap<u64, Found>,
@@ -29,25 +29,25 @@ pub(super) struct Names {
 
 #[derive(Default)]
 struct Found {
-    /// How many names there are to find.
+    /// The number of names to find.
     wanted: usize,
     paths: Vec<PathBuf>,
 }
 
 impl Names {
-    /// Asks for the names of an inode.
+    /// Requests the names of an inode.
     pub(super) fn want(&mut self, inode: u64) {
         if self.inodes.len() < MOST && !self.all.contains_key(&inode) {
             self.inodes.entry(inode).or_default();
         }
     }
 
-    /// The names of an inode that was asked for.
+    /// The names of a requested inode.
     pub(super) fn of(&self, inode: u64) -> Rc<[Name]> {
         self.all.get(&inode).cloned().unwrap_or_else(|| [Name::Unknown].into())
     }
 
-    /// Finds the names of all inodes that were asked for.
+    /// Finds the names of all requested inodes.
     pub(super) fn resolve(&mut self, fd: BorrowedFd<'_>, mounts: &[Mount], monitor: &dyn Monitor) -> Result<()> {
         let device =
             rustix::fs::fstat(fd).map_err(|errno| Error::failed("look at a filesystem").because(errno))?.st_dev;
@@ -80,14 +80,14 @@ impl Names {
 
     /// Walks the filesystem until all names are found.
     fn walk(&mut self, device: u64, mounts: &[Mount], mut left: usize, monitor: &dyn Monitor) -> Result<()> {
-        // The one that shows most.
+        // The mount that shows the largest part.
         let shows = |mount: &&Mount| fs::metadata(&mount.point).is_ok_and(|meta| meta.dev() == device);
         let Some(mount) = mounts.iter().filter(shows).min_by_key(|mount| mount.root.as_os_str().len()) else {
             return Ok(());
         };
         monitor.phase("looking for names", None);
         let walk = WalkDir::new(&mount.point).same_file_system(true);
-        // A directory that cannot be listed hides its names, and the inode is shown without.
+        // If a directory cannot be listed, its names stay unknown, and the inode is shown without a name.
         for entry in walk {
             if monitor.is_cancelled() {
                 return Err(Error::interrupted());
@@ -108,14 +108,14 @@ impl Names {
     }
 }
 
-/// The path by which the kernel knows the inode at this moment, if it knows one.
+/// The path by which the kernel knows the inode at this moment, if any.
 fn cached_path(fd: BorrowedFd<'_>, inode: &xfs::Inode, device: u64) -> Option<PathBuf> {
     let opened = xfs::open_inode(fd, inode.number, inode.generation, OFlags::PATH).ok()?;
     let path = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
     is(&path, inode.number, device).then_some(path)
 }
 
-/// Whether the path leads to this inode, and not to something mounted over it or put there meanwhile.
+/// Whether the path leads to exactly this inode, and not to something mounted or moved there meanwhile.
 fn is(path: &Path, inode: u64, device: u64) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| (stat.st_ino, stat.st_dev) == (inode, device))

@@ -1,4 +1,4 @@
-//! Owners of ranges, as they are reported. Types only.
+//! Owners of ranges, in the reported form. Types only.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,9 +8,9 @@ use std::rc::Rc;
 pub enum Name {
     /// A path.
     Path(PathBuf),
-    /// A path from the top of the filesystem, in a subvolume that no mount shows.
+    /// A path from the top of the filesystem, in a subvolume that is not mounted anywhere.
     Unmounted(PathBuf),
-    /// No name: the file was deleted, and is still open or about to go.
+    /// No name: the file was deleted, and is still open or about to be removed.
     Deleted,
     /// A name that was not found: hidden below another mount, or changed meanwhile.
     Unknown,

@@ -1,11 +1,11 @@
-//! The file whose owners are looked for, and the errors about it.
+//! The file to find owners for, and the errors about it.
 
 use crate::error::{Error, Result};
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A file whose owners are looked for.
+/// A file to find owners for.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Its path, for messages.
@@ -14,7 +14,7 @@ pub struct Subject<'a> {
     pub fd: BorrowedFd<'a>,
 }
 
-/// The error for a file whose owners cannot be found.
+/// The error for a file if its owners cannot be found.
 pub(super) fn unknown(path: &Path, errno: Errno) -> Error {
     let error = Error::io("find the owners of", path, errno);
     match errno {

@@ -1,7 +1,7 @@
 //! The subvolumes of a Btrfs and the names of the inodes in them.
 //!
-//! Subvolumes are opened by their number, so that one is found which no mount shows. A path counts as a path only if it
-//! leads to the very inode; otherwise the path starts at the top of the filesystem.
+//! Subvolumes are opened by their number, which works even if no mount shows them. A path is reported as a path only if
+//! it leads to exactly this inode; otherwise the reported path starts at the top of the filesystem.
 
 use super::owner::Name;
 use crate::fs::mounts::{self, Mount};
@@ -16,9 +16,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The names of so many inodes are remembered.
+/// The number of inodes with cached names.
 const REMEMBERED: usize = 1 << 16;
-/// Subvolumes can be nested; more than this is a circle made by changes while we look.
+/// Subvolumes can be nested. A greater depth means a circle caused by changes during the search.
 const DEEPEST: usize = 1000;
 
 pub(super) struct Subvolumes {
@@ -36,12 +36,12 @@ struct Subvolume {
 
 impl Subvolumes {
     pub(super) fn new(file: BorrowedFd<'_>) -> Self {
-        // Without /proc every path starts at the top.
+        // Without /proc, every path starts at the top.
         let mounts = mounts::of(file).unwrap_or_default();
         Subvolumes { mounts, known: HashMap::new(), open: None, names: HashMap::new() }
     }
 
-    /// All names of an inode; one that says why there is none, otherwise.
+    /// All names of an inode. If there are none, one [`Name`] that says why.
     pub(super) fn names(&mut self, anchor: &OwnedFd, root: u64, inode: u64) -> Rc<[Name]> {
         if let Some(names) = self.names.get(&(root, inode)) {
             return names.clone();
@@ -73,7 +73,7 @@ impl Subvolumes {
         Ok(paths.iter().map(|path| self.name(&subvolume, Path::new(OsStr::from_bytes(path)), inode)).collect())
     }
 
-    /// The path below a mount that shows it, if it is not hidden there.
+    /// The path below a mount that shows it, if nothing hides it there.
     fn name(&self, subvolume: &Subvolume, path: &Path, inode: u64) -> Name {
         let from_top = subvolume.path.join(path);
         let leads_there = |path: &PathBuf| {
@@ -91,7 +91,7 @@ impl Subvolumes {
             return known.clone().ok_or(Errno::STALE);
         }
         let subvolume = describe(anchor, id);
-        // A failure is remembered too: a deleted subvolume does not come back under its number.
+        // A failure is cached too: the number of a deleted subvolume is never reused.
         self.known.insert(id, subvolume.as_ref().ok().cloned());
         subvolume
     }
@@ -101,7 +101,7 @@ fn open(anchor: &OwnedFd, id: u64) -> Result<OwnedFd> {
     logical::open_inode(anchor, id, ROOT_DIRECTORY, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-/// Follows a subvolume up to the top.
+/// Follows the parents of a subvolume up to the top.
 fn describe(anchor: &OwnedFd, id: u64) -> Result<Rc<Subvolume>> {
     let fd = open(anchor, id)?;
     let device = rustix::fs::fstat(&fd)?.st_dev;
@@ -120,12 +120,12 @@ fn describe(anchor: &OwnedFd, id: u64) -> Result<Rc<Subvolume>> {
     Ok(Rc::new(Subvolume { path, device }))
 }
 
-/// All names of an inode, however many: from its items in the subvolume's tree.
+/// All names of an inode, however many, from its items in the subvolume's tree.
 fn all_paths(anchor: &OwnedFd, root: u64, inode: u64) -> Result<Vec<Vec<u8>>> {
     let mut names: Vec<(u64, Vec<u8>)> = Vec::new();
     let (first, last) = (Key::new(inode, INODE_REF, 0), Key::new(inode, INODE_EXTREF, u64::MAX));
     tree::search(anchor, root, first, last, |item| {
-        // Each name after the directory (EXTREF), its index, and its own length.
+        // Each name follows its directory (EXTREF), its index, and its own length.
         let mut rest = item.data;
         while let Some((directory, name, behind)) = next_name(item.key, rest) {
             names.push((directory, name.to_vec()));
@@ -147,7 +147,7 @@ fn all_paths(anchor: &OwnedFd, root: u64, inode: u64) -> Result<Vec<Vec<u8>>> {
     Ok(paths)
 }
 
-/// The next name of an item: its directory, itself, and what is behind it.
+/// The next name of an item: its directory, the name, and the remaining data.
 fn next_name(key: Key, data: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (directory, rest) = match key.kind {
         INODE_REF => (key.offset, data),

@@ -1,5 +1,5 @@
-//! Who holds an extent on XFS: by the reverse map where the filesystem has one, else by asking every inode for its
-//! extents.
+//! Who holds an extent on XFS: from the reverse map if the filesystem has one, otherwise from the extents of every
+//! inode.
 
 use super::merge::Merge;
 use super::names::Names;
@@ -15,38 +15,38 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// The most pieces that are remembered of a filesystem without a reverse map: 160 MiB.
+/// The most pieces that are kept for a filesystem without a reverse map: 160 MiB.
 const MOST_PIECES: usize = 4 << 20;
 
-/// One XFS.
+/// One XFS filesystem.
 pub(super) struct Filesystem {
     anchor: OwnedFd,
     mounts: Vec<Mount>,
-    /// As GETFSMAP has it.
+    /// The device number that GETFSMAP uses.
     device: u32,
     source: Source,
     names: Names,
 }
 
-/// Where the owners come from.
+/// The source of the owners.
 enum Source {
     ReverseMap,
-    /// Every inode has been, or will be, asked for its extents.
+    /// The extents of every inode have been, or will be, read.
     Scan(Scan),
 }
 
 #[derive(Default)]
 struct Scan {
-    /// What was asked about: sorted and joined when it is used.
+    /// The requested ranges: sorted and joined when they are used.
     wanted: Vec<Range<u64>>,
-    /// What was found, by address.
+    /// The pieces found, by address.
     pieces: Vec<Piece>,
     longest: u64,
     done: bool,
     missed: u64,
 }
 
-/// A range of the device, and where in which file it lies.
+/// A range of the device, and its file and offset there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     physical: u64,
@@ -60,12 +60,12 @@ impl Filesystem {
         let failed = |errno: Errno| unknown(file.path, errno);
         let geometry = xfs::geometry(file.fd).map_err(failed)?;
         let stat = rustix::fs::fstat(file.fd).map_err(failed)?;
-        // Asked for its own sake: without the privilege GETFSMAP succeeds and calls every owner unknown.
+        // Checked for the privilege alone: without it GETFSMAP succeeds and reports every owner as unknown.
         xfs::inode(file.fd, stat.st_ino).map_err(failed)?;
         let source = if geometry.reverse_map { Source::ReverseMap } else { Source::Scan(Scan::default()) };
         Ok(Filesystem {
             anchor: anchor(file)?,
-            // Without /proc no name is found, and the owners are reported by their numbers.
+            // Without /proc no names are found, and the owners are reported by number.
             mounts: mounts::of(file.fd).unwrap_or_default(),
             device: getfsmap::device_code(stat.st_dev),
             source,
@@ -122,7 +122,7 @@ impl Filesystem {
                 Source::ReverseMap => (mapped(self.anchor.as_fd(), self.device, range).map_err(failed)?, 0),
                 Source::Scan(scan) => (scan.within(range), scan.missed),
             };
-            // The file itself comes first; a fixed order lets ranges be joined.
+            // The file itself is first; a fixed order lets ranges be joined.
             pieces.sort_unstable_by_key(|piece| (piece.inode != stat.st_ino, piece.inode, piece.logical));
             let owners = pieces.into_iter().map(|piece| Owner {
                 names: self.names.of(piece.inode),
@@ -147,7 +147,7 @@ impl Filesystem {
     }
 }
 
-/// What the reverse map says of a range of the device.
+/// The entries of the reverse map for a range of the device.
 fn mapped(fd: impl std::os::fd::AsFd, device: u32, range: Range<u64>) -> rustix::io::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for record in getfsmap::records(fd, device, range.clone()) {
@@ -161,7 +161,7 @@ fn mapped(fd: impl std::os::fd::AsFd, device: u32, range: Range<u64>) -> rustix:
 }
 
 impl Piece {
-    /// As much of it as lies in `range`.
+    /// The part of it in `range`.
     fn clipped(self, range: &Range<u64>) -> Option<Piece> {
         let start = self.physical.max(range.start);
         let end = self.physical.saturating_add(self.length).min(range.end);
@@ -179,7 +179,7 @@ impl Scan {
         self.done = false;
     }
 
-    /// Asks every regular file for its extents and keeps those that are wanted.
+    /// Reads the extents of every regular file and keeps the wanted ones.
     fn run(&mut self, fd: &OwnedFd, monitor: &dyn Monitor) -> Result<()> {
         if self.done || self.wanted.is_empty() {
             return Ok(());
@@ -204,7 +204,7 @@ impl Scan {
             monitor.advance(Amount { files: 1, bytes: 0 });
             let is_file = FileType::from_raw_mode(inode.mode) == FileType::RegularFile;
             if is_file && inode.blocks > 0 && !inode.realtime {
-                // Gone meanwhile: then it holds nothing any more.
+                // Deleted meanwhile: it holds nothing any more.
                 let flags = OFlags::RDONLY | OFlags::NOATIME | OFlags::NONBLOCK;
                 match xfs::open_inode(fd, inode.number, inode.generation, flags) {
                     Ok(file) => self.look(&file, inode.number),
@@ -239,7 +239,7 @@ impl Scan {
         }
     }
 
-    /// What was found in a range.
+    /// The pieces found in a range.
     fn within(&self, range: Range<u64>) -> Vec<Piece> {
         let first = self.pieces.partition_point(|piece| piece.physical.saturating_add(self.longest) <= range.start);
         let near = self.pieces[first..].iter().take_while(|piece| piece.physical < range.end);

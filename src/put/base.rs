@@ -1,10 +1,10 @@
 //! The base: the version that the new file shares with, as of one moment.
 //!
-//! It is cloned into a file without a name, which nobody else can write to: what is shared comes from there, and is
-//! what it was when it was compared. To read it there would be to read it from the disk, for a clone begins with
-//! nothing in memory. So it is read from the base's own file, which often is in memory, as long as that file provably
-//! is what it was when it was cloned: same size, mtime and ctime after each read, and a ctime that a change could not
-//! have given it again. Where that ends, or cannot be known, the frozen clone is read.
+//! The base is cloned into an unnamed file that nobody else can write to. Shared data comes from this clone, so it
+//! cannot change after it was compared. A fresh clone has no pages in memory, so reading it means reading from the
+//! disk. The base's own file often is in memory; pleach reads it instead as long as it provably has not changed since
+//! it was cloned. The proof is the same size, mtime and ctime after each read, and a ctime that a later change could
+//! not have set again. Once that proof fails, or if it is impossible, the frozen clone is read.
 
 use super::destination::Destination;
 use super::job::{Failure, Job, Options};
@@ -20,15 +20,15 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How far ahead of the comparison the base is asked for, in bytes.
+/// How far ahead of the comparison the base is prefetched, in bytes.
 const AHEAD: u64 = 8 << 20;
 
-/// A file to share with, as it is found.
+/// A file to share with, before it is frozen.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// The present file at the destination, which goes when it is replaced.
+    /// The present file at the destination, which disappears when it is replaced.
     Present(BorrowedFd<'a>),
-    /// Another, which stays.
+    /// Another file, which stays.
     Other(OwnedFd),
 }
 
@@ -44,7 +44,7 @@ impl Found<'_> {
 /// The file to share with, if there is one.
 pub(super) fn open<'a>(destination: &'a Destination, options: &Options) -> Result<Option<Found<'a>>> {
     let Some(path) = &options.base else {
-        // An empty one has nothing to share.
+        // An empty file has nothing to share.
         let present = destination.present.as_ref().filter(|present| present.status.size > 0);
         return Ok(present.map(|present| Found::Present(present.fd.as_fd())));
     };
@@ -63,22 +63,22 @@ pub(super) fn open<'a>(destination: &'a Destination, options: &Options) -> Resul
 
 /// The base, frozen.
 pub(super) struct Base<'a> {
-    /// What it was cloned from.
+    /// The file it was cloned from.
     found: &'a Found<'a>,
-    /// The status of that when it was cloned, as long as it may be read in place of the clone.
+    /// The file's status when it was cloned, as long as the file may be read instead of the clone.
     live: Option<Status>,
     frozen: OwnedFd,
     size: u64,
-    /// What of it only the file holds that is to be replaced, where extents are freed as a whole.
+    /// The places that only the replaced file holds, if the filesystem frees extents only as a whole.
     alone: Option<Places>,
     window: Window,
-    /// Up to where it has been asked for.
+    /// The offset up to which it was prefetched.
     asked: u64,
-    /// Bytes that were read of it.
+    /// The number of bytes read from it.
     read: u64,
 }
 
-/// Some bytes of it.
+/// Some bytes of the base.
 #[derive(Default)]
 struct Window {
     bytes: Vec<u8>,
@@ -86,10 +86,10 @@ struct Window {
 }
 
 impl<'a> Base<'a> {
-    /// Freezes it; or why that cannot be, so that nothing can be shared with it.
+    /// Freezes the base. Returns the reason if that is impossible, so that nothing can be shared with it.
     ///
     /// # Errors
-    /// What a copy would meet too.
+    /// Failures that a copy would meet too.
     pub(super) fn freeze(
         found: &'a Found<'a>,
         destination: &Destination,
@@ -102,11 +102,11 @@ impl<'a> Base<'a> {
         let before = Status::of(fd).map_err(look)?;
         let frozen = match filesystem::unnamed(&destination.dir) {
             Ok(frozen) => frozen,
-            // A filesystem without files without a name has no reflinks either, as far as Linux has any.
+            // A Linux filesystem without unnamed files has no reflinks either, as far as known.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(Err(Reason::NoReflink)),
             Err(errno) => return Err(Error::io("make a file beside", &destination.shown, errno)),
         };
-        // Asked before it is cloned: then all of it is shared.
+        // Mapped before the clone, because afterwards all extents are shared.
         let is_replaced = matches!(found, Found::Present(_)) && before.nlink == 1;
         let mut alone = (job.kind == Kind::Btrfs && is_replaced).then(|| Places::new(job.space));
         if let Some(places) = &mut alone {
@@ -123,17 +123,17 @@ impl<'a> Base<'a> {
         }
         let size = Status::of(&frozen).map_err(look)?.size;
         let after = Status::of(fd).map_err(look)?;
-        // A change in the same tick of the clock as the last one before the clone would not show.
+        // A second change in the same clock tick as the last change before the clone would not show.
         let can_tell = matches!(job.kind, Kind::Xfs | Kind::Btrfs) && after.ctime < now;
         let live = (can_tell && after.is_untouched_since(&before)).then_some(after);
         Ok(Ok(Base { found, live, frozen, size, alone, window: Window::default(), asked: 0, read: 0 }))
     }
 
-    /// Makes the empty file `out` a clone of it; gives the reason where that is refused.
+    /// Makes the empty file `out` a clone of the base. Returns the reason if that is refused.
     pub(super) fn clone_to(self, out: &OwnedFd) -> std::result::Result<Base<'a>, Reason> {
         match reflink::clone(&self.frozen, out) {
             Ok(()) => Ok(self),
-            // The new file is as the present one, copy-on-write or not; the base is not.
+            // The new file has the copy-on-write setting of the present file; the base has the other.
             Err(Errno::INVAL) => Err(Reason::NoCow),
             Err(_) => Err(Reason::Failed),
         }
@@ -144,7 +144,7 @@ impl<'a> Base<'a> {
         self.frozen.as_fd()
     }
 
-    /// What it was cloned from, which others may write to.
+    /// The file it was cloned from, which others may write to.
     pub(super) fn source(&self) -> BorrowedFd<'a> {
         self.found.fd()
     }
@@ -154,12 +154,12 @@ impl<'a> Base<'a> {
         self.size
     }
 
-    /// How many bytes were read of it.
+    /// The number of bytes read from it.
     pub(super) fn read(&self) -> u64 {
         self.read
     }
 
-    /// Its bytes from an offset on: `want`, or as many as it has. What was read last is not read again.
+    /// The bytes from an offset on: `want` bytes, or as many as the base has. The bytes read last are not read again.
     pub(super) fn window(&mut self, at: u64, want: usize) -> std::result::Result<&[u8], Failure> {
         let want = want.min(usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX));
         let end = self.window.start + self.window.bytes.len() as u64;
@@ -176,7 +176,8 @@ impl<'a> Base<'a> {
         Ok(&bytes[..want.min(bytes.len())])
     }
 
-    /// Reads it from an offset on until the buffer is full or it ends: always what the frozen clone has there.
+    /// Reads from an offset on until the buffer is full or the base ends. The bytes are always those of the frozen
+    /// clone.
     pub(super) fn read_at(&mut self, buffer: &mut [u8], at: u64) -> std::result::Result<usize, Failure> {
         if let Some(status) = &self.live {
             let got = pread::read_full(self.source(), buffer, at);
@@ -194,13 +195,13 @@ impl<'a> Base<'a> {
         Ok(got)
     }
 
-    /// Has the kernel read ahead of a reading that goes on in order.
+    /// Lets the kernel read ahead of sequential reads.
     fn ask(&mut self, at: u64, end: u64) {
         let to = (end + AHEAD).min(self.size);
         if at > self.asked || end + AHEAD < self.asked {
             self.asked = at;
         }
-        // Not for every little step.
+        // Not for every small step.
         if to >= self.asked + AHEAD / 8 || (to == self.size && to > self.asked) {
             let file = if self.live.is_some() { self.source() } else { self.frozen() };
             pread::prefetch(file, self.asked..to);
@@ -208,8 +209,8 @@ impl<'a> Base<'a> {
         }
     }
 
-    /// On a filesystem that frees extents as wholes: rewrites the parts of the new file that would keep extents of the
-    /// replaced one although little of them is in use.
+    /// On a filesystem that frees extents only as a whole: rewrites parts of the new file that would keep mostly unused
+    /// extents of the replaced file.
     pub(super) fn release_extents(&self, out: &OwnedFd, size: u64, job: &Job<'_>) -> std::result::Result<(), Failure> {
         let Some(alone) = &self.alone else { return Ok(()) };
         Ok(rewrite::release(out.as_fd(), size, self.frozen.as_fd(), alone, job.monitor)?)

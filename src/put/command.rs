@@ -1,10 +1,10 @@
-//! A command whose standard output is the new content. It runs without a shell, with our standard input and error, in a
-//! process group of its own: so everything that it has started can be ended with it.
+//! A command that writes the new content to its standard output. It runs without a shell, with pleach's standard input
+//! and error, in its own process group. Everything that it has started can therefore be ended with it.
 //!
-//! The end of its output proves nothing: only its exit status does, so that is waited for. A failed command ends the
-//! reading at once. When a command has succeeded and another process still holds its output open, reading goes on as
-//! in a shell's pipe, with a warning: that process may have more to write. If the command fails or pleach is
-//! interrupted, the whole group is ended.
+//! Only the exit status proves that the output is complete, so pleach waits for it. A failed command ends the reading
+//! at once. If the command has succeeded but another process still holds its output open, reading continues as in a
+//! shell's pipe, with a warning: that process may have more to write. If the command fails or pleach is interrupted,
+//! the whole group is ended.
 
 use super::foreground::Foreground;
 use super::job::Failure;
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 /// How long a process group may take to end after SIGTERM, and after SIGKILL.
 const GRACE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(2)];
-/// The longest sleep between two looks at whether it has ended.
+/// The longest sleep between two checks whether it has ended.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
-/// How long its output may stay open after it has ended before a warning says so.
+/// How long its output may stay open after its end before a warning is printed.
 const OPEN_END: Duration = Duration::from_secs(3);
 /// How long a failure waits for the signal that may have caused it: somebody may have sent it to both processes.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
@@ -40,21 +40,21 @@ const SAME_SIGNAL: Duration = Duration::from_millis(100);
 pub(super) struct Producer {
     program: OsString,
     child: Mutex<Child>,
-    /// Its process group, which has its id.
+    /// Its process group, with the same id.
     group: Pid,
     foreground: Foreground,
     has_succeeded: AtomicBool,
-    /// The reading end of its output; only `drop` takes it.
+    /// The read end of its output; only `drop` takes it.
     output: Option<OwnedFd>,
     /// When it was first seen to have succeeded with its output still open, and whether that was reported.
     open_end: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Producer {
-    /// Starts a command: a program and its arguments. The program is looked for in `PATH` unless it has a slash.
+    /// Starts a command: a program and its arguments. The program is searched in `PATH` unless it contains a slash.
     ///
     /// # Errors
-    /// A program that does not exist or cannot be executed.
+    /// If the program does not exist or cannot be executed.
     pub(super) fn start(words: &[OsString]) -> Result<Producer> {
         let (program, arguments) = words.split_first().ok_or_else(|| Error::usage("run a command without a name"))?;
         // The standard library gives the child the default handling of SIGPIPE; exec resets our signal handlers.
@@ -73,12 +73,12 @@ impl Producer {
         })
     }
 
-    /// The reading end of its output.
+    /// The read end of its output.
     pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.output.as_ref().map(|output| output.as_fd())
     }
 
-    /// Called while no output comes: whether the command has failed, so that nothing more has to be read.
+    /// Called while no output arrives: whether the command has failed, so that nothing more has to be read.
     pub(super) fn has_failed(&self, monitor: &dyn Monitor) -> bool {
         self.foreground.attend();
         match self.status() {
@@ -94,7 +94,7 @@ impl Producer {
     /// Waits for its end after its output has ended.
     ///
     /// # Errors
-    /// The command failed, or the user asked to stop.
+    /// If the command failed, or the user asked to stop.
     pub(super) fn finish(&self, monitor: &dyn Monitor) -> std::result::Result<(), Failure> {
         let mut nap = Duration::from_millis(1);
         let status = loop {
@@ -115,7 +115,7 @@ impl Producer {
             return Ok(());
         }
         if is_given && (status.signal() == Some(libc::SIGINT) || status.code() == Some(128 + libc::SIGINT)) {
-            // Ctrl-C went to the command alone, and was meant for both.
+            // Only the command received the Ctrl-C, which was meant for both.
             let _ = kill_process(getpid(), Signal::INT);
         }
         let failed = Instant::now();
@@ -165,7 +165,7 @@ impl Producer {
         }
     }
 
-    /// Whether it has ended, and no process that may be signalled remains in its group.
+    /// Whether it has ended, and its group has no process left that may be signalled.
     fn has_group_ended(&self) -> bool {
         if self.status().is_none() {
             return false;
@@ -186,13 +186,13 @@ impl Drop for Producer {
     }
 }
 
-/// Whether all processes of a group have ended, and their parents or init have only to reap them. Unknown without
+/// Whether all processes of a group have ended and only wait for their parents or init to reap them. Unknown without
 /// `/proc`.
 fn has_only_zombies(group: Pid) -> bool {
     let group = group.as_raw_nonzero().to_string();
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
     let is_living_member = |stat: String| {
-        // `pid (name) state ppid pgrp …`; the name may have any character in it.
+        // `pid (name) state ppid pgrp …`; the name may contain any character.
         let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let (state, of) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
         of == group && !matches!(state, "Z" | "X")

@@ -1,8 +1,7 @@
-//! The destination: the directory and name that will be renamed over, and the file that is there now.
+//! The destination: the directory and the name that the new file will be renamed to, and the present file.
 //!
-//! A symbolic link stays, and the file that it leads to is replaced, as a shell's `>` would do. The kernel follows it,
-//! with its own rules on links in directories that anybody may write to, and what it arrives at is then looked for by
-//! name.
+//! A symbolic link stays and its target is replaced, as with a shell's `>`. The kernel follows the link, with its own
+//! rules on links in directories that anybody may write to. The file that it reaches is then looked up by name.
 
 use crate::error::{Error, Result};
 use crate::fs::metadata::{FileAttr, SEALS, letters};
@@ -20,12 +19,12 @@ use std::path::{Path, PathBuf};
 /// Where the new file goes.
 #[derive(Debug)]
 pub(super) struct Destination {
-    /// The directory that has the name.
+    /// The directory that contains the name.
     pub(super) dir: OwnedFd,
     pub(super) name: Vec<u8>,
-    /// As the user calls it.
+    /// The path as the user gave it.
     pub(super) shown: PathBuf,
-    /// The file that is there now.
+    /// The present file.
     pub(super) present: Option<Present>,
 }
 
@@ -38,7 +37,7 @@ pub(super) struct Present {
 }
 
 impl Destination {
-    /// Finds the destination, and refuses what cannot be replaced.
+    /// Finds the destination, and refuses anything that cannot be replaced.
     pub(super) fn open(path: &Path, monitor: &dyn Monitor) -> Result<Destination> {
         let usage = |why: &str| Error::usage("put a stream in the place of").at(path).hint(why.to_string());
         let failed = |action: &str, errno: Errno| Error::io(action, path, errno);
@@ -93,7 +92,7 @@ impl Destination {
 }
 
 impl Present {
-    /// Whether it may be written, and so replaced: found before a long stream is read for nothing.
+    /// Whether it may be written, and so replaced. Checked before a long stream is read for nothing.
     fn assert_replaceable(&self, path: &Path, dir: &OwnedFd, name: &[u8]) -> Result<()> {
         let failed = |errno| Error::io("replace", path, errno);
         let seals = FileAttr::of(&self.fd).flags.unwrap_or(0) & SEALS;
@@ -106,7 +105,7 @@ impl Present {
             Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {
                 Err(failed(errno).hint("only a file that may be written is replaced"))
             }
-            // Kernels before 5.8 do not know the call; the renaming has the last word.
+            // Kernels before 5.8 lack this call; the rename then decides.
             _ => Ok(()),
         }
     }
@@ -117,12 +116,12 @@ fn open_dir(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether a name in a directory is this very inode, and not a link to it.
+/// Whether a name in a directory is exactly this inode, and not a link to it.
 fn is_named(dir: &OwnedFd, name: &OsStr, status: &Status) -> bool {
     Status::at(dir, name.as_bytes()).is_ok_and(|found| found.is_same_inode(status))
 }
 
-/// Where an open file is.
+/// The path of an open file.
 fn real_path(node: &OwnedFd) -> rustix::io::Result<PathBuf> {
     let link = format!("/proc/self/fd/{}", node.as_raw_fd());
     let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;

@@ -1,9 +1,9 @@
-//! The input goes along with the base, block by block: what is equal stays shared, what differs is written, adjacent
-//! blocks by one call.
+//! Compares the input with the base block by block as it arrives. Equal blocks stay shared. Differing blocks are
+//! written, adjacent ones by one call.
 //!
-//! The new file begins as a clone of the base, so that what is equal at the same offset needs nothing at all. Where the
-//! two part for long, the base may go on at another offset (`moved`): then that is what the input goes along with, and
-//! a run that ends is cloned to its new place. Blocks that are equal are never looked up.
+//! The new file begins as a clone of the base, so data that is equal at the same offset needs no work at all. If the
+//! two differ for long, the base may continue at another offset (`moved`). The input is then compared with the base at
+//! that offset, and a run that ends is cloned to its new place. Equal blocks are never looked up in the index.
 
 use super::base::Base;
 use super::equal::equal;
@@ -22,15 +22,15 @@ use rustix::fs::{Advice, fadvise};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// A run at another offset that goes on for longer is cloned in parts.
+/// Longer runs at another offset are cloned in parts.
 const PART: u64 = 64 << 20;
-/// When so much differed in a row, the base is hardly read beside it any more: one block a piece. The index leads back
-/// to it, but not to zeros.
+/// After so many differing bytes in a row, only one block of the base is read for each piece of the input. The index
+/// finds the base again, except for zeros.
 const FAR: u64 = 16 << 20;
-/// After so much what was written goes to the disk.
+/// After so many bytes written, the kernel is asked to write them to the disk.
 const BEHIND: u64 = 32 << 20;
 
-/// Makes `out`, a clone of the base or an empty file, what the input gives to its end.
+/// Gives `out`, a clone of the base or an empty file, the content of the input to its end.
 pub(super) fn all(
     job: &Job<'_>,
     input: &Input<'_>,
@@ -63,7 +63,7 @@ pub(super) fn all(
     Ok(Content { read: content.read + base.map_or(0, |base| base.read()), ..content })
 }
 
-/// A run of the input that is equal to the base at another offset, and not yet cloned.
+/// A run of the input that is equal to the base at another offset, and is not yet cloned.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u64,
@@ -75,15 +75,15 @@ struct Diff<'w, 'b> {
     base: Option<&'w mut Base<'b>>,
     out: BorrowedFd<'w>,
     moved: Moved,
-    /// How far the input has been taken.
+    /// The offset up to which the input was taken.
     at: u64,
-    /// How far ahead of the input, in its file, the base goes on with the same.
+    /// The offset in the base minus the offset in the input at which the base continues with equal data.
     shift: i64,
-    /// What goes along with the base at another offset.
+    /// The run that equals the base at another offset.
     run: Option<Run>,
-    /// Where the input parted from the base; its bytes from there on were written.
+    /// The offset at which the input began to differ from the base; the bytes from there on were written.
     parted: u64,
-    /// How much was written and not sent to the disk, and from where on that is.
+    /// The number of bytes written but not yet sent to the disk, and the offset at which they begin.
     behind: (u64, u64),
 }
 
@@ -94,7 +94,7 @@ impl<'w, 'b> Diff<'w, 'b> {
         Diff { job, base, out, moved, at: 0, shift: 0, run: None, parted: 0, behind: (0, 0) }
     }
 
-    /// Takes the next piece: whole blocks, unless it is the last.
+    /// Takes the next piece, which consists of whole blocks unless it is the last.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let (start, block) = (self.at, self.job.block as usize);
         let mut differing: Vec<Bytes> = Vec::new();
@@ -124,7 +124,7 @@ impl<'w, 'b> Diff<'w, 'b> {
         Ok(())
     }
 
-    /// How many of these bytes the base has too, where the input goes along with it.
+    /// The number of these bytes that equal the base at the present shift.
     fn along(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, Failure> {
         let Some(base) = self.base.as_deref_mut() else { return Ok(0) };
         let Some(there) = offset.checked_add_signed(self.shift) else { return Ok(0) };
@@ -137,7 +137,7 @@ impl<'w, 'b> Diff<'w, 'b> {
         Ok(equal(bytes, base.window(there, bytes.len())?, self.job.block as usize, ends))
     }
 
-    /// Notes that the input goes along with the base.
+    /// Notes that this range of the input equals the base.
     fn keep(&mut self, offset: u64, length: u64) -> Result<(), Failure> {
         self.parted = offset + length;
         if self.shift == 0 {
@@ -150,13 +150,13 @@ impl<'w, 'b> Diff<'w, 'b> {
                 self.run = Some(Run { start: offset, length });
             }
         }
-        // One that ends within a block ends the file, which has its size only then.
+        // A run that ends within a block ends the file, which has its final size only later.
         let is_part = |run: Run| run.length >= PART && run.length.is_multiple_of(self.job.block);
         if self.run.is_some_and(is_part) { self.clone_run() } else { Ok(()) }
     }
 
-    /// If the base goes on elsewhere with the bytes at `at` in this piece, goes along with it from now on: gives how
-    /// many bytes from there on are equal. What before them is equal too need not be written, or is shared after all.
+    /// If the base has the bytes at `at` in this piece elsewhere, continues there. Returns the number of equal bytes
+    /// from `at` on. Equal bytes before `at` need not be written, or are shared after all.
     fn elsewhere(
         &mut self,
         start: u64,
@@ -173,7 +173,7 @@ impl<'w, 'b> Diff<'w, 'b> {
         let begin = offset - found.before;
         *differing = ranges::subtract(differing, std::slice::from_ref(&(begin..offset)));
         if self.shift == 0 && begin < start {
-            // It has been written over the clone; elsewhere a run does this.
+            // These bytes were written over the clone. At any other shift, a run covers them.
             self.run = Some(Run { start: begin, length: start - begin });
             self.clone_run()?;
         }
@@ -181,26 +181,26 @@ impl<'w, 'b> Diff<'w, 'b> {
         Ok(Some(found.length))
     }
 
-    /// Clones the run that has ended to its place.
+    /// Clones the finished run to its place.
     fn clone_run(&mut self) -> Result<(), Failure> {
         let (Some(run), Some(base)) = (self.run.take(), self.base.as_deref_mut()) else { return Ok(()) };
         let Some(from) = run.start.checked_add_signed(self.shift) else { return Ok(()) };
         match reflink::clone_range(base.frozen(), from, run.length, self.out, run.start) {
             Ok(()) => Ok(()),
-            // Its bytes are still there.
+            // Its bytes can still be copied.
             Err(_) => copy(base, from, self.out, &run),
         }
     }
 
-    /// Ends the file; gives its size.
+    /// Ends the file, and returns its size.
     fn finish(mut self) -> Result<u64, Failure> {
-        // The part of a block at the end of the base is cloned only to the end of a file.
+        // A partial block at the end of the base can be cloned only to the end of a file.
         set_size(self.out, self.at).map_err(Failure::Output)?;
         self.clone_run()?;
         Ok(self.at)
     }
 
-    /// Has the kernel begin to write, while the input goes on, and not only when all is synced.
+    /// Lets the kernel begin to write while the input continues, instead of writing everything at the final sync.
     fn send_behind(&mut self, written: u64) {
         let (bytes, from) = self.behind;
         self.behind = (bytes + written, from);

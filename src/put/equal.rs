@@ -5,7 +5,7 @@ pub(super) fn equal(bytes: &[u8], other: &[u8], block: usize, ends: bool) -> usi
     let both = bytes.len().min(other.len());
     let both = if ends && both == bytes.len() { both } else { both / block * block };
     let (bytes, other) = (&bytes[..both], &other[..both]);
-    // Mostly all is equal, and one comparison of a long range is the fastest.
+    // Mostly everything is equal, and one comparison of a long range is fastest.
     if bytes == other {
         return both;
     }

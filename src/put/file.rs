@@ -1,4 +1,4 @@
-//! An input that is itself a file: nothing of it has to pass through here where the filesystem can clone it; elsewhere
+//! An input that is itself a file. If the filesystem can clone it, none of its data passes through pleach; otherwise
 //! several threads read it.
 
 use super::base::Base;
@@ -15,11 +15,11 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Files from this size on are read by several threads, in bytes.
 const LARGE: u64 = 8 << 20;
-/// How many: as many as a solid-state disk needs to be busy.
+/// The number of threads: enough to keep a solid-state disk busy.
 const READERS: usize = 4;
 
-/// Makes the empty file `out` a clone of the rest of the input, and has it share with the base what is equal in
-/// both. `None` where the input cannot be cloned; then `out` is as it was.
+/// Makes the empty file `out` a clone of the rest of the input, and shares the data that equals the base. `None` if the
+/// input cannot be cloned; then `out` is unchanged.
 pub(super) fn clone(
     job: &Job<'_>,
     input: &Input<'_>,
@@ -36,13 +36,13 @@ pub(super) fn clone(
         Err(errno) if is_fatal(errno) || errno == Errno::IO => return Err(Failure::Output(errno)),
         Err(_) => return Ok(None),
     }
-    // From here on the input may change: its clone does not.
+    // From here on the input may change without effect on its clone.
     let size = Status::of(out).map_err(Failure::Output)?.size;
     let hashed = job.options.expect_blake3.is_some();
     let mut content = Content { size, ..Content::default() };
     match base {
         Some(base) if size > 0 => {
-            // The kernel compares what it shares, so the base need not be frozen.
+            // The kernel compares data before it shares, so the base need not be frozen.
             let base = delta::Base { file: base.source(), size: base.size(), list: None };
             let by_extent = job.kind == Kind::Btrfs;
             let shared = delta::share(out.as_fd(), size, &base, by_extent, &options(job, size)).map_err(failure)?;
@@ -59,8 +59,8 @@ pub(super) fn clone(
     Ok(Some(content))
 }
 
-/// Makes `out`, a clone of the base or an empty file, what the input is, from its beginning. `None` if that is not
-/// where it stands.
+/// Gives `out`, a clone of the base or an empty file, the content of the input from its beginning. `None` if the input
+/// is at another position.
 pub(super) fn update(
     job: &Job<'_>,
     input: &Input<'_>,
@@ -91,7 +91,7 @@ fn failure(error: CopyError) -> Failure {
         CopyError::Source(Errno::CANCELED) => Failure::Interrupted,
         CopyError::Source(errno) => Failure::Input(errno),
         CopyError::Destination(errno) => Failure::Output(errno),
-        // Only of a clone that is asked for alone.
+        // Only occurs for a clone requested on its own.
         CopyError::Refused(_) => Failure::Output(Errno::OPNOTSUPP),
     }
 }

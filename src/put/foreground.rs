@@ -1,9 +1,9 @@
 //! The terminal, for a command in a process group of its own.
 //!
-//! In its own group a command can be ended with everything it has started, but it is not in the terminal's foreground:
-//! the kernel stops it as soon as it reads from the terminal, to ask for a password for instance. Then it gets the
-//! foreground, as a shell's job would. Until then Ctrl-C and Ctrl-Z reach pleach alone, which ends the command's group
-//! when interrupted.
+//! In its own group a command can be ended with everything it has started, but it is not in the terminal's foreground.
+//! The kernel stops it as soon as it reads from the terminal, for instance to ask for a password. The command then gets
+//! the foreground, as a shell's job would. Until then Ctrl-C and Ctrl-Z reach only pleach, which ends the command's
+//! group when interrupted.
 
 use crate::sys::terminal::set_foreground;
 use crate::util::mutex::lock;
@@ -37,14 +37,14 @@ enum State {
 }
 
 impl Foreground {
-    /// The terminal of the group that this child of ours leads.
+    /// The terminal of the group that this child process leads.
     pub(super) fn of(group: Pid) -> Foreground {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = rustix::fs::openat(CWD, "/dev/tty", flags, Mode::empty()).ok();
         Foreground { group, terminal, state: Mutex::new(State::Background) }
     }
 
-    /// Called now and then: gives the foreground to the group if the group needs it.
+    /// Called from time to time: gives the foreground to the group if the group needs it.
     pub(super) fn attend(&self) {
         let Some(terminal) = &self.terminal else { return };
         let mut state = lock(&self.state);
@@ -54,7 +54,7 @@ impl Foreground {
             Some(Some(Signal::TTIN | Signal::TTOU)) => *state = State::Wanted,
             Some(Some(Signal::TSTP)) if *state == State::Given => {
                 let _ = set_foreground(terminal, getpgrp());
-                // What the terminal does to a job. All that follows waits until pleach is continued.
+                // The terminal stops a job in this way. Everything after it waits until pleach is continued.
                 *state = State::Suspended;
                 let _ = kill_current_process_group(Signal::TSTP);
                 return;

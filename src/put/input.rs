@@ -13,11 +13,11 @@ use std::os::fd::BorrowedFd;
 pub(super) struct Input<'a> {
     pub(super) fd: BorrowedFd<'a>,
     pub(super) kind: FileType,
-    /// If it is a regular file with something left to read that can be read at any offset.
+    /// Set if the input is a regular file with data left to read that can be read at any offset.
     pub(super) file: Option<File>,
-    /// The command that writes it.
+    /// The command that writes the input.
     pub(super) producer: Option<&'a Producer>,
-    /// Its size, as far as anyone knows it.
+    /// The size of the input, if anyone knows it.
     expected: Option<u64>,
 }
 
@@ -25,15 +25,15 @@ pub(super) struct Input<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) status: Status,
-    /// From where on it is taken.
+    /// The offset at which reading begins.
     pub(super) at: u64,
 }
 
 impl<'a> Input<'a> {
-    /// Looks at an input; `expected` is its size according to the user.
+    /// Examines an input; `expected` is its size according to the user.
     ///
     /// # Errors
-    /// If nobody can have meant it: a terminal, a directory, nothing at all.
+    /// If the input is surely a mistake: a terminal, a directory, or nothing at all.
     pub(super) fn of(fd: BorrowedFd<'a>, expected: Option<u64>) -> Result<Input<'a>> {
         let failed = |errno| Error::failed("read the input").because(errno).hint("nothing has changed");
         let status = Status::of(fd).map_err(failed)?;
@@ -46,8 +46,8 @@ impl<'a> Input<'a> {
             FileType::Directory => {
                 return Err(Error::usage("read the input").hint("it is a directory"));
             }
-            // A program that is begun without a standard input gets this one from Rust's runtime: what was meant to be
-            // the content never came.
+            // Rust's runtime opens this device for a program that starts without a standard input: the intended content
+            // is missing.
             FileType::CharacterDevice if status.rdev == (1, 3) && is_read_write(fd) => {
                 let error = Error::failed("read the input").hint("it is closed").advise(Advice::GiveEmptyInput);
                 return Err(error);
@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
             _ => {}
         }
         let at = rustix::fs::seek(fd, SeekFrom::Current(0));
-        // Files of size 0 may have content all the same, in /proc for one.
+        // Files of size 0 may have content all the same, for example in /proc.
         let file = match (kind, at) {
             (FileType::RegularFile, Ok(at)) if at < status.size => Some(File { status, at }),
             _ => None,
@@ -70,13 +70,13 @@ impl<'a> Input<'a> {
         Some(Input { fd, kind: FileType::Fifo, file: None, producer: Some(producer), expected })
     }
 
-    /// Reports that the first byte is there. Before, a program at the other end may be asking for a password.
+    /// Reports that the first byte has arrived. Before, a program at the other end may be asking for a password.
     pub(super) fn begins(&self, monitor: &dyn Monitor) {
         // A stream has no entries, whatever its size.
         monitor.phase("putting", Some(Amount { files: 0, bytes: self.expected.unwrap_or(0) }));
     }
 
-    /// Fails if the input is a file that somebody has written to, or cut, since it was opened.
+    /// Fails if somebody has written to the input file, or truncated it, since it was opened.
     pub(super) fn assert_untouched(&self) -> std::result::Result<(), Failure> {
         let Some(file) = self.file else { return Ok(()) };
         if Status::of(self.fd).is_ok_and(|now| now.is_untouched_since(&file.status)) {
@@ -86,7 +86,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Leaves the input where it would be if all of it had been read: others may read on from there.
+    /// Moves the input to the position it would have after reading: other processes may continue there.
     pub(super) fn is_taken(&self, end: u64) {
         // Nothing is lost if it cannot be moved.
         let _ = rustix::fs::seek(self.fd, SeekFrom::Start(end));

@@ -31,13 +31,13 @@ pub(super) enum Failure {
     Input(Errno),
     /// The base cannot be read.
     Base(Errno),
-    /// The file aside cannot be written.
+    /// The temporary file cannot be written.
     Output(Errno),
-    /// The input is not what was expected, in words.
+    /// The input is not as expected; the text explains.
     Unexpected(String),
     /// The input is empty, and the file, of this size, is not.
     Empty(u64),
-    /// The command did not succeed, in words.
+    /// The command did not succeed; the text explains.
     Command(String),
     /// The user asked to stop.
     Interrupted,

@@ -1,8 +1,8 @@
-//! The metadata of the replaced file, which the new one keeps: owner, mode, attributes, ACLs, flags, project; not the
+//! The metadata of the replaced file that the new file keeps: owner, mode, attributes, ACLs, flags, project; not the
 //! times.
 //!
-//! A file that replaces nothing is made as any other: with the mode that the umask leaves of 0666, and with what
-//! its directory hands down.
+//! A file that replaces nothing is created like any other: with mode 0666 minus the umask, and with the attributes it
+//! inherits from its directory.
 
 use super::destination::Destination;
 use crate::error::{Error, Result};
@@ -16,16 +16,16 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Attributes that speak of the content: the new one has another.
+/// Attributes that describe the content: the new file has other content.
 const OF_CONTENT: [&[u8]; 2] = [b"security.ima", b"security.evm"];
 
-/// The permissions with which the file is made: one that replaces another is nobody's to read before it has that one's.
+/// The mode at creation: nobody else may read a replacement before it has the mode of the replaced file.
 pub(super) fn first_mode(destination: &Destination) -> Mode {
     let private = Mode::RUSR | Mode::WUSR;
     if destination.present.is_some() { private } else { private | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH }
 }
 
-/// Gives the empty file what decides how its content is stored.
+/// Sets the attributes of the empty file that decide how its content is stored.
 pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &OwnedFd) -> rustix::io::Result<()> {
     let Some(present) = &destination.present else { return Ok(()) };
     let (xattrs, _) = xattrs(&present.fd);
@@ -33,7 +33,7 @@ pub(super) fn prepare(creator: &Creator, destination: &Destination, file: &Owned
     creator.prepare_inheriting(file, &attributes)
 }
 
-/// Gives the finished file all of it, as it is by now; reports and counts what was not taken.
+/// Sets all metadata of the finished file, as the replaced file has it by now. Reports and counts failures.
 pub(super) fn keep(creator: &Creator, destination: &Destination, file: &OwnedFd, monitor: &dyn Monitor) -> Result<u64> {
     let Some(present) = &destination.present else { return Ok(0) };
     let (xattrs, unread) = xattrs(&present.fd);

@@ -1,12 +1,12 @@
-//! `pleach put`: a stream becomes a file, at once or not at all, and shares with its last version every aligned block
-//! that did not change.
+//! `pleach put`: replaces a file by a stream, completely or not at all. The new version shares every aligned unchanged
+//! block with the last version.
 //!
 //! The new file is a clone of the base, under a temporary name; only the differences are written into it. `destination`
 //! is the name and the present file; `staging` is the temporary file, from its creation to the rename; `base` is the
-//! frozen last version; `stream` reads the input in a thread of its own; `command` runs the program whose output is the
-//! input, and `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and
-//! writes, and `moved` finds equal content at other offsets; `file` handles an input that is itself a file. The shared
-//! bytes are counted from extents.
+//! frozen last version; `stream` reads the input in its own thread; `command` runs the program that writes the input,
+//! and `foreground` gives it the terminal if it asks for one; `diff` compares the input with the base and writes, and
+//! `moved` finds equal content at other offsets; `file` handles an input that is itself a file. The shared bytes are
+//! counted from extents.
 
 mod base;
 mod command;
@@ -57,13 +57,13 @@ pub enum Source<'a> {
 pub struct Stats {
     /// The file's size.
     pub bytes: u64,
-    /// Of its data, what lies on the disk where the base has it, or the input: counted from the extents.
+    /// Bytes of its data in the same place on the disk as the base or the input, counted from the extents.
     pub shared: u64,
     /// The rest of its data.
     pub written: u64,
-    /// Read of the stream and of the base.
+    /// Bytes read from the stream and from the base.
     pub read: u64,
-    /// Why nothing is shared, where there was something to share with.
+    /// Why nothing is shared, if there was something to share with.
     pub reason: Option<Reason>,
     /// Metadata of the replaced file that could not be kept.
     pub errors: u64,
@@ -71,14 +71,15 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Replaces the file at `path` by what `source` gives, to its end.
+/// Replaces the file at `path` with the content of `source`, read to its end.
 ///
 /// The file is replaced by one rename(2), after all of it is on the disk and a command has exited with status 0. A
-/// failure before that does not change the file. A file that somebody else changes or makes there meanwhile is kept.
+/// failure before the rename does not change the file. If somebody else changes or creates the file meanwhile, that
+/// version is kept.
 ///
 /// # Errors
-/// Those of the kernel; an input that is not what `options` expects; an empty one over a file that is not empty, unless
-/// `options` allow it; a command that fails; a destination that is no regular file.
+/// If a system call fails; if the input is not as `options` expect; if an empty input would replace a file that is not
+/// empty, unless `options` allow it; if a command fails; if the destination is not a regular file.
 pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let began = Instant::now();
     let stream = match source {
@@ -150,7 +151,7 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     })
 }
 
-/// The content, and what it shares with.
+/// The content, and the files it shares with.
 struct Made<'a> {
     content: Content,
     base: Option<Base<'a>>,
@@ -165,7 +166,7 @@ impl Made<'_> {
     fn places(&self, space: SpaceId) -> Places {
         let mut places = Places::new(space);
         let files = self.base.as_ref().map(Base::frozen).into_iter().chain(self.cloned);
-        // A map that cannot be read adds nothing: the shared bytes are then too few, never too many.
+        // A map that cannot be read adds no places: the count of shared bytes is then too low, never too high.
         files.for_each(|file| {
             let _ = places.add(file, |_| true);
         });
@@ -174,7 +175,7 @@ impl Made<'_> {
     }
 }
 
-/// Makes the content in the file aside, by the shortest way that the input allows.
+/// Writes the content to the temporary file, in the cheapest way that the input allows.
 fn make<'a>(
     job: &Job<'_>,
     input: &Input<'a>,
@@ -214,22 +215,22 @@ fn expect(options: &Options, content: &Content) -> std::result::Result<(), Failu
     Ok(())
 }
 
-/// Refuses an empty input over a file that is not empty: mostly the program before the pipe has failed. An expected
-/// size of nothing, or an expected hash, says that it is meant.
+/// Refuses an empty input for a file that is not empty: usually the program before the pipe has failed. An expected
+/// size of 0 or an expected hash shows that the empty input is intended.
 fn refuse_empty(options: &Options, content: &Content, destination: &Destination) -> std::result::Result<(), Failure> {
     let is_meant = options.allow_empty || options.expect_size == Some(0) || options.expect_blake3.is_some();
     let Some(present) = destination.present.as_ref().filter(|_| content.size == 0 && !is_meant) else { return Ok(()) };
-    // As it is now: somebody may have written to it meanwhile.
+    // The present size: somebody may have written to the file meanwhile.
     let size = rustix::fs::fstat(&present.fd).map_or(present.status.size, |status| status.st_size as u64);
     if size > 0 { Err(Failure::Empty(size)) } else { Ok(()) }
 }
 
-/// What a failure leaves at the destination.
+/// The state of the destination after a failure.
 fn unchanged(destination: &Destination) -> &'static str {
     if destination.present.is_some() { "the file is unchanged" } else { "no file was created" }
 }
 
-/// A failure in words. Nothing has happened to the destination.
+/// The error for a failure. The destination is unchanged.
 fn failure_of(failure: Failure, destination: &Destination, options: &Options) -> Error {
     let shown = &destination.shown;
     let left = unchanged(destination);

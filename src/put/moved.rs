@@ -1,10 +1,10 @@
-//! Where the base goes on with the same at another offset: an index of its blocks by their hashes.
+//! Finds data of the base at other offsets: an index of the base's blocks by their hashes.
 //!
-//! Nothing is indexed as long as the input goes along with the base. Where it has parted from it, the index grows
-//! around that place, as far as four times what has differed since: so a few inserted blocks cost a look at their
-//! neighbourhood, and a base that has nothing in common with the input is read once for it. Its memory is limited; of a
-//! base that is too large for it every N-th block is kept, chosen by its hash. A hit is compared, and extended both
-//! ways block by block.
+//! Nothing is indexed as long as the input equals the base at the same offset. Once it differs, the index grows around
+//! that place, up to four times as far as the bytes that have differed since. A few inserted blocks thus cost only a
+//! look at their neighbourhood, and a base that has nothing in common with the input is read once for the index. The
+//! memory of the index is limited: if the base is too large, every N-th block is kept, chosen by its hash. A hit is
+//! compared, and extended both ways block by block.
 
 use super::base::Base;
 use super::equal::equal;
@@ -17,38 +17,39 @@ use crate::fs::pread::read_exact;
 use crate::util::digest::prefix;
 use std::os::fd::BorrowedFd;
 
-/// The index is made when so much differed in a row.
+/// The index is built after so many differing bytes in a row.
 const FIRST: u64 = 64 << 10;
-/// How far it reaches at least, both ways.
+/// The least distance that the index covers, both ways.
 const REACH: u64 = 1 << 20;
-/// The shortest run that is shared at another offset: each is a call and an extent.
+/// The shortest run that is shared at another offset: each run needs a call and an extent.
 const SHORTEST: u64 = 64 << 10;
-/// How much of the base is read for a hit that has yet to prove itself.
+/// How much of the base is read first to check a hit.
 const LOOK: usize = 64 << 10;
 
-/// The blocks of the base that are known.
+/// The known blocks of the base.
 pub(super) struct Moved {
     index: Option<Index>,
     memory: u64,
     size: u64,
     block: u64,
-    /// What of the base is in the index.
+    /// The ranges of the base that are in the index.
     known: Vec<Bytes>,
-    /// Where the input parted from the base, and how much had differed from there on when the index grew last.
+    /// The offset at which the input began to differ from the base, and how many bytes had differed when the index last
+    /// grew.
     grown: (u64, u64),
-    /// A shift that led to too short a run, and up to where.
+    /// A shift that gave too short a run, and the offset up to which it is not tried again.
     failed: Option<(i64, u64)>,
     buffer: Vec<u8>,
 }
 
-/// What is looked for: the block at `at` of a piece of the input that begins at `start`.
+/// The wanted block: it is at `at` in a piece of the input that begins at `start`.
 pub(super) struct Wanted<'a> {
     pub(super) start: u64,
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
-    /// From there on all differed.
+    /// All bytes from this offset on differed.
     pub(super) parted: u64,
-    /// Where the base was expected.
+    /// The shift at which the base was expected.
     pub(super) shift: i64,
 }
 
@@ -58,24 +59,23 @@ impl Wanted<'_> {
     }
 }
 
-/// Where it is.
+/// The place of a wanted block in the base.
 pub(super) struct Found {
-    /// How far ahead of the input it is in the base.
+    /// Its offset in the base minus its offset in the input.
     pub(super) shift: i64,
-    /// How many bytes of the input before the block are equal too.
+    /// The number of equal bytes of the input before the block.
     pub(super) before: u64,
-    /// How many from the block on, in this piece.
+    /// The number of equal bytes from the block on, in this piece.
     pub(super) length: usize,
 }
 
 impl Moved {
-    /// An index, empty, for a base of this size.
+    /// An empty index for a base of this size.
     pub(super) fn new(memory: u64, size: u64, block: u64) -> Moved {
         Moved { index: None, memory, size, block, known: Vec::new(), grown: (0, 0), failed: None, buffer: Vec::new() }
     }
 
-    /// Looks for a block, and how far around it the same goes on. `out` is what was written of the input before this
-    /// piece.
+    /// Looks up a block, and extends the match around it. `out` holds the input before this piece, as written so far.
     pub(super) fn find(
         &mut self,
         wanted: &Wanted<'_>,
@@ -113,12 +113,12 @@ impl Moved {
     fn look_up(&self, wanted: &Wanted<'_>) -> Option<Place> {
         let index = self.index.as_ref()?;
         let bytes = wanted.bytes.get(wanted.at..wanted.at + self.block as usize)?;
-        // Zeros are everywhere, and say nothing.
+        // Zeros are everywhere and identify nothing.
         let hash = (!is_zero(bytes)).then(|| hash(bytes))?;
         index.keeps(hash).then(|| index.find(hash)).flatten()
     }
 
-    /// Takes the base's blocks around a place into the index.
+    /// Adds the base's blocks around a place to the index.
     fn grow(&mut self, center: u64, reach: u64, base: &mut Base<'_>, job: &Job<'_>) -> Result<(), Failure> {
         let blocks = self.size / self.block;
         let index = self.index.get_or_insert_with(|| Index::new(self.memory, blocks));
@@ -153,7 +153,7 @@ impl Moved {
         Ok(())
     }
 
-    /// How many bytes from the block on are equal, and whether that is all of the piece.
+    /// The number of equal bytes from the block on, and whether they reach the end of the piece.
     fn forward(&mut self, wanted: &Wanted<'_>, from: u64, base: &mut Base<'_>) -> Result<(usize, bool), Failure> {
         let bytes = &wanted.bytes[wanted.at..];
         let (mut length, mut step) = (0, LOOK);
@@ -174,7 +174,7 @@ impl Moved {
         Ok((length, length / self.block as usize == bytes.len() / self.block as usize))
     }
 
-    /// How many bytes before the block are equal, of those that differed from where the base was expected.
+    /// The number of equal bytes before the block, among those that differed at the expected offset.
     fn backward(
         &mut self,
         wanted: &Wanted<'_>,
@@ -188,7 +188,7 @@ impl Moved {
         let mut before = 0;
         while before < most {
             let end = offset - before;
-            // What is in the piece has not been written yet.
+            // The bytes in this piece have not been written yet.
             let floor = if end > wanted.start { wanted.start.max(offset - most) } else { offset - most };
             let step = (end - floor).min(LOOK as u64) as usize;
             self.buffer.resize(step, 0);
@@ -215,7 +215,7 @@ impl Moved {
     }
 }
 
-/// A hint of a block's content: bytes decide.
+/// A hint of a block's content: the bytes decide.
 fn hash(bytes: &[u8]) -> u64 {
     prefix(blake3::hash(bytes).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! The file aside: made beside the destination under a temporary name, renamed over it at the end, taken away
-//! otherwise.
+//! The temporary file: created beside the destination under a temporary name, then renamed over it, or removed after a
+//! failure.
 
 use super::destination::Destination;
 use super::keep;
@@ -14,21 +14,21 @@ use std::os::fd::{AsFd, OwnedFd};
 /// The beginning of temporary names.
 const TEMPORARY: &str = ".pleach-put.";
 
-/// The file that is being made.
+/// The file that is being written.
 pub(super) struct Staging {
     temporary: Temporary<OwnedFd>,
     file: OwnedFd,
 }
 
 impl Staging {
-    /// Takes away what killed runs left in the destination's directory, and makes a new file there.
+    /// Removes leftovers of killed runs from the destination's directory, and creates a new file there.
     pub(super) fn begin(destination: &Destination, monitor: &dyn Monitor) -> Result<Staging> {
         let failed = |errno| Error::io("make a file beside", &destination.shown, errno);
         let open = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::openat(&destination.dir, c".", flags, Mode::empty())
         };
-        // A failure to do that does not stop this run.
+        // A failure to remove them does not stop this run.
         if let Ok(cleared @ 1..) = open().and_then(|dir| writer::clear(dir.as_fd(), TEMPORARY)) {
             monitor.event(Event::LeftoversRemoved { count: cleared, path: &destination.shown });
         }
@@ -45,7 +45,7 @@ impl Staging {
         &self.file
     }
 
-    /// Renames it over the destination, unless that was changed meanwhile, and has the directory written to the disk.
+    /// Renames the file over the destination, unless the destination was changed meanwhile, and syncs the directory.
     pub(super) fn put(self, destination: &Destination) -> Result<()> {
         let version = destination.present.as_ref().map(|present| Version::of(&present.status));
         self.temporary.put(&destination.name, version.as_ref()).map_err(|errno| match errno {
@@ -63,7 +63,7 @@ impl Staging {
     }
 }
 
-/// Gives a file its size. XFS would write the last block anew even of a file that has it.
+/// Sets the size of a file, if it differs. XFS would rewrite the last block even of a file that already has the size.
 pub(super) fn set_size(file: impl AsFd, size: u64) -> rustix::io::Result<()> {
     if rustix::fs::fstat(&file)?.st_size as u64 == size { Ok(()) } else { rustix::fs::ftruncate(file, size) }
 }

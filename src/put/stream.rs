@@ -1,4 +1,4 @@
-//! Reads the input by a thread of its own, in large pieces, beside whatever is done with them.
+//! Reads the input in its own thread, in large pieces, while other threads process them.
 
 use super::input::Input;
 use super::job::Failure;
@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-/// How much is passed on at once.
+/// The number of bytes passed on at once.
 pub(super) const PIECE: usize = 1 << 20;
-/// How many pieces there are, full or empty: what bridges a wait for the disk.
+/// The number of pieces, full or empty: enough to bridge a wait for the disk.
 const PIECES: usize = 8;
-/// How large a pipe is made: what any user may have it.
+/// The size to which a pipe is enlarged: the most that any user may set.
 const PIPE: usize = 1 << 20;
-/// How long the reader waits before it looks whether the user asked to stop.
+/// How long the reader waits before it checks whether the user asked to stop.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a large pipe may fill. A program that writes lines writes them 4 KiB at a time, and is held up if
-/// its reader wakes for each.
+/// How long a large pipe may fill before it is read. A program that writes lines writes 4 KiB at a time, and is slowed
+/// down if its reader wakes for each.
 const NAP: Duration = Duration::from_micros(300);
 
 enum Message {
     Piece(Vec<u8>),
-    /// The input has ended; its hash, if it was asked for.
+    /// The input has ended; its hash, if requested.
     End(Option<[u8; 32]>),
     Failed(Errno),
 }
 
-/// The pieces of the input, in order: all of them are [`PIECE`] bytes long but the last.
+/// The pieces of the input, in order. All of them are [`PIECE`] bytes long except the last.
 pub(super) struct Pieces {
     full: Receiver<Message>,
     empty: Sender<Vec<u8>>,
@@ -48,23 +48,23 @@ impl Pieces {
             }
             Ok(Message::Failed(Errno::CANCELED)) => Err(Failure::Interrupted),
             Ok(Message::Failed(errno)) => Err(Failure::Input(errno)),
-            // The reader cannot have gone without a word.
+            // The reader never ends without sending a message.
             Err(_) => Err(Failure::Input(Errno::IO)),
         }
     }
 
-    /// Gives a piece back, to be filled again.
+    /// Returns a piece for reuse.
     pub(super) fn give_back(&self, bytes: Vec<u8>) {
         let _ = self.empty.send(bytes);
     }
 
-    /// The hash of all of it, when it has ended.
+    /// The hash of the whole input, after its end.
     pub(super) fn hash(&self) -> Option<[u8; 32]> {
         self.hash
     }
 }
 
-/// Reads the input to its end and has `work` take the pieces.
+/// Reads the input to its end while `work` takes the pieces.
 pub(super) fn read_beside<T>(
     input: &Input<'_>,
     hashed: bool,
@@ -149,7 +149,7 @@ impl Reader<'_> {
                     }
                     continue;
                 }
-                // What cannot be waited for is read all the same.
+                // An input that cannot be polled is read all the same.
                 Ok(_) | Err(_) => {}
             }
             match read(self.input.fd, &mut bytes[filled..]) {
@@ -172,7 +172,7 @@ impl Reader<'_> {
     }
 }
 
-/// Makes a pipe larger, if it may be; gives how large it is, or 0 if it is too small to be left alone for a while.
+/// Enlarges a pipe, if permitted. Returns its size, or 0 if it is too small to leave unread for a while.
 fn enlarge(input: &Input<'_>) -> usize {
     let size = fcntl_getpipe_size(input.fd).unwrap_or(0);
     let size = if size < PIPE { fcntl_setpipe_size(input.fd, PIPE).unwrap_or(size) } else { size };

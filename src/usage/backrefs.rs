@@ -1,12 +1,12 @@
-//! Who else refers to the extents of a set, from Btrfs's extent tree: which extents are shared, and which go when the
-//! set goes.
+//! Who else refers to the extents of a set, from Btrfs's extent tree: which extents are shared, and which are freed
+//! when the set is deleted.
 //!
-//! An extent's item counts the references to it from leaves of trees. A leaf that snapshots of a subvolume have in
-//! common is one such reference, and stands for one in each snapshot. Whether an old leaf is in common the item does
-//! not tell: then, and only then, the kernel is asked for all that refer to the extent (`LOGICAL_INO`). A leaf is known
-//! to be of one tree alone where the extent is younger than the last snapshot of that tree.
+//! An extent's item counts the references to it from leaves of trees. A leaf that several snapshots of a subvolume have
+//! in common is one such reference, but represents one in each snapshot. The item does not show whether an old leaf is
+//! in common. Then, and only then, the kernel lists all references to the extent (`LOGICAL_INO`). If the extent is
+//! younger than the last snapshot of a tree, its leaf is known to belong to that tree alone.
 //!
-//! An extent is given back whole, when nothing refers to any part of it any more: a file that holds the last reference
+//! An extent is freed as a whole, when nothing refers to any part of it any more: a file that holds the last reference
 //! to a part of an extent frees all of it.
 //!
 //! Sources: `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/backref.c`.
@@ -27,25 +27,25 @@ use std::collections::{HashMap, HashSet};
 
 /// `btrfs_root_item.last_snapshot`.
 const LAST_SNAPSHOT: usize = 200;
-/// Behind `struct btrfs_extent_item`: refs, generation, flags.
+/// Bytes before the inline references, the size of `struct btrfs_extent_item`: refs, generation, flags.
 const INLINE_REFS: usize = 24;
 
 /// Extents between two reports of progress.
 const REPORT: u64 = 4096;
-/// The fewest ranges for which a thread is worth its while.
+/// The fewest ranges that are worth a thread.
 const FEWEST: usize = 2048;
 
-/// What is given back of a volume.
+/// The bytes that a volume would get back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Freed {
     /// Whole extents that only the set refers to.
     pub(super) bytes: u64,
-    /// Bytes of which it could not be found out.
+    /// Bytes that may or may not be freed: that could not be determined.
     pub(super) undecided: u64,
 }
 
-/// Completes the sums of the paths and of the set, whose files lie in the subvolumes `trees`, and finds what the set
-/// frees. Runs on the threads of the pool that it is called in.
+/// Completes the sums of the paths and of the set, which has its files in the subvolumes `trees`, and determines the
+/// bytes that the set frees. Runs on the threads of the calling pool.
 pub(super) fn judge(
     volume: &Volume,
     trees: &HashSet<u64>,
@@ -79,7 +79,7 @@ fn unreadable(volume: &Volume, errno: Errno) -> Error {
     Error::io("read the trees of the filesystem of", &volume.path, errno)
 }
 
-/// Sorted references in parts of about `share`, none of which cuts an extent's in two.
+/// Sorted references in parts of about `share`. No part splits the references of one extent.
 fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
     let mut parts = Vec::new();
     while let Some(last) = sorted.get(share) {
@@ -92,7 +92,7 @@ fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
     parts
 }
 
-/// Those of a path's references that concern the extents of a part of all.
+/// The references of a path to the extents of one part of `all`.
 fn within<'a>(path: &'a [Reference], all: &[Reference]) -> Groups<'a> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return Groups::new(&[]) };
     let start = path.partition_point(|reference| reference.extent < first.extent);
@@ -100,15 +100,15 @@ fn within<'a>(path: &'a [Reference], all: &[Reference]) -> Groups<'a> {
     Groups::new(&path[start..end])
 }
 
-/// One thread's way through a part of the extent tree.
+/// One thread's work on a part of the extent tree.
 struct Court<'a> {
     judge: &'a Judge<'a>,
     all: Groups<'a>,
     paths: Vec<Groups<'a>>,
-    /// Of the paths and, last, of the set.
+    /// The totals of the paths and, last, of the set.
     totals: Vec<Totals>,
     freed: Freed,
-    /// The extent whose references are being read.
+    /// The extent while its references are being read.
     extent: Option<Extent>,
     judged: u64,
 }
@@ -128,7 +128,7 @@ impl<'a> Court<'a> {
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
-        // What the tree does not have: written since, or gone.
+        // Extents that the tree does not have: written since, or deleted.
         while self.all.first().is_some() {
             self.conclude();
         }
@@ -150,7 +150,7 @@ impl<'a> Court<'a> {
         }
         match (&mut self.extent, item.key.kind) {
             (None, EXTENT_ITEM) => self.extent = self.judge.begin(item),
-            // More references than an item has room for follow it, each as an item of its own.
+            // If the item has no room for all references, the others follow it as items of their own.
             (Some(extent), kind @ (EXTENT_DATA_REF | SHARED_DATA_REF)) => {
                 self.judge.refer(extent, kind, item, 0);
             }
@@ -166,7 +166,7 @@ impl<'a> Court<'a> {
         Step::Next
     }
 
-    /// All that there is of the next extent has been read.
+    /// Decides about the next extent, after all of its items were read.
     fn conclude(&mut self) {
         let group = self.all.next();
         let verdict = self.judge.judge(self.extent.take().as_ref(), group);
@@ -186,7 +186,7 @@ impl<'a> Court<'a> {
     }
 }
 
-/// The generation of the last snapshot of each tree that files lie in: its leaves that are younger are its own alone.
+/// The generation of the last snapshot of each tree that contains files: younger leaves belong to that tree alone.
 fn last_snapshots(volume: &Volume) -> rustix::io::Result<HashMap<u64, u64>> {
     let mut last = HashMap::new();
     tree::search(&volume.fd, ROOT_TREE, Key::first_of(logical::TOP_LEVEL), Key::MAX, |item| {
@@ -199,7 +199,7 @@ fn last_snapshots(volume: &Volume) -> rustix::io::Result<HashMap<u64, u64>> {
     Ok(last)
 }
 
-/// Sorted references, an extent at a time.
+/// Sorted references, one extent at a time.
 struct Groups<'a> {
     rest: &'a [Reference],
 }
@@ -225,7 +225,7 @@ impl<'a> Groups<'a> {
         group
     }
 
-    /// The references to this extent; extents are asked for in their order.
+    /// The references to this extent. Extents must be requested in ascending order.
     fn take(&mut self, extent: u64) -> &'a [Reference] {
         if self.first() == Some(extent) { self.next() } else { &[] }
     }
@@ -237,11 +237,11 @@ struct Extent {
     start: u64,
     length: u64,
     generation: u64,
-    /// How many references it has in all.
+    /// The total number of its references.
     total: u64,
-    /// How many of them have been read.
+    /// The number of references read so far.
     read: u64,
-    /// How many entries they stood in: one for each file, or each leaf, that refers to it.
+    /// The number of entries with these references: one for each file, or each leaf, that refers to it.
     entries: u64,
     /// A reference is held by a tree outside the set.
     is_outside: bool,
@@ -255,7 +255,7 @@ impl Extent {
     }
 }
 
-/// What is known of an extent.
+/// The facts about an extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Verdict {
     is_shared: bool,
@@ -271,7 +271,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// An extent and the references that stand in its own item.
+    /// An extent and the references in its own item.
     fn begin(&self, item: &Item<'_>) -> Option<Extent> {
         let mut extent = Extent {
             start: item.key.objectid,
@@ -286,11 +286,12 @@ impl Judge<'_> {
         let mut at = INLINE_REFS;
         while let Some(kind) = item.u8(at) {
             at += match kind {
-                // The reference to a leaf has that before its count; the one to a file has its own structure there.
+                // A reference to a leaf has the leaf before its count; a reference to a file has its own structure
+                // there.
                 EXTENT_DATA_REF => self.refer(&mut extent, kind, item, at + 1).map_or(usize::MAX / 2, |()| 29),
                 SHARED_DATA_REF => self.refer(&mut extent, kind, item, at + 9).map_or(usize::MAX / 2, |()| 13),
                 EXTENT_OWNER_REF => 9,
-                // Of a kind that is not known: who else refers to it will be asked.
+                // An unknown kind: the kernel will list who else refers to the extent.
                 _ => {
                     extent.may_be_common = true;
                     break;
@@ -329,7 +330,7 @@ impl Judge<'_> {
             let freed = if is_held { 0 } else { extent.length };
             return Verdict { is_shared: extent.entries > 1, freed, undecided: 0 };
         }
-        // One entry of a tree outside, and a reference in the set: that is a leaf in common.
+        // If a tree outside has one entry and the set has a reference, they have a leaf in common.
         let is_surely_shared = extent.entries > 1 || extent.is_outside;
         if is_surely_shared && is_held {
             return Verdict { is_shared: true, ..Verdict::default() };

@@ -1,7 +1,7 @@
-//! The walk: which inodes the paths hold, and what those on filesystems without readable trees take.
+//! The walk: the inodes below the paths, and the disk usage of those on filesystems without readable trees.
 //!
-//! Where Btrfs's trees are read (`trees`) only names are listed here and no file is looked at: its directories say the
-//! inodes' numbers. Elsewhere each file is asked for its status and its extents.
+//! If Btrfs's trees are read (`trees`), the walk only lists names and examines no file: Btrfs's directories contain the
+//! inode numbers. Elsewhere the walk gets the status and the extents of each file.
 
 use super::device::{Device, Devices, Method, Volume};
 use super::mapped::{self, Mapped};
@@ -24,15 +24,15 @@ pub(super) struct Census<'a> {
     pub(super) errors: AtomicU64,
 }
 
-/// What is kept for a directory.
+/// The state kept for a directory.
 pub(super) struct Place {
-    /// Not known on the way to a source: a filesystem of which nothing is wanted is not looked at.
+    /// `None` on the way to a source: a filesystem without a wanted file is not examined.
     device: Option<Arc<Device>>,
     /// Its entries count for the set.
     is_new: bool,
 }
 
-/// What was found in one place of one device.
+/// The results for one directory of one device.
 pub(super) struct Found {
     device: Arc<Device>,
     is_new: bool,
@@ -40,9 +40,9 @@ pub(super) struct Found {
 }
 
 enum Content {
-    /// Inodes, about which the filesystem's trees will be asked.
+    /// Inodes that will be looked up in the filesystem's trees.
     Listed(Vec<u64>),
-    /// Inodes that were looked at.
+    /// Inodes that were examined.
     Mapped(Vec<Mapped>),
 }
 
@@ -52,7 +52,7 @@ impl Census<'_> {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file could not be mapped. Where that is so on all of its filesystem, it is reported once.
+    /// Reports that a file could not be mapped. If the whole filesystem cannot, it is reported only once.
     fn unmapped(&self, volume: &Volume, path: PathBuf, errno: Errno) {
         if let Some(error) = mapped::problem(volume, path, errno) {
             self.problem(&error);
@@ -65,7 +65,7 @@ impl Census<'_> {
         device.map_err(|error| self.problem(&error)).ok()
     }
 
-    /// Looks at one entry of a directory on `device`. `None` where it is gone or out of reach, which was reported.
+    /// Examines one entry of a directory on `device`. `None` if it is gone or inaccessible, which was reported.
     fn look(
         &self,
         directory: &Directory<Place>,
@@ -86,7 +86,7 @@ impl Census<'_> {
                 return Some((Arc::clone(device), Mapped::unknown(&device.volume, &status)));
             }
         };
-        // A single file can be mounted too.
+        // A single file can be a mount point too.
         let device = if is_here {
             Arc::clone(device)
         } else {
@@ -112,7 +112,7 @@ impl Census<'_> {
         }
     }
 
-    /// Whether the file has extents to ask for by its descriptor. If there can be no answer, that is reported once.
+    /// Whether the file has extents that can be mapped by its descriptor. If they cannot, that is reported once.
     fn is_to_map(&self, device: &Device, status: &Status, path: impl Fn() -> PathBuf) -> bool {
         let volume = &device.volume;
         if volume.lacks_maps() {
@@ -143,7 +143,7 @@ impl Visitor for Census<'_> {
         let is_new = device.is_new_directory(directory.status.ino);
         let content = match device.volume.method {
             Method::Trees => Content::Listed(vec![directory.status.ino]),
-            // A directory has one name, whatever its count of links says.
+            // A directory has one name, whatever its link count is.
             Method::Maps => {
                 let mapped = Mapped::plain(&device.volume, &directory.status);
                 Content::Mapped(vec![Mapped { links: 1, ..mapped }])
@@ -164,7 +164,7 @@ impl Visitor for Census<'_> {
         let mut listed = Vec::new();
         for name in names {
             files += 1;
-            // On the way to a source only that source is visited.
+            // On the way to a source, only that source is visited.
             let is_new =
                 if directory.scaffold { device.is_new_name(directory.status.ino, name.bytes) } else { *is_new };
             if device.volume.method == Method::Trees && !directory.scaffold {
@@ -213,7 +213,7 @@ impl Visitor for Census<'_> {
     }
 }
 
-/// A file with several names, of which some may lie outside the set.
+/// A file with several names, some of them possibly outside the set.
 struct Linked {
     device: Arc<Device>,
     inode: u64,
@@ -223,28 +223,28 @@ struct Linked {
     shared: Vec<Range<u64>>,
 }
 
-/// What has been counted of the paths and of the set.
+/// The totals of the paths and of the set.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// The paths; none where there is only one, which is the set.
+    /// The paths; empty if there is only one path, which is then the set.
     pub(super) paths: Vec<Part>,
     pub(super) set: Part,
-    /// By volume: bytes that go when the set is deleted, as far as files were looked at.
+    /// By volume: bytes that are freed when the set is deleted, for the files that were examined.
     pub(super) leaving: Vec<Leaving>,
     linked: Vec<Linked>,
 }
 
-/// What goes of a volume, without its shared ranges.
+/// The bytes of a volume that are freed, without its shared ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Leaving {
-    /// Bytes that are the files' own alone.
+    /// Bytes that only these files hold.
     pub(super) own: u64,
-    /// Those of them that may be less on the disk.
+    /// The part of `own` that may take less on the disk.
     pub(super) encoded: u64,
 }
 
 impl Tally {
-    /// Counts what the walk found, for path number `path` and for the set.
+    /// Counts the walk's results, for path number `path` and for the set.
     pub(super) fn add(&mut self, path: Option<usize>, found: Found) {
         let Found { device, is_new, content } = found;
         match content {
@@ -293,8 +293,8 @@ impl Tally {
         self.leaving[volume].encoded += encoded;
     }
 
-    /// When all paths have been walked: which files with several names had all of them in the set. Returns those that
-    /// had not, by device and inode.
+    /// Called after all paths have been walked. Determines which files with several names have all of them in the set.
+    /// Returns the other files, by device and inode.
     pub(super) fn settle(&mut self) -> Vec<(usize, u64)> {
         let mut staying = Vec::new();
         for linked in std::mem::take(&mut self.linked) {

@@ -1,6 +1,6 @@
-//! On which device a directory lies, of which filesystem, and how its extents can be learnt there.
+//! The device and the filesystem of a directory, and how its extents can be read.
 //!
-//! A device is what `st_dev` identifies: on Btrfs each subvolume has its own, and inode numbers are unique only within
+//! A device is identified by `st_dev`: on Btrfs each subvolume has its own, and inode numbers are unique only within
 //! it. A volume is the filesystem, within which extents are shared.
 
 use super::inodes::Inodes;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// How the extents of files are learnt.
+/// How the extents of files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// From Btrfs's trees, in one sweep: real lengths, and who else refers to them. For root.
@@ -34,15 +34,15 @@ pub(super) struct Volume {
     pub(super) method: Method,
     /// A directory of it, for calls that concern it as a whole.
     pub(super) fd: OwnedFd,
-    /// Where that is, for messages.
+    /// The path of that directory, for messages.
     pub(super) path: PathBuf,
     /// Whether it was reported that it keeps no extent maps.
     pub(super) is_refused: AtomicBool,
 }
 
 impl Volume {
-    /// Whether it is known to keep no extent maps, so that nothing need be opened to find out: what is in memory, in
-    /// the kernel, or on the network.
+    /// Whether it is known to keep no extent maps, so that no file need be opened to find out: filesystems in memory,
+    /// in the kernel, or on the network.
     pub(super) fn lacks_maps(&self) -> bool {
         const PROC: u64 = 0x9fa0;
         const SYSFS: u64 = 0x6265_6572;
@@ -79,27 +79,27 @@ impl Volume {
     }
 }
 
-/// What has one `st_dev`.
+/// All files with the same `st_dev`.
 #[derive(Debug)]
 pub(super) struct Device {
     /// Its place among the devices of this run.
     pub(super) number: usize,
     pub(super) volume: Arc<Volume>,
-    /// The number of the Btrfs subvolume, where its trees are read; else 0.
+    /// The number of the Btrfs subvolume if its trees are read; otherwise 0.
     pub(super) tree: u64,
-    /// The directories whose entries count for the set.
+    /// The directories with entries that count for the set.
     directories: Mutex<Inodes>,
     /// Single entries, by their directory and name, that count for the set.
     names: Mutex<HashSet<(u64, Vec<u8>)>>,
 }
 
 impl Device {
-    /// Whether the directory is a new one for the set, and not reached a second time through another path or mount.
+    /// Whether the directory is new for the set, and not reached again through another path or mount.
     pub(super) fn is_new_directory(&self, inode: u64) -> bool {
         lock(&self.directories).add(inode)
     }
 
-    /// The same of a single entry of a directory that is not wanted whole.
+    /// The same for a single entry of a directory that is not wanted as a whole.
     pub(super) fn is_new_name(&self, directory: u64, name: &[u8]) -> bool {
         !lock(&self.directories).contains(directory) && lock(&self.names).insert((directory, name.to_vec()))
     }
@@ -118,12 +118,12 @@ struct Volumes {
 }
 
 impl Devices {
-    /// None yet. With `sync`, each filesystem is written out when it is met.
+    /// No devices yet. With `sync`, each filesystem is synced when it is first met.
     pub(super) fn new(sync: bool) -> Self {
         Devices { sync, known: Mutex::default() }
     }
 
-    /// The device `dev`, of which `fd` is an open directory or file.
+    /// The device `dev`, with `fd` an open directory or file on it.
     pub(super) fn of(&self, dev: u64, fd: impl AsFd, path: &Path) -> Result<Arc<Device>> {
         let mut known = lock(&self.known);
         if let Some(device) = known.by_dev.get(&dev) {
@@ -136,9 +136,9 @@ impl Devices {
             None => {
                 let kind = Kind::of(&fd).map_err(failed)?;
                 if self.sync {
-                    // What is in memory only has no place yet.
+                    // Data that is only in memory has no place yet.
                     match rustix::fs::syncfs(&fd) {
-                        // A read-only filesystem has nothing to write; a descriptor of a path only cannot be asked.
+                        // A read-only filesystem has nothing to write; a path-only descriptor cannot be synced.
                         Ok(()) | Err(Errno::ROFS | Errno::BADF) => {}
                         Err(errno) => return Err(Error::io("sync the filesystem of", path, errno)),
                     }
@@ -167,7 +167,7 @@ impl Devices {
         Ok(device)
     }
 
-    /// All that were met: filesystems, and what lies on them, each in the order of their numbers.
+    /// All volumes and devices that were met, each in the order of their numbers.
     pub(super) fn met(self) -> (Vec<Arc<Volume>>, Vec<Arc<Device>>) {
         let known = mutex::into_inner(self.known);
         let mut devices: Vec<_> = known.by_dev.into_values().collect();

@@ -1,7 +1,7 @@
-//! Which inodes of a device have been seen, and by how many names. Pure, no I/O.
+//! The inodes of a device that have been seen, and by how many names. Pure, no I/O.
 //!
-//! Kept as runs of consecutive numbers: filesystems number the inodes of a tree almost without gaps, so that a million
-//! of them take a few runs. At worst, with no two neighbours, an inode takes some 40 bytes.
+//! They are stored as runs of consecutive numbers. Filesystems number the inodes of a tree almost without gaps, so a
+//! million inodes take a few runs. At worst, with no two neighbours, an inode takes some 40 bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,13 +11,13 @@ use std::ops::Range;
 pub(super) struct Inodes {
     /// Disjoint runs that do not touch, by their first number, each with the number behind its last.
     runs: BTreeMap<u64, u64>,
-    /// How often those were added that were added more than once: hard links.
+    /// For inodes added more than once, which are hard links: how often.
     often: HashMap<u64, u32>,
     count: u64,
 }
 
 impl Inodes {
-    /// Adds a name of an inode. Whether the inode is new here.
+    /// Adds a name of an inode. Returns whether the inode is new here.
     pub(super) fn add(&mut self, inode: u64) -> bool {
         let before = self.runs.range_mut(..=inode).next_back();
         let behind = inode.saturating_add(1);
@@ -30,7 +30,7 @@ impl Inodes {
             _ => None,
         };
         self.count += 1;
-        // Two look-ups at most, and mostly one: inodes come almost in order.
+        // At most two look-ups, and usually one: inodes are added almost in order.
         match touching {
             Some(end) => {
                 *end = behind;
@@ -52,7 +52,7 @@ impl Inodes {
         self.runs.range(..=inode).next_back().is_some_and(|(_, end)| *end > inode)
     }
 
-    /// How many names of the inode were added.
+    /// The number of names of the inode that were added.
     pub(super) fn names(&self, inode: u64) -> u64 {
         match self.often.get(&inode) {
             Some(names) => u64::from(*names),
@@ -65,7 +65,7 @@ impl Inodes {
         self.runs.iter().map(|(start, end)| *start..*end)
     }
 
-    /// How many inodes there are.
+    /// The number of inodes.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! What one file holds, by its status and its extent map.
+//! The extents of one file, from its status and its extent map.
 
 use super::device::Volume;
 use crate::error::Error;
@@ -14,46 +14,47 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-/// An inode that was looked at.
+/// An inode that was examined.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     pub(super) inode: u64,
     pub(super) links: u64,
     pub(super) is_file: bool,
     pub(super) size: u64,
-    /// What it takes on the disk.
+    /// The bytes it takes on the disk.
     pub(super) disk: u64,
-    /// What of that is certainly its own alone, as the kernel says.
+    /// The part of `disk` that is certainly its own alone, according to the kernel.
     pub(super) own: u64,
-    /// What of `own` may be less on the disk, since it is compressed.
+    /// The part of `own` that may take less on the disk, since it is compressed.
     pub(super) encoded: u64,
     pub(super) extents: u64,
     pub(super) inline: u64,
     /// Some of it is compressed, shared or not.
     pub(super) is_encoded: bool,
-    /// Its ranges that the kernel calls shared.
+    /// Its ranges that the kernel marks as shared.
     pub(super) shared: Vec<Range<u64>>,
 }
 
 impl Mapped {
-    /// An inode that has no extents to ask for: what it takes on the disk, if anything, is its own alone.
+    /// An inode without extents to map. The bytes it takes on the disk, if any, are its own alone.
     pub(super) fn plain(volume: &Volume, status: &Status) -> Mapped {
         let mapped = Mapped::unknown(volume, status);
         let own = if volume.lacks_maps() { 0 } else { mapped.disk };
         Mapped { own, ..mapped }
     }
 
-    /// An inode whose extents cannot be learnt: it takes what its status says, and whether alone is not known.
+    /// An inode with extents that cannot be read. It takes the bytes in its status, and whether it shares them is
+    /// unknown.
     pub(super) fn unknown(volume: &Volume, status: &Status) -> Mapped {
         let is_file = status.file_type() == FileType::RegularFile;
         let size = if is_file { status.size } else { 0 };
-        // Only files have data on Btrfs; all else lies in its trees.
+        // Only files have data on Btrfs; everything else is in its trees.
         let disk = if is_file || volume.kind != Kind::Btrfs { status.allocated } else { 0 };
         Mapped { inode: status.ino, links: status.nlink, is_file, size, disk, ..Mapped::default() }
     }
 }
 
-/// Whether there can be extents: an empty file has none, and one without blocks has none but inline ones.
+/// Whether there can be extents: an empty file has none, and a file without blocks has none except inline ones.
 pub(super) fn has_extents(volume: &Volume, status: &Status) -> bool {
     let has_data = status.allocated > 0 || (volume.kind == Kind::Btrfs && status.size > 0);
     status.file_type() == FileType::RegularFile && has_data
@@ -66,10 +67,10 @@ pub(super) fn open(directory: impl AsFd, name: &[u8], status: &Status) -> rustix
     if (found.st_dev, found.st_ino) == (status.dev, status.ino) { Ok(fd) } else { Err(Errno::STALE) }
 }
 
-/// Asks for the extents of an open file.
+/// Maps the extents of an open file.
 ///
 /// # Errors
-/// `OPNOTSUPP` where the filesystem keeps no maps.
+/// `OPNOTSUPP` if the filesystem keeps no maps.
 pub(super) fn map(volume: &Volume, fd: impl AsFd, status: &Status) -> rustix::io::Result<Mapped> {
     let mut mapped = Mapped::unknown(volume, status);
     let (mut plain, mut shared) = (0, 0);
@@ -93,17 +94,17 @@ pub(super) fn map(volume: &Volume, fd: impl AsFd, status: &Status) -> rustix::io
         }
     }
     if volume.kind == Kind::Btrfs {
-        // Its count of blocks has delayed and inline data in it, and nothing that the map has not.
+        // Its block count includes delayed and inline data, and nothing that the map lacks.
         mapped.disk = plain + shared;
         mapped.own = plain;
     } else {
-        // Blocks of the map itself and of attributes are the file's alone, and stand in no map.
+        // Blocks of the map itself and of attributes belong to the file alone, and are not in the map.
         mapped.own = mapped.disk.saturating_sub(shared);
     }
     Ok(mapped)
 }
 
-/// The end of a range, whatever its length is said to be.
+/// The end of a range, for any reported length.
 pub(super) fn end(start: u64, length: u64) -> u64 {
     start.saturating_add(length)
 }

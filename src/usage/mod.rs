@@ -1,13 +1,12 @@
-//! What paths take on the disk, what of it is theirs alone, and what deleting them would give back.
+//! The disk usage of paths, the part that they hold alone, and the bytes that deleting them would free.
 //!
-//! The walk (`census`) finds the inodes, each once however many names it has. What they hold is read from Btrfs's trees
-//! (`trees`), or asked file by file (`mapped`), and kept as packed references to ranges of the disk (`references`).
-//! Whether something outside the set holds a range too, is for the filesystem to say: on Btrfs its extent tree counts
-//! the references (`backrefs`); on XFS a range that is shared and occurs once in the set is held outside, and for one
-//! that occurs more often all other files are asked (`xfs`). Where neither can be done the result says that it is a
-//! bound.
+//! The walk (`census`) finds the inodes, each once however many names it has. Their extents are read from Btrfs's trees
+//! (`trees`), or file by file (`mapped`), and kept as packed references to ranges of the disk (`references`). Only the
+//! filesystem knows whether something outside the set holds a range too. On Btrfs its extent tree counts the references
+//! (`backrefs`). On XFS a shared range that occurs once in the set is held outside; for a range that occurs more often,
+//! all other files are mapped (`xfs`). If neither is possible, the result is marked as a bound.
 //!
-//! Deleting is what is measured, not done. Nothing here writes.
+//! Deletion is measured, not done. Nothing here writes.
 
 mod backrefs;
 mod census;
@@ -40,9 +39,9 @@ use std::time::Instant;
 /// How the paths are measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Write the filesystems out first: what is only in memory has no place on the disk yet.
+    /// Sync the filesystems first: data that is only in memory has no place on the disk yet.
     pub sync: bool,
-    /// How many threads walk.
+    /// The number of threads for the walk.
     pub threads: Option<usize>,
 }
 
@@ -55,33 +54,34 @@ impl Default for Options {
 /// One of the paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// As it was named.
+    /// The path as the user named it.
     pub path: PathBuf,
-    /// What lies below it.
+    /// The totals of everything below it.
     pub totals: Totals,
 }
 
-/// What deleting the set would give back.
+/// The space that deleting the set would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Bytes. On Btrfs data alone: what its trees would give back is not known before. On XFS also inodes and maps.
+    /// Bytes. On Btrfs only data, because the space that its trees would free is unknown beforehand. On XFS also inodes
+    /// and maps.
     pub bytes: u64,
-    /// What of that is chunks of inodes (XFS).
+    /// The part of `bytes` in chunks of inodes (XFS).
     pub inode_bytes: u64,
-    /// Bytes beside those of which it could not be found out whether anything outside the set holds them.
+    /// Further bytes for which it could not be determined whether anything outside the set holds them.
     pub undecided_bytes: u64,
-    /// How near `bytes` is.
+    /// How exact `bytes` is.
     pub bound: Bound,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// The paths that could be looked at, in the order in which they were named.
+    /// The paths that could be examined, in the order in which they were named.
     pub rows: Vec<Row>,
     /// All of them together, each inode once.
     pub set: Totals,
-    /// What would be free without them.
+    /// The space that would be free without them.
     pub freed: Freed,
     /// The number of failures, which were reported to the monitor.
     pub errors: u64,
@@ -89,12 +89,12 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Measures `paths`, which may overlap and may lie on several filesystems. A symbolic link that is named is followed;
-/// none below a path is. Mount points below a path are crossed.
+/// Measures `paths`, which may overlap and may be on several filesystems. A named symbolic link is followed; links
+/// below a path are not. Mount points below a path are crossed.
 ///
-/// Memory: 36 bytes for each distinct range of the disk that the set's files refer to, and once more for each path
-/// where there are several; at most some 40 bytes an inode, and mostly next to nothing, since inodes of a tree are
-/// numbered in runs.
+/// Memory: 36 bytes for each distinct range of the disk that the set's files refer to, and the same again for each path
+/// if there are several. Inodes take at most some 40 bytes each, and usually next to nothing, since inodes of a tree
+/// are numbered in runs.
 pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let mut errors = 0;
@@ -119,7 +119,7 @@ pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> R
         tally.paths.resize_with(resolved.len(), Part::default);
     }
     monitor.phase("walking", None);
-    // Files after directories: a name that has been seen in its directory does not count for the set once more.
+    // Files after directories: a name that was already seen in its directory is not counted for the set again.
     let (directories, files): (Vec<_>, Vec<_>) = (0..resolved.len()).partition(|path| resolved[*path].is_dir());
     for path in directories.into_iter().chain(files) {
         census_of(&resolved[path], path, &census, &mut tally, options)?;
@@ -132,7 +132,7 @@ pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> R
         .num_threads(threads(options))
         .build()
         .map_err(|_| Error::failed("start the threads that measure"))?;
-    // What is not there takes nothing; what could not be looked at may be anything.
+    // A missing path takes nothing; a path that could not be examined may take any amount.
     let mut freed = Freed { bound: Bound::of(errors > missing, false), ..Freed::default() };
     for volume in &volumes {
         let devices: Vec<_> = devices.iter().filter(|device| device.volume.number == volume.number).cloned().collect();
@@ -154,7 +154,7 @@ pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> R
 fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally, options: &Options) -> Result<()> {
     let sources = match Sources::resolve(&[path.to_path_buf()]) {
         Ok(sources) => sources,
-        // Gone since it was found.
+        // Deleted since it was found.
         Err(error) => {
             census.monitor.problem(&error);
             census.errors.fetch_add(1, Ordering::Relaxed);
@@ -167,13 +167,13 @@ fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally,
     })
 }
 
-/// What is not in memory comes from the device: more threads than cores wait for it.
+/// Uncached data must be read from the device: use more threads than cores, since they mostly wait.
 fn threads(options: &Options) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
 }
 
-/// A Btrfs whose trees can be read.
+/// A Btrfs with readable trees.
 fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor: &dyn Monitor) -> Result<Freed> {
     let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, inodes::Inodes::count);
     let expected = devices.iter().map(count).sum();
@@ -189,7 +189,7 @@ fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor
     Ok(Freed { bytes, inode_bytes: 0, undecided_bytes: undecided, bound })
 }
 
-/// Any filesystem whose files were asked one by one.
+/// Any filesystem with files that were mapped one by one.
 fn by_maps(
     volume: &Volume,
     devices: &[Arc<Device>],
@@ -203,7 +203,7 @@ fn by_maps(
     }
     let sorted = tally.set.references(volume.number).sorted();
     let shared = union(sorted);
-    // What is shared and occurs once, something outside holds, and so does a file that stays.
+    // A shared range that occurs once is also held by something outside. So is a range of a file that stays.
     let mut doubtful = RangeSet::default();
     cover(sorted, |range, count, leaving| {
         if count >= 2 && leaving == count {
@@ -223,7 +223,7 @@ fn by_maps(
                 staying.iter().filter(|(on, _)| *on == device).map(|(_, inode)| *inode).collect();
             match xfs::inode_bytes(volume, inodes, &staying) {
                 Ok(bytes) => freed.inode_bytes = bytes,
-                // Only root may ask.
+                // Only root may read this.
                 Err(_) => is_at_least = true,
             }
             if !doubtful.is_empty() {
@@ -239,7 +239,7 @@ fn by_maps(
             }
         }
         Kind::Ext4 => {}
-        // An extent is given back whole, with parts of it that no file shows any more.
+        // An extent is freed as a whole, with parts of it that no file shows any more.
         Kind::Btrfs => {
             is_at_least = true;
             freed.undecided_bytes += doubtful.length();

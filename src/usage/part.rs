@@ -1,4 +1,4 @@
-//! What one path, or the whole set, holds: counted while the files come.
+//! The extents and sums of one path, or of the whole set, updated as files are counted.
 
 use super::inodes::Inodes;
 use super::references::References;
@@ -8,25 +8,25 @@ use super::references::References;
 pub struct Totals {
     /// Regular files, hard links once.
     pub files: u64,
-    /// What readers of the files see: the sum of their sizes.
+    /// The sum of the file sizes, as readers of the files see them.
     pub apparent_bytes: u64,
-    /// What lies on the disk for them, as often as files refer to it. On Btrfs data; elsewhere everything that the
-    /// filesystem counts as an inode's blocks.
+    /// The bytes on the disk for them, counted as often as files refer to them. On Btrfs only data; elsewhere
+    /// everything that the filesystem counts as an inode's blocks.
     pub disk_bytes: u64,
-    /// What of it nothing else refers to, neither in the set nor outside it.
+    /// The part of these bytes that nothing else refers to, neither in the set nor outside it.
     pub exclusive_bytes: u64,
-    /// What lies there and is referred to from several places, each block once.
+    /// The bytes there that are referred to from several places, each block once.
     pub shared_bytes: u64,
-    /// How often its files refer to an extent.
+    /// The number of references from its files to extents.
     pub references: u64,
-    /// Content that lies in metadata and takes no block of its own.
+    /// Content that is stored in metadata and takes no block of its own.
     pub inline_bytes: u64,
-    /// Some of the files are compressed, and how far could not be asked: what lies on the disk is at most this.
+    /// Some of the files are compressed, and the compressed length could not be read: `disk_bytes` is an upper bound.
     pub is_at_most: bool,
 }
 
 impl Totals {
-    /// Adds what another part of the same holds.
+    /// Adds the totals of another part of the same files.
     pub(super) fn add(&mut self, other: &Totals) {
         let Totals {
             files,
@@ -53,14 +53,14 @@ impl Totals {
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) totals: Totals,
-    /// By the number of the device.
+    /// Indexed by the number of the device.
     pub(super) inodes: Vec<Inodes>,
-    /// By the number of the volume.
+    /// Indexed by the number of the volume.
     pub(super) references: Vec<References>,
 }
 
 impl Part {
-    /// Adds a name of an inode. Whether the inode is new here.
+    /// Adds a name of an inode. Returns whether the inode is new here.
     pub(super) fn add(&mut self, device: usize, inode: u64) -> bool {
         at(&mut self.inodes, device).add(inode)
     }

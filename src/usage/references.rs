@@ -1,23 +1,24 @@
-//! References of files to ranges of a device: packed, equal ones counted together, and what their ranges sum up to.
+//! References of files to ranges of a device: packed, equal references counted together, and the sums of their ranges.
 //! Pure, no I/O.
 //!
-//! A million files that lie on the same extents take no more room than one. What was added since the last sorting is at
-//! most half of what was sorted then, and the list never grows beyond that: `BYTES_A_RANGE` bounds its memory.
+//! A million files on the same extents take no more room than one. The references added since the last sort are at most
+//! half as many as were sorted then, and the list never grows beyond that: `BYTES_A_RANGE` bounds its memory.
 
 use std::ops::Range;
 
 /// References to the same range of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reference {
-    /// Where the extent begins that the range is a part of (on Btrfs), or the range itself.
+    /// The start of the extent that contains the range (on Btrfs), or of the range itself.
     pub(super) extent: u64,
-    /// Where the range begins in it.
+    /// The offset of the range in the extent.
     pub(super) offset: u32,
     /// Its length.
     pub(super) length: u32,
-    /// How many references there are.
+    /// The number of references.
     pub(super) count: u32,
-    /// How many of them go when the set is deleted; the others belong to files with names outside it.
+    /// The number of references that disappear when the set is deleted; the others belong to files with names outside
+    /// it.
     pub(super) leaving: u32,
 }
 
@@ -35,21 +36,21 @@ impl Reference {
     }
 }
 
-/// The longest part into which a range is cut: lengths are kept in 32 bits.
+/// Longer ranges are cut into parts of this length: lengths are stored in 32 bits.
 const LONGEST: u64 = 1 << 31;
 
-/// Below this many nothing is sorted.
+/// Shorter lists are not sorted.
 const FEW: usize = 16 << 10;
 
-/// The most memory that a distinct range takes, beyond the first [`FEW`]: a reference, and room for half another.
+/// The most memory that a distinct range takes, beyond the first [`FEW`]: one reference, and room for half another.
 const BYTES_A_RANGE: usize = size_of::<Reference>() * 3 / 2;
 const _: () = assert!(BYTES_A_RANGE * 2 <= 200, "for a path and for the set: what is promised");
 
-/// A list of references that are counted together where they are equal.
+/// A list of references. Equal references are counted together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct References {
     list: Vec<Reference>,
-    /// How many at the front are sorted and all different.
+    /// The number of references at the front that are sorted and distinct.
     sorted: usize,
 }
 
@@ -72,7 +73,7 @@ impl References {
         }
     }
 
-    /// The references in the order of their places, equal places once.
+    /// The references in the order of their places, equal places merged.
     pub(super) fn sorted(&mut self) -> &[Reference] {
         self.sort();
         &self.list
@@ -106,7 +107,7 @@ impl References {
     }
 }
 
-/// The bytes that sorted references cover, each of them once.
+/// The bytes that sorted references cover, each counted once.
 pub(super) fn union(sorted: &[Reference]) -> u64 {
     let (mut sum, mut covered) = (0, 0);
     for range in sorted.iter().map(Reference::range) {
@@ -116,17 +117,17 @@ pub(super) fn union(sorted: &[Reference]) -> u64 {
     sum
 }
 
-/// The bytes that references stand for, each as often as it is referred to.
+/// The bytes of all references, counted as often as they are referred to.
 pub(super) fn sum(references: &[Reference]) -> u64 {
     references.iter().map(|reference| u64::from(reference.length) * u64::from(reference.count)).sum()
 }
 
-/// Cuts sorted references at all their bounds and hands on each piece with how many references cover it, and how many
-/// of them leave.
+/// Cuts sorted references at all their bounds. Passes each piece to `each`, with the number of references that cover it
+/// and the number of those that disappear with the set.
 pub(super) fn cover(sorted: &[Reference], mut each: impl FnMut(Range<u64>, u64, u64)) {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
-    // Those that cover the place where we stand, by their ends.
+    // The references that cover the present place, by their ends.
     let mut open: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
     let (mut at, mut count, mut leaving) = (0, 0u64, 0u64);
     let mut close =
@@ -202,7 +203,7 @@ mod tests {
         let mut references = References::default();
         let mut most = 0;
         for number in 0..1_000_000u64 {
-            // Not in order, and each a second time: a clone.
+            // Not in order, and each a second time, like a clone.
             let place = number.wrapping_mul(7_919) % 1_000_000 * 4096;
             references.add_range(place..place + 4096, 1, 1);
             references.add_range(place..place + 4096, 1, 1);

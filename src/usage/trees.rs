@@ -1,5 +1,5 @@
-//! What inodes of a Btrfs subvolume hold, by one sweep over its tree: sizes, counts of links, and every reference to an
-//! extent with its real length. No file is opened.
+//! Reads the inodes of a Btrfs subvolume in one sweep over its tree: sizes, link counts, and every reference to an
+//! extent with its real length. Opens no file.
 //!
 //! Source: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_inode_item`).
 
@@ -19,13 +19,13 @@ use std::sync::Mutex;
 
 /// Inodes between two reports of progress.
 const REPORT: u64 = 4096;
-/// The fewest inodes for which a thread is worth its while.
+/// The fewest inodes that are worth a thread.
 const FEWEST: u64 = 4096;
-/// References that a thread keeps to itself before it adds them to those of all.
+/// References that a thread collects before it adds them to the common list.
 const OWN: usize = 256;
 
-/// Counts what the inodes of a device hold, for each path of `paths` and for the set. Runs on the threads of the pool
-/// that it is called in: cold, they wait for the leaves of several parts of the tree at once.
+/// Counts the inodes of a device and their extents, for each path of `paths` and for the set. Runs on the threads of
+/// the calling pool: if the tree is not cached, they wait for leaves in several parts of the tree at once.
 pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor: &dyn Monitor) -> Result<()> {
     let Some(inodes) = set.inodes.get_mut(device.number).map(std::mem::take) else { return Ok(()) };
     let runs = |inodes: Option<&Inodes>| inodes.into_iter().flat_map(Inodes::runs).collect::<Vec<_>>();
@@ -33,7 +33,7 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     let volume = device.volume.number;
     let share = (inodes.count() / (rayon::current_num_threads() as u64 * 4)).max(FEWEST);
     let segments = cut(&runs(Some(&inodes)), share);
-    // The set's come last.
+    // The references of the set are last.
     let references = paths.iter_mut().map(|part| part.references(volume));
     let references: Vec<_> = references.chain([set.references(volume)]).map(Mutex::new).collect();
     let sums = segments
@@ -73,7 +73,7 @@ fn cut(runs: &[Range<u64>], share: u64) -> Vec<Vec<Range<u64>>> {
     segments
 }
 
-/// One thread's way through a part of the tree.
+/// One thread's work on a part of the tree.
 struct Sweep<'a, 'b> {
     device: &'a Device,
     inodes: &'a Inodes,
@@ -151,9 +151,9 @@ impl Sweep<'_, '_> {
     }
 }
 
-/// What a thread has counted, for the paths and, last, for the set.
+/// The counts of one thread, for the paths and, last, for the set.
 struct Counts<'a, 'b> {
-    /// The paths that the present file lies in.
+    /// The paths that contain the present file.
     holders: Vec<usize>,
     totals: Vec<Totals>,
     own: Vec<Vec<Reference>>,
@@ -196,7 +196,7 @@ fn next_inode(inode: u64) -> Step {
     inode.checked_add(1).map_or(Step::Stop, |next| Step::Seek(Key::first_of(next)))
 }
 
-/// A regular file, while its items come.
+/// A regular file, while its items are read.
 #[derive(Default)]
 struct File {
     inode: u64,
@@ -205,7 +205,7 @@ struct File {
 }
 
 impl File {
-    /// The file of an inode's item, and its size; `None` where it is no regular file.
+    /// The file of an inode's item, and its size; `None` if it is not a regular file.
     fn begin(item: &Item<'_>, inodes: &Inodes) -> Option<(File, u64)> {
         let (size, links, mode) = (item.u64(16)?, item.u32(40)?, item.u32(52)?);
         if FileType::from_raw_mode(mode) != FileType::RegularFile {
@@ -217,13 +217,13 @@ impl File {
     }
 }
 
-/// Which bytes of its extent, as they lie on the disk, a part takes; `None` where it ends beyond all numbers.
+/// The bytes of its extent, by their places on the disk, that a part uses; `None` if its end overflows.
 fn on_disk(part: &ExtentPart) -> Option<Range<u32>> {
     let ExtentPart { offset, disk, decoded, .. } = *part;
     let end = offset.checked_add(part.length)?;
     let range = match part.compressed {
         false => offset..end,
-        // A part of the data corresponds to the same part of its compressed form: parts that meet do so there too.
+        // A part of the data is scaled to the same part of its compressed form: adjacent parts stay adjacent.
         true if end <= decoded => scale(offset, disk, decoded)..scale(end, disk, decoded),
         true => 0..disk,
     };
@@ -235,10 +235,10 @@ fn scale(offset: u64, length: u64, decoded: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(length)
 }
 
-/// Runs of inodes, passed in their order.
+/// Runs of inodes, visited in order.
 struct Cursor<'a> {
     runs: &'a [Range<u64>],
-    /// The present run; before the first question none.
+    /// The present run; `None` before the first call.
     at: Option<usize>,
 }
 
@@ -249,7 +249,7 @@ enum Reached {
     Within,
     /// Before this run.
     Before(u64),
-    /// Behind all.
+    /// Behind all runs.
     End,
 }
 

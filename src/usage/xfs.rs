@@ -1,5 +1,5 @@
-//! Questions that only XFS answers, and only to root: which chunks of inodes go with a set, and which files outside it
-//! hold ranges that the set holds several times.
+//! Questions that only XFS answers, and only to root: which chunks of inodes are freed with a set, and which files
+//! outside the set hold ranges that the set holds several times.
 
 use super::device::Volume;
 use super::inodes::Inodes;
@@ -16,19 +16,19 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Inodes that are looked at before what they hold is taken out.
+/// The number of inodes that are mapped before their ranges are removed.
 const BATCH: usize = 1024;
 
-/// Bytes of inodes that are given back when `inodes` go, those of `staying` apart: XFS gives back chunks of 64 that
-/// are all free.
+/// Bytes of inodes that are freed when `inodes` without `staying` are deleted: XFS frees chunks of 64 inodes when all
+/// of them are free.
 ///
 /// # Errors
-/// `PERM` to all but root.
+/// `PERM` without root.
 pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u64>) -> rustix::io::Result<u64> {
     let geometry = xfs::geometry(&volume.fd)?;
     let (inode, block) = (u64::from(geometry.inode_size), u64::from(geometry.block_size));
     let keeps_chunks = mounts::of(&volume.fd).is_ok_and(|mounts| mounts.iter().any(|mount| mount.has("ikeep")));
-    // Where a block holds more than a chunk, or the mount says so, chunks are kept for later.
+    // Chunks are kept for later if a block holds more than one chunk, or if the mount options say so.
     if block > inode * CHUNK || keeps_chunks {
         return Ok(0);
     }
@@ -43,11 +43,11 @@ pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u6
     Ok(chunks * CHUNK * inode)
 }
 
-/// Takes out of `ranges` what files hold that are not in `inodes`: all others of the filesystem are asked, until
-/// no doubt remains.
+/// Removes from `ranges` all ranges held by files that are not in `inodes`. Maps all other files of the filesystem
+/// until `ranges` is empty.
 ///
 /// # Errors
-/// `PERM` to all but root.
+/// `PERM` without root.
 pub(super) fn subtract_outside(
     volume: &Volume,
     inodes: &Inodes,

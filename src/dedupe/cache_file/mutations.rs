@@ -35,7 +35,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             bytes.swap(from, to);
         }
         4 => {
-            // An entry or more, twice or not at all.
+            // Repeats one entry, removes it, or changes nothing.
             let from = (HEADER + random.below(40) * LENGTH).min(bytes.len());
             let part = bytes[from..].to_vec();
             bytes.truncate((from + LENGTH * random.below(3)).saturating_sub(LENGTH).min(bytes.len()));
@@ -56,7 +56,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Gives a mutation the checksum that belongs to it, as one who forges a cache would.
+/// Gives a mutation the right checksum, as somebody who forges a cache would.
 fn seal(bytes: &mut [u8]) {
     if let Some(end) = bytes.len().checked_sub(CHECKSUM) {
         let checksum = blake3::hash(&bytes[..end]);
@@ -87,7 +87,7 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
         }
         fs::write(&path, &bytes).unwrap();
         match CacheFile::open(path.clone()) {
-            // Only the bytes that mark a file as a cache make it one.
+            // Only the bytes that mark a file as a cache make it a cache.
             Err(_) => {
                 assert_ne!(bytes.get(..MAGIC.len()), Some(&MAGIC[..]), "mutation {number}");
                 outcomes.insert("no cache");

@@ -1,5 +1,5 @@
-//! Runs on filesystems where each block is free when nobody holds it (XFS): each run as it is, all holders of the
-//! blocks it replaces together, or not at all.
+//! Runs on filesystems that free each block when nobody holds it (XFS). Each run is shared as found. For the blocks
+//! that it replaces, all holders change together or none does.
 
 use super::context::{Context, Part};
 use super::plan::Why;
@@ -29,7 +29,7 @@ pub(super) fn apply(file: u32, run: Run, context: &mut Context<'_>) -> Result<()
     Ok(())
 }
 
-/// Books the blocks of the lists of extents, when all runs are done.
+/// Books the blocks of the extent lists when all runs are done.
 pub(super) fn finish(context: &mut Context<'_>) {
     for file in context.lists.files() {
         if let Some(opened) = context.files.get(file) {
@@ -42,8 +42,8 @@ fn touch(a: &Part, b: &Part) -> bool {
     a.piece.end() == b.piece.logical && a.source.advanced(a.piece.length) == b.source
 }
 
-/// Shares a range of a file with a source, and books the blocks that are freed by that. `is_last`: all other files in
-/// scope that held these blocks have dropped them.
+/// Shares a range of a file with a source, and books the blocks that this frees. `is_last`: all other files in scope
+/// that held these blocks have dropped them.
 fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, context: &mut Context<'_>) -> Result<()> {
     let whole = context.files.whole_blocks(file, end);
     let end = end.min(context.run.catalogue.size(FileId(file)));
@@ -58,10 +58,10 @@ fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, conte
     context.lists.change(file, length(&before), length(&after));
     let mut held = Map::from_pieces(before);
     if context.run.dry_run {
-        // How many blocks the list of extents will take is not known before.
+        // The number of blocks for the extent list is unknown before the run.
         context.account.limit(Bound::AtMost);
         if is_last {
-            // Nothing has changed, so the kernel still calls them shared; a file outside may hold them too.
+            // Nothing has changed, so the kernel still reports them as shared; a file outside may hold them too.
             held = held.unshared();
         }
     }
@@ -73,7 +73,8 @@ fn length(pieces: &[Piece]) -> u64 {
     pieces.iter().map(|piece| piece.length).sum()
 }
 
-/// The same for a piece that others hold too: all of them in scope, or none if there is none.
+/// The same for a piece that other files hold too. Either all holders in scope share the source afterwards, or none
+/// does.
 fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<()> {
     let piece = part.piece;
     let Some(from) = piece.address_in(context.account.space()) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What applying runs needs, on either filesystem, and what it counts.
+//! The state needed to apply runs on either filesystem, and its counters.
 
 use super::extent_lists::ExtentLists;
 use super::files::Files;
@@ -28,11 +28,11 @@ pub(super) struct Context<'a> {
     pub(super) seen: Seen,
     pub(super) block: u64,
     pub(super) min_run: u64,
-    /// Equal bytes that were left, by the reason.
+    /// Equal bytes that were not shared, by reason.
     pub(super) left: BTreeMap<Why, u64>,
 }
 
-/// Shared places whose bytes have been read, or whose equals have.
+/// Shared places with data that was read, or that equals data that was read.
 pub(super) struct Seen {
     space: SpaceId,
     places: RangeSet,
@@ -40,7 +40,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// No places yet, and at most so many: memory must not grow with the files' extents.
+    /// No places yet, and room for `most` of them: memory must not grow with the files' extents.
     pub(super) fn new(space: SpaceId, most: u64) -> Seen {
         Seen { space, places: RangeSet::default(), left: most }
     }
@@ -63,24 +63,24 @@ impl Seen {
     }
 }
 
-/// A part of a run that lies in one piece on each side, and not yet in the same place.
+/// A part of a run that lies in one piece on each side, with the two pieces in different places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     /// The piece of the file, cut to the part.
     pub(super) piece: Piece,
     pub(super) source: Source,
-    /// The piece of the source; `None` where that is a hole.
+    /// The piece of the source; `None` for a hole.
     pub(super) from: Option<Piece>,
 }
 
 impl Context<'_> {
-    /// The parts of a run that would free something, or help to.
+    /// The parts of a run that would free something, or help to free something.
     pub(super) fn parts(&mut self, file: u32, run: Run) -> Result<Vec<Part>> {
         let end = run.start + run.length;
         let here = self.files.pieces(file, run.start, end, usize::MAX, false)?;
         let there = match run.source {
             Source::Zeros => Vec::new(),
-            // A source that is gone is no fault of this file.
+            // If the source cannot be read, that is no error of this file.
             Source::File { file, offset } => {
                 match self.files.pieces(file, offset, offset + run.length, usize::MAX, false) {
                     Ok(pieces) => pieces,
@@ -91,12 +91,12 @@ impl Context<'_> {
         Ok(parts(&here, &there, run))
     }
 
-    /// Leaves a range that was found elsewhere.
+    /// Counts a range that was found elsewhere but is not shared.
     pub(super) fn leave(&mut self, why: Why, bytes: u64) {
         *self.left.entry(why).or_default() += bytes;
     }
 
-    /// Counts bytes that are shared now, or would be.
+    /// Counts bytes that are shared now, or would be in a dry run.
     pub(super) fn count_shared(&self, source: Source, file: u32, bytes: u64) {
         add(&self.run.counters.ranges, bytes);
         if self.run.dry_run && bytes > 0 {
@@ -109,7 +109,8 @@ impl Context<'_> {
         }
     }
 
-    /// Shares a range of a file with its source, and returns how much of it is shared now. A dry run plans it.
+    /// Shares a range of a file with its source, and returns the number of bytes that are shared now. A dry run plans
+    /// it.
     pub(super) fn share(&mut self, source: Source, file: u32, start: u64, length: u64) -> u64 {
         let shared = if self.run.dry_run {
             share::plan(source, (file, start), length, self.run, self.account, &mut self.files)
@@ -120,7 +121,8 @@ impl Context<'_> {
         shared
     }
 
-    /// Those among other files that still hold what they held when the run began.
+    /// The other holders of a range of addresses, except the range `but` of a file. Only those that still hold the same
+    /// place as when the run began.
     pub(super) fn still_holding(&mut self, from: u64, to: u64, but: (u32, u64, u64)) -> Vec<Holder> {
         let mut found = Vec::new();
         for holder in self.holders.of(from, to) {

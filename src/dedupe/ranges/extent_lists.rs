@@ -1,12 +1,12 @@
-//! The blocks that XFS needs for the lists of files' extents: a file of more extents than its inode has room for takes
-//! some, and they are among the blocks that `df` shows as used.
+//! The blocks that XFS needs for files' extent lists. If a file has more extents than fit into its inode, the list
+//! takes blocks of its own, which `df` counts as used.
 
 use crate::dedupe::account::Account;
 use crate::fs::status::Status;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-/// The files whose extents changed.
+/// The files with changed extents.
 #[derive(Debug, Default)]
 pub(super) struct ExtentLists {
     files: HashMap<u32, Change>,
@@ -14,15 +14,15 @@ pub(super) struct ExtentLists {
 
 #[derive(Debug)]
 struct Change {
-    /// Bytes of all blocks of the file before, with those that it shares and those of its list.
+    /// Bytes of all blocks of the file before the change, including shared blocks and the blocks of its list.
     allocated: u64,
-    /// Bytes of data that it had more, and less, before.
+    /// Bytes of data that the file has dropped, and added, since.
     dropped: u64,
     added: u64,
 }
 
 impl ExtentLists {
-    /// To be called before the extents of a file change.
+    /// Must be called before the extents of a file change.
     pub(super) fn watch(&mut self, file: u32, open: impl AsFd) {
         if !self.files.contains_key(&file)
             && let Some(allocated) = allocated(open)
@@ -31,7 +31,7 @@ impl ExtentLists {
         }
     }
 
-    /// A range of a file had so many bytes of data, and has so many now.
+    /// Records the bytes of data that a range of a file had before and has now.
     pub(super) fn change(&mut self, file: u32, before: u64, after: u64) {
         if let Some(change) = self.files.get_mut(&file) {
             change.dropped += before.saturating_sub(after);

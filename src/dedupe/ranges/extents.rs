@@ -1,5 +1,5 @@
-//! Runs on Btrfs, where an extent is free when nobody holds any part of it: gathered for a file, decided extent by
-//! extent, then shared.
+//! Runs on Btrfs, which frees an extent only when nobody holds any part of it. The runs of a file are gathered, decided
+//! extent by extent, and then shared.
 
 use super::context::Context;
 use super::plan::{Decision, Outside, Weighed, Why, decide};
@@ -11,7 +11,7 @@ use crate::extents::bound::Bound;
 use rustix::io::Result;
 use std::collections::HashSet;
 
-/// Shares these runs of a file as far as that frees space.
+/// Shares these runs of a file as far as this frees space.
 pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<()> {
     let gathered = gather(file, runs, context)?;
     let weighed: Vec<Weighed> =
@@ -26,7 +26,7 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
         match decision {
             Decision::Leave(why) => {
                 context.leave(*why, victim.found_bytes());
-                // Compressed bytes have no address of their own.
+                // Compressed bytes have no addresses of their own.
                 let held = victim.found_bytes().min(victim.disk);
                 context.account.pin(victim.extent..victim.extent + held);
             }
@@ -36,7 +36,8 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
     release(&gathered, &chosen, context)
 }
 
-/// Releases the chosen extents: first the ranges found in others, then the rest, then the ranges found within them.
+/// Releases the chosen extents: first the ranges found in other extents, then the rest, then the ranges found within
+/// the chosen extents.
 fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Context<'_>) -> Result<()> {
     let going: HashSet<u64> = chosen.iter().map(|&number| gathered[number].0.extent).collect();
     let is_inner = |found: &Found| found.lies_in.is_some_and(|extent| going.contains(&extent));
@@ -56,7 +57,7 @@ fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Conte
         if gone.failed.contains(&number) {
             continue;
         }
-        // What the files hold now decides what was freed, not what the kernel was asked for.
+        // The freed bytes are counted from what the files hold now, not from the requests to the kernel.
         let place = victim.extent..victim.extent + victim.disk;
         if gone.alone.contains(&number) && !victim.is_held(context) {
             context.account.free(place);
@@ -67,21 +68,21 @@ fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Conte
     Ok(())
 }
 
-/// What became of extents, by their numbers.
+/// The outcome for extents, by their numbers.
 #[derive(Default)]
 struct Gone {
-    /// Not all of them could be shared or moved.
+    /// Extents that could not be shared or moved completely.
     failed: HashSet<usize>,
-    /// Nothing but what is known holds them.
+    /// Extents that only the known references hold.
     alone: HashSet<usize>,
 }
 
-/// Shares what was found of extents, for all their references. The kernel is believed that nothing else holds an extent
-/// if it calls that unshared when one reference remains.
+/// Shares the found ranges of extents, for all their references. If the kernel reports an extent as unshared when one
+/// reference remains, that counts as proof that nothing else holds it.
 ///
-/// What was found within extents that go has its source further ahead in the same file. That must have left its extent
-/// before others are led to it, or they would hold the extent from then on: so all goes in the order of the file that
-/// was read, whatever extents it lies in.
+/// A range that was found within an extent to release has its source further ahead in the same file. The source must
+/// leave its extent before other references are moved to it, or they would hold that extent from then on. All ranges
+/// are therefore handled in the order of the file that was read, across extents.
 fn share_all(victims: &[(usize, &Victim)], which: &dyn Fn(&Found) -> bool, gone: &mut Gone, context: &mut Context<'_>) {
     let mut tasks = Vec::new();
     let mut left: Vec<usize> = Vec::with_capacity(victims.len());
@@ -105,7 +106,7 @@ fn share_all(victims: &[(usize, &Victim)], which: &dyn Fn(&Found) -> bool, gone:
             if left[place] == 0 && touching.peek().is_none() && !gone.alone.contains(&number) {
                 let pieces = context.files.pieces(reference.file, start, start + length, usize::MAX, false);
                 if context.run.dry_run {
-                    // Nothing has changed, so the kernel still calls it shared with the other references.
+                    // Nothing has changed, so the kernel still reports it as shared with the other references.
                     context.account.limit(Bound::AtMost);
                     gone.alone.insert(number);
                 } else if pieces.is_ok_and(|pieces| pieces.iter().all(|piece| !piece.shared)) {

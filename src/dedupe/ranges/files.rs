@@ -1,4 +1,4 @@
-//! The files in scope, open as long as they are in use: their bytes, their layouts.
+//! The files in scope, open while they are in use: their bytes and their layouts.
 
 use super::overlay::Overlay;
 use super::scan::Data;
@@ -16,21 +16,21 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
-/// How many files may each have the extents of the next one.
+/// The longest chain of files that each have the extents of the next file.
 const LONGEST_CHAIN: u32 = 16;
 /// Files that are open at once.
 const MOST_OPEN: usize = 64;
 
-/// Opens files, and keeps the last ones open.
+/// Opens files, and keeps the most recent ones open.
 pub(super) struct Files<'a> {
     run: &'a Run<'a>,
     /// Whether Btrfs's trees may be read.
     privileged: bool,
     open: VecDeque<(u32, Rc<Opened>)>,
     unreadable: HashSet<u32>,
-    /// What the kernel would not change, or did not.
+    /// Files that the kernel would not change, or did not change.
     refused: HashMap<u32, Skip>,
-    /// The file that is being read in order, and how far: what is read behind it for the first time counts as read.
+    /// The file that is being read in order, and the offset reached. Bytes beyond it count as read the first time.
     reading: u32,
     reached: u64,
     /// The plan of a dry run.
@@ -38,7 +38,7 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// `memory`: what the plan of a dry run may take.
+    /// `memory`: the bytes that the plan of a dry run may take.
     pub(super) fn new(run: &'a Run<'a>, privileged: bool, memory: u64) -> Files<'a> {
         Files {
             run,
@@ -73,18 +73,18 @@ impl<'a> Files<'a> {
         self.open.back().map(|(_, opened)| Rc::clone(opened))
     }
 
-    /// The file may be read, and not changed.
+    /// Marks a file that may be read but not changed.
     pub(super) fn refuse(&mut self, file: u32, reason: Skip) {
         self.refused.insert(file, reason);
     }
 
-    /// Whether the kernel refuses to change a file; if so, that is reported, because there is something to change.
+    /// Whether the kernel refuses to change a file. A refusal is reported, because there is something to change.
     pub(super) fn is_refused(&self, file: u32) -> bool {
         let reason = self.refused.get(&file);
         reason.inspect(|reason| self.run.skip(FileId(file), **reason)).is_some()
     }
 
-    /// The next bytes that count as read are those of this file, from its beginning.
+    /// Starts counting bytes as read at the beginning of this file.
     pub(super) fn begin(&mut self, file: u32) {
         (self.reading, self.reached) = (file, 0);
     }
@@ -94,7 +94,7 @@ impl<'a> Files<'a> {
         self.way(file).is_exact()
     }
 
-    /// How its layout is asked for.
+    /// The method used to read its layout.
     pub(super) fn way(&self, file: u32) -> Way {
         let catalogue = self.run.catalogue;
         let file = FileId(file);
@@ -120,7 +120,7 @@ impl<'a> Files<'a> {
             if let Some(overlay) = &self.overlay {
                 pieces = overlay.apply(file, range.start..end, pieces);
             }
-            // Where all these pieces would be holes, others may follow.
+            // If all these pieces would be holes, data may follow.
             if !pieces.is_empty() || end >= range.end {
                 return Ok(pieces);
             }
@@ -154,19 +154,19 @@ impl<'a> Files<'a> {
         Ok(pieces)
     }
 
-    /// Notes that a range of a file would have these pieces, whose offsets are in that file. `false`: there is no room
-    /// for that note.
+    /// Notes that a range of a file would have these pieces, with offsets in that file. `false`: there is no room for
+    /// the note.
     pub(super) fn plan(&mut self, file: u32, start: u64, length: u64, pieces: &[Piece]) -> bool {
         let range = start..self.whole_blocks(file, start + length);
         self.overlay.as_mut().is_none_or(|overlay| overlay.set(file, range, pieces))
     }
 
-    /// The address of an extent that would be written.
+    /// The planned address of an extent that would be written.
     pub(super) fn plan_extent(&mut self, length: u64) -> u64 {
         self.overlay.as_mut().map_or(0, |overlay| overlay.new_extent(length))
     }
 
-    /// Where the last block of a range ends: the last block of a file is shared and freed as a whole, though the file
+    /// The end of the last block of a range: the last block of a file is shared and freed as a whole even if the file
     /// ends within it.
     pub(super) fn whole_blocks(&self, file: u32, end: u64) -> u64 {
         let catalogue = self.run.catalogue;
@@ -178,7 +178,7 @@ impl<'a> Files<'a> {
     fn present(&mut self, file: u32, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
         let opened = self.get(file).ok_or(Errno::NOENT)?;
         match layout::pieces(opened.as_fd(), self.way(file), from, to, most, sync) {
-            // A container's root may be refused what root is granted.
+            // The root user of a container may be refused operations that root is allowed.
             Err(Errno::PERM) if self.privileged => {
                 self.privileged = false;
                 layout::pieces(opened.as_fd(), self.way(file), from, to, most, sync)

@@ -1,7 +1,7 @@
-//! Who else in scope holds a place: ranges of files that share, found by their addresses. A plan that moves one of them
-//! must move all, or sharing that there was would be undone.
+//! Finds the other files in scope that hold a place: ranges of files that share extents, found by their addresses. A
+//! plan that moves one of these ranges must move all of them, or existing sharing would be undone.
 //!
-//! Only shared pieces are kept, 48 bytes each, and no more than a given number: beyond that nothing shared is moved.
+//! Only shared pieces are kept, 48 bytes each, up to a given number. If there are more, nothing shared is moved.
 
 use crate::extents::address_space::SpaceId;
 use crate::extents::piece::Piece;
@@ -38,13 +38,13 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// No holders yet, of places in this space, and room for so many bytes of them.
+    /// No holders yet, for places in this address space, and room for `memory` bytes of holders.
     pub(super) fn new(space: SpaceId, memory: u64) -> Holders {
         let most = memory / (size_of::<Holder>() + size_of::<u64>()) as u64;
         Holders { space, holders: Vec::new(), ends: Vec::new(), most: most as usize, overflown: false }
     }
 
-    /// Adds the shared ones among the pieces of a file.
+    /// Adds the shared pieces among the pieces of a file.
     pub(super) fn add(&mut self, file: u32, pieces: &[Piece]) {
         for piece in pieces.iter().filter(|piece| piece.shared) {
             if self.holders.len() >= self.most {
@@ -56,7 +56,7 @@ impl Holders {
         }
     }
 
-    /// To be called when all are there, and before any is looked for.
+    /// Must be called after all pieces were added and before any search.
     pub(super) fn sort(&mut self) {
         self.holders.shrink_to_fit();
         self.holders.sort_unstable_by_key(|holder| (holder.address, holder.file, holder.logical));
@@ -64,12 +64,12 @@ impl Holders {
         farthest(&self.holders, &mut self.ends);
     }
 
-    /// Whether there were more than there was room for: then nothing is known of who shares.
+    /// Whether there were more holders than room; then it is unknown who shares.
     pub(super) fn is_overflown(&self) -> bool {
         self.overflown
     }
 
-    /// Those that hold any byte of a range of addresses.
+    /// The holders of any byte of a range of addresses.
     pub(super) fn of(&self, from: u64, to: u64) -> Vec<Holder> {
         let mut found = Vec::new();
         let _ = overlapping(&self.holders, &self.ends, from, to, &mut |holder| {
@@ -79,7 +79,7 @@ impl Holders {
         found
     }
 
-    /// Whether such a one is there that holds any byte of a range of addresses: no more are looked at than that takes.
+    /// Whether any holder of a byte in a range of addresses satisfies `is_such`. Stops at the first.
     pub(super) fn any(&self, from: u64, to: u64, mut is_such: impl FnMut(&Holder) -> bool) -> bool {
         let mut each =
             |holder: &Holder| if is_such(holder) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -87,7 +87,7 @@ impl Holders {
     }
 }
 
-/// Fills in the farthest ends, and gives that of the whole.
+/// Fills in the farthest ends, and returns the farthest end of all.
 fn farthest(holders: &[Holder], ends: &mut [u64]) -> u64 {
     let middle = holders.len() / 2;
     let Some(holder) = holders.get(middle) else { return 0 };

@@ -1,10 +1,9 @@
-//! Ranges that are equal in files that are not: each file is read once, its blocks are looked up by hash in an index of
-//! bounded memory, matches are extended both ways and shared by the kernel, which compares them again. A dry run takes
-//! the same steps on layouts as they would be (`overlay`).
+//! Equal ranges in files that differ as a whole. Each file is read once, and its blocks are looked up by hash in an
+//! index of bounded memory. Matches are extended both ways and shared by the kernel, which compares them again. A dry
+//! run takes the same steps on the planned layouts (`overlay`).
 //!
-//! `scan` and `index` find runs; `layout` and `holders` know where things lie and who else holds them; `blocks` (XFS),
-//! or `victims`, `plan`, `extents` and `rewrite` (Btrfs) free what can be freed; `share` and `scratch` speak with the
-//! kernel.
+//! `scan` and `index` find runs. `layout` and `holders` know where data lies and who else holds it. `blocks` (XFS), or
+//! `victims`, `plan`, `extents` and `rewrite` (Btrfs), free the space. `share` and `scratch` make the system calls.
 
 mod blocks;
 mod context;
@@ -40,26 +39,26 @@ use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 
-/// Which files are looked at block by block.
+/// The files to compare block by block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Files of 1 MiB and more.
     #[default]
     Auto,
-    /// All that can hold a run.
+    /// All files that can hold a run.
     Always,
     /// None.
     Never,
 }
 
-/// How ranges are looked for.
+/// How to look for ranges.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// In which files.
     pub mode: Mode,
     /// The shortest run, in bytes.
     pub min_run: u64,
-    /// What the index and what is known of shared places may take, in bytes.
+    /// The memory for the index and for the known shared places, in bytes.
     pub index_memory: u64,
 }
 
@@ -69,18 +68,18 @@ impl Default for Options {
     }
 }
 
-/// The smallest file that is looked at unless asked for.
+/// The smallest file that [`Mode::Auto`] reads.
 const AUTO_SIZE: u64 = 1 << 20;
-/// The part of the memory that is for the index; the rest is for shared places.
+/// The fraction of the memory for the index; the rest is for shared places.
 const INDEX_SHARE: (u64, u64) = (3, 4);
-/// How much of a file is looked at between two questions whether to stop.
+/// The number of bytes read between two checks whether to stop.
 const STEP: u64 = 16 << 20;
-/// How many pieces of a file are asked for at once.
+/// The number of pieces of a file that are read at once.
 const PIECES: usize = 4096;
-/// On Btrfs, after so many bytes or runs of a file they are decided over.
+/// On Btrfs, runs are decided after so many bytes or runs of a file.
 const BATCH: (u64, usize) = (1 << 30, 1 << 15);
 
-/// The size of the smallest files that are looked at.
+/// The size of the smallest files to read.
 pub fn smallest(options: &Options) -> u64 {
     match options.mode {
         Mode::Auto => AUTO_SIZE.max(options.min_run),
@@ -89,15 +88,15 @@ pub fn smallest(options: &Options) -> u64 {
     }
 }
 
-/// Shares equal ranges among `files`, and with those that share with them. Files that are too small are passed over.
-/// What is done is counted in the run's counters, what comes free is booked in its account. Whether it came to the end,
-/// neither interrupted nor out of time.
+/// Shares equal ranges among `files`, and with the files that share extents with them. Files that are too small are
+/// skipped. The work is counted in the run's counters and the freed bytes are booked in its account. Returns whether
+/// the stage finished, neither interrupted nor out of time.
 ///
 /// Memory: `index_memory`, and a few MiB.
 pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
     let mut groups: BTreeMap<(u16, bool), Vec<u32>> = BTreeMap::new();
     for &file in files.iter().filter(|&&file| run.catalogue.size(file) >= smallest(options)) {
-        // What Btrfs writes in place shares only with its like.
+        // Files that Btrfs writes in place share only with each other.
         let is_btrfs = run.catalogue.volume(file).kind == Kind::Btrfs;
         let nocow = is_btrfs && run.opener.open(file).is_ok_and(|opened| fidedupe::is_nocow(opened.as_fd()));
         groups.entry((run.catalogue.volume_number(file), nocow)).or_default().push(file.0);
@@ -152,7 +151,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
     *left = context.left;
 }
 
-/// Reads one file and shares what is found of it.
+/// Reads one file and shares the ranges found in it.
 fn look_through(file: u32, unit: Unit, scanner: &mut Scanner, context: &mut Context<'_>) -> Result<()> {
     let Some(opened) = context.files.get(file) else { return Ok(()) };
     let size = opened.status().size;
@@ -161,7 +160,7 @@ fn look_through(file: u32, unit: Unit, scanner: &mut Scanner, context: &mut Cont
     let mut runs = Vec::new();
     let (mut at, mut since, mut is_first) = (0, 0, true);
     while at < size && !context.run.is_over() {
-        // Dirty pages are written out once, before the first look.
+        // Dirty pages are written back once, before the first map is read.
         let pieces = context.files.pieces(file, at, size, PIECES, is_first)?;
         is_first = false;
         let Some(last) = pieces.last() else { break };

@@ -1,18 +1,18 @@
-//! The plan of a dry run, range by range: where files would lie by now. It is laid over the layouts that the kernel
-//! reports, so a dry run takes the decisions of a run that changes them. Pure.
+//! The plan of a dry run, range by range: the places where files would lie by now. The plan overlays the layouts that
+//! the kernel reports, so a dry run makes the same decisions as a run that changes them. Pure.
 
 use crate::extents::piece::Piece;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Bytes of one range, with its part of the tables.
+/// Bytes of one range, including its share of the tables.
 const ENTRY: u64 = 128;
-/// There is always room for so many bytes: what a small index misses must not make the plan worse than the run.
+/// The minimum room, in bytes: a small index that misses matches must not make the plan worse than the run.
 const LEAST: u64 = 16 << 20;
-/// The addresses of extents that would be written. No device is that large.
+/// The addresses of planned extents start here. No device is that large.
 const NEW: u64 = 1 << 60;
 
-/// Where a range of a file would lie.
+/// The place where a range of a file would lie.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     end: u64,
@@ -29,7 +29,7 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    /// None yet, and room for so many bytes of them.
+    /// No ranges yet, and room for `memory` bytes of them.
     pub(super) fn new(memory: u64) -> Overlay {
         Overlay { files: HashMap::new(), left: memory.max(LEAST) / ENTRY, next: NEW }
     }
@@ -41,10 +41,10 @@ impl Overlay {
         address
     }
 
-    /// A range of a file would lie where these pieces do, whose offsets are in the file itself; the rest of it would be
-    /// holes. `false`: there is no room for more.
+    /// Plans that a range of a file has the places of these pieces, with offsets in the file itself; the rest of the
+    /// range would be holes. `false`: there is no room for more.
     pub(super) fn set(&mut self, file: u32, range: Range<u64>, pieces: &[Piece]) -> bool {
-        // The pieces, the holes around them, and what is cut off on both sides.
+        // The pieces, the holes around them, and the parts cut off on both sides.
         let needed = pieces.len() as u64 * 2 + 3;
         if range.is_empty() || self.left < needed {
             return range.is_empty();
@@ -92,7 +92,7 @@ impl Overlay {
     }
 }
 
-/// The entries of which any part is in the range.
+/// The entries that overlap the range.
 fn overlapping<'a>(
     moved: &'a BTreeMap<u64, Moved>,
     range: &Range<u64>,
@@ -140,7 +140,7 @@ mod tests {
             let mut model: Vec<_> = (0..80).map(|at| find(&present, at)).collect();
             for (number, (start, length, hole, pause)) in (1..).zip(steps) {
                 let range = start..start + length;
-                // A hole at its beginning, and another one in it.
+                // A hole at the beginning of the range, and another hole further on.
                 let new =
                     [piece(start + hole, pause, number * 10_000), piece(start + hole + pause + 1, 9, number * 20_000)];
                 prop_assert!(overlay.set(5, range.clone(), &new));

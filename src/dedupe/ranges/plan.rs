@@ -1,27 +1,28 @@
-//! What to do with Btrfs extents of which parts were found elsewhere. Pure.
+//! Decides the fate of Btrfs extents with parts that were found elsewhere. Pure.
 //!
-//! An extent is freed when no reference to any part of it remains. If all that files use of it was found elsewhere, it
-//! is released as it is. Otherwise the rest must be rewritten first, which takes space: that is done while, over all
-//! extents that are decided together, more is freed than rewritten, the cheapest first. An extent that something
-//! outside the scope holds stays: moving the others would free nothing and undo their sharing with it.
+//! An extent is freed when no reference to any part of it remains. If all parts that files use were found elsewhere,
+//! the extent is released by sharing alone. Otherwise the rest must be rewritten first, which takes space. The cheapest
+//! extents are rewritten first, as long as more is freed than rewritten over all extents that are decided together. An
+//! extent that something outside the scope holds stays: moving the other references would free nothing and undo their
+//! sharing with it.
 
-/// Whether something that is not in scope holds the extent.
+/// Whether something outside the scope holds the extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
     /// Nothing does.
     Nothing,
-    /// That cannot be known without root.
+    /// Only root can find out.
     Unknown,
     /// Something does.
     Something,
 }
 
-/// An extent, weighed.
+/// An extent with the facts for its decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
-    /// Bytes on the disk that come free with it.
+    /// Bytes on the disk that are freed with it.
     pub(super) disk: u64,
-    /// Bytes that files in scope use of it and that were not found elsewhere.
+    /// Bytes of it that files in scope use and that were not found elsewhere.
     pub(super) rest: u64,
     /// Who else holds it.
     pub(super) outside: Outside,
@@ -29,14 +30,14 @@ pub(super) struct Weighed {
     pub(super) movable: bool,
 }
 
-/// What is done with it.
+/// The decision about an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// All of it was found elsewhere: share that.
+    /// All used parts were found elsewhere: share them.
     Cover,
-    /// Share what was found, and write the rest anew.
+    /// Share the found parts, and rewrite the rest.
     Rewrite,
-    /// Leave it.
+    /// Keep the extent.
     Leave(Why),
 }
 
@@ -47,16 +48,16 @@ pub(super) enum Why {
     Held,
     /// Something outside the scope may hold it, and part of it would have to be rewritten.
     PerhapsHeld,
-    /// More would be rewritten than freed.
+    /// Rewriting it would write more than it frees.
     Costly,
     /// The kernel lets no other extent take its place.
     Immovable,
-    /// No file could be made for its rest.
+    /// No file could be created for its rest.
     NoPlace,
 }
 
 impl Why {
-    /// The reason, to stand behind a number of bytes.
+    /// The reason, as text after a number of bytes.
     pub(super) fn words(self) -> &'static str {
         match self {
             Why::Held => "held by something outside the given paths, such as a snapshot",
@@ -68,10 +69,10 @@ impl Why {
     }
 }
 
-/// Of an extent that is rewritten at least this part must come free.
+/// Rewriting an extent must free more bytes than its length on the disk divided by this number.
 const LEAST_PART: u64 = 64;
 
-/// Decides over extents together.
+/// Decides over all extents together.
 pub(super) fn decide(extents: &[Weighed]) -> Vec<Decision> {
     let gain = |extent: &Weighed| extent.disk.saturating_sub(extent.rest);
     let is_worth_it = |extent: &Weighed| gain(extent) > extent.disk / LEAST_PART;
@@ -87,7 +88,7 @@ pub(super) fn decide(extents: &[Weighed]) -> Vec<Decision> {
         .collect();
     let costly = |number: &usize| decisions[*number] == Decision::Leave(Why::Costly);
     let mut order: Vec<_> = (0..extents.len()).filter(costly).filter(|&n| is_worth_it(&extents[n])).collect();
-    // By what is freed for each byte rewritten: a/b > c/d as a·d > c·b.
+    // Ordered by the bytes freed for each byte rewritten: a/b > c/d as a·d > c·b.
     order.sort_by(|&a, &b| {
         let (a, b) = (&extents[a], &extents[b]);
         let ratio = |one: &Weighed, two: &Weighed| u128::from(gain(one)) * u128::from(two.rest);

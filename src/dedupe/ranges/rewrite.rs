@@ -1,5 +1,5 @@
-//! Writes the rest of extents to unnamed files, and moves the files' ranges there: by the kernel's compare,
-//! so that a write that comes between is never lost.
+//! Writes the rest of extents to unnamed files, and moves the files' ranges there. The kernel compares before it
+//! shares, so a concurrent write is never lost.
 
 use super::context::Context;
 use super::scratch::Manner;
@@ -18,14 +18,14 @@ use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// How much is written to one unnamed file: half of what one extent can hold.
+/// The most bytes written to one unnamed file: half of the largest extent.
 const GROUP: u64 = 64 << 20;
-/// A range of an extent, and who refers to it.
+/// A range of an extent, and the reference through which it is read.
 struct Item<'v> {
     victim: &'v Victim,
     /// Its number among the victims.
     number: usize,
-    /// Where it can be read.
+    /// A reference through which it can be read.
     reference: Reference,
     range: Range<u64>,
     /// Where it was written.
@@ -61,8 +61,8 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
     (written, failed)
 }
 
-/// Plans to write a group to a file of its own, and to move all that refer to the items there. Returns the bytes that
-/// this would write: of compressed extents an estimate, since the same bytes compress differently elsewhere.
+/// Plans to write a group to its own file, and to move all references to the items there. Returns the bytes that this
+/// would write. For compressed extents the number is an estimate, since the same bytes compress differently elsewhere.
 fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
     let lead = lead(group, context.block);
     let length = group.iter().map(|item| item.range.end - item.range.start).sum::<u64>();
@@ -91,14 +91,15 @@ fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
     (lead + length).next_multiple_of(context.block)
 }
 
-/// What has to be moved: compressed extents apart, each file's in the order in which they can be read.
+/// The items to move: compressed extents separately, and each file's items in the order in which they can be read.
 fn all_items<'v>(victims: &[(usize, &'v Victim)]) -> Vec<Item<'v>> {
     let mut items: Vec<_> = victims.iter().flat_map(|&(number, victim)| items(number, victim)).collect();
     items.sort_by_key(|item| (item.victim.encoded, item.reference.file));
     items
 }
 
-/// The padding before a group: less than a block would be stored inside the metadata, where it cannot be shared.
+/// The padding before a group. Data smaller than a block would be stored inline in the metadata, where it cannot be
+/// shared.
 fn lead(group: &[Item<'_>], block: u64) -> u64 {
     if group.iter().all(|item| item.range.end - item.range.start < block) { block } else { 0 }
 }
@@ -108,7 +109,7 @@ fn path(group: &[Item<'_>], context: &Context<'_>) -> std::path::PathBuf {
     context.run.catalogue.path(crate::dedupe::catalogue::FileId(file))
 }
 
-/// What has to be moved of one extent, in parts that fit a group.
+/// The parts of one extent to move, cut to fit into a group.
 fn items(number: usize, victim: &Victim) -> impl Iterator<Item = Item<'_>> {
     victim.rest().into_iter().flat_map(move |(reference, range)| {
         let parts = (range.end - range.start).div_ceil(GROUP);
@@ -119,8 +120,8 @@ fn items(number: usize, victim: &Victim) -> impl Iterator<Item = Item<'_>> {
     })
 }
 
-/// How many items go into one file: of one kind, up to its size, and the part of a block at a file's end only as the
-/// last.
+/// The number of items that go into one file: all of the same kind, up to the size of a group. A partial block at a
+/// file's end can only be the last.
 fn first_group(items: &[Item<'_>], block: u64) -> usize {
     let mut length = 0;
     for (number, item) in items.iter().enumerate() {
@@ -136,7 +137,7 @@ fn first_group(items: &[Item<'_>], block: u64) -> usize {
     items.len()
 }
 
-/// Writes a group to a file of its own. Gives the file, and the bytes that it takes on the disk.
+/// Writes a group to its own file. Returns the file, and the bytes that it takes on the disk.
 fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, u64)> {
     let Some(first) = group.first() else { return Err(Errno::INVAL) };
     let (number, encoded) = (first.reference.file, first.victim.encoded);
@@ -154,12 +155,12 @@ fn write(group: &mut [Item<'_>], context: &mut Context<'_>) -> Result<(OwnedFd, 
         at += length;
     }
     fdatasync(&file)?;
-    // Fewer bytes than were written, if the filesystem compresses them.
+    // Fewer bytes than were written, if the filesystem compresses.
     let taken = Map::of(&file, context.account.space(), true)?.bytes();
     Ok((file, taken))
 }
 
-/// Gives all that refer to the items what was written instead.
+/// Moves all references to the items to the copy in `file`.
 fn settle(file: &OwnedFd, group: &[Item<'_>], context: &mut Context<'_>, failed: &mut Vec<usize>) {
     for item in group {
         for reference in &item.victim.references {

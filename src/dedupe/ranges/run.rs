@@ -1,11 +1,11 @@
-//! A run: a range of a file whose bytes were found elsewhere. Pure.
+//! A run: a range of a file with bytes that were also found elsewhere. Pure.
 
 /// Where the same bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// They are zeros: any hole has them.
+    /// The bytes are zeros: any hole has them.
     Zeros,
-    /// In a file, by its number, from this offset on.
+    /// In a file, from this offset on.
     File {
         /// The number of the file.
         file: u32,
@@ -15,7 +15,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The place so many bytes further on.
+    /// The place that is `by` bytes further on.
     pub(super) fn advanced(self, by: u64) -> Source {
         match self {
             Source::Zeros => Source::Zeros,
@@ -24,10 +24,10 @@ impl Source {
     }
 }
 
-/// A range of the file that is being read, equal to another place.
+/// A range of the file that is being read, and an equal range elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Where the same bytes are; in the file itself always further ahead.
+    /// Where the same bytes are; if in the same file, then always further ahead.
     pub(super) source: Source,
     /// Where it begins in the file.
     pub(super) start: u64,
@@ -35,14 +35,15 @@ pub(super) struct Run {
     pub(super) length: u64,
 }
 
-/// What is kept of repetitive data, at least. Always the same, so that a second run finds nothing more to do.
+/// The least amount of repetitive data to keep. It is constant, so that a second run finds nothing more to do.
 const KEPT: u64 = 256 << 10;
 
-/// A run of `file` whose source and destination overlap, as runs that do not; any other as it is.
+/// Splits a run of `file` with overlapping source and destination into runs that do not overlap. Any other run is
+/// returned unchanged.
 ///
-/// A run that begins `shift` bytes behind its source, and is longer than that, is data of that period. Its beginning, a
-/// multiple of the period, stays, and the rest is shared with that piece by piece: so no block gets a reference for
-/// each block of the file.
+/// A run that begins `shift` bytes behind its source and is longer than that is data with the period `shift`. Its
+/// beginning, a multiple of the period, stays. The rest is shared with that beginning piece by piece, so that no block
+/// gets as many references as the file has blocks.
 pub(super) fn disjoint(run: Run, file: u32, min_run: u64) -> impl Iterator<Item = Run> {
     let (mut kept, mut at, end) = (run.source, run.start, run.start + run.length);
     let mut step = run.length;
@@ -74,7 +75,7 @@ mod tests {
         fn overlapping_runs_are_cut_into_true_ones(
             offset in 0..20_u64, shift in 1..70_000_u64, length in 1..1_000_000_u64, min_run in 1..500_000_u64
         ) {
-            // Data with this period, as the run says.
+            // Data with this period, as the run requires.
             let data: Vec<u8> = (0..offset + shift + length).map(|n| (n % shift * 31 / 7) as u8).collect();
             let run = Run { source: Source::File { file: 7, offset }, start: offset + shift, length };
             let mut shared = 0;
@@ -91,7 +92,7 @@ mod tests {
             if shift < length {
                 let kept = KEPT.max(min_run).next_multiple_of(shift) + min_run;
                 prop_assert!(shared + kept >= length, "{} of {}", shared, length);
-                // What was kept is kept again.
+                // A second run keeps the same beginning.
                 let again = Run { length: length.min(KEPT.max(min_run)) - shift.min(length), ..run };
                 prop_assert_eq!(disjoint(again, 7, min_run).filter(|_| again.length > shift).count(), 0);
             } else {

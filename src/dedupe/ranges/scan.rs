@@ -1,18 +1,18 @@
 //! Finds runs: reads a file's blocks in order, looks their hashes up in the index, and extends each match both ways by
 //! comparing bytes. Knows neither filesystems nor system calls: bytes come from a [`Data`].
 //!
-//! While a match goes on, blocks are compared and not hashed. A match shorter than the shortest run puts its own place
-//! into the index instead, and is not tried again at the same shift: so a block costs a bounded number of comparisons,
-//! however often its content occurs, and repetitive data finds its own period.
+//! While a match goes on, blocks are compared and not hashed. After a match that is shorter than the shortest run, the
+//! block's own place replaces the other in the index, and the same shift is not tried again for a while. A block thus
+//! costs a bounded number of comparisons, however often its content occurs, and repetitive data finds its own period.
 
 use super::run::{Run, Source};
 use crate::content::block_index::{Index, Place};
 use crate::util::digest::prefix;
 use std::ops::Range;
 
-/// How much of the file is read at once.
+/// The number of bytes of the file read at once.
 const WINDOW: usize = 1 << 20;
-/// How much of the other place is read for a match that has just begun.
+/// The number of bytes of the other place read for a match that has just begun.
 const FIRST_LOOK: usize = 64 << 10;
 /// A longer match is passed on in parts, while its bytes are still in the page cache.
 const PART: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
@@ -29,20 +29,20 @@ pub(super) trait Data {
 #[derive(Clone, Copy, Debug)]
 struct Match {
     file: u32,
-    /// Where it begins there, and here.
+    /// Where the match begins in the other file, and in this one.
     offset: u64,
     start: u64,
     length: u64,
-    /// How far apart they are, at its beginning.
+    /// The distance between the two places at the beginning of the match.
     shift: u64,
-    /// Whether a part of it was passed on.
+    /// Whether a part of the match was passed on.
     continued: bool,
-    /// The block that led to it.
+    /// The block at which the match was found.
     hit: u64,
     hash: u64,
 }
 
-/// A shift between two places that led to too short a match.
+/// A shift between two places that gave too short a match.
 #[derive(Clone, Copy, Debug)]
 struct Failed {
     file: u32,
@@ -59,7 +59,7 @@ pub(super) struct Scanner {
     size: u64,
     at: u64,
     end: u64,
-    /// Runs do not reach back beyond this: before it is a hole, data seen before, or the last run.
+    /// Runs do not reach back beyond this offset. Before it lies a hole, data seen before, or the last run.
     floor: u64,
     going: Option<Match>,
     failed: Option<Failed>,
@@ -94,8 +94,8 @@ impl Scanner {
         self.far.forget();
     }
 
-    /// Goes on with a range of the file, block-aligned or up to its end; the last must be read to its end. A run that
-    /// ends here because the ranges do not touch is given.
+    /// Continues with a range of the file, block-aligned or up to its end. The last range must have been read to its
+    /// end. If the two ranges do not touch, the run that ends here is returned.
     pub(super) fn enter(&mut self, range: Range<u64>) -> Option<Run> {
         let run = if range.start == self.end {
             None
@@ -107,7 +107,7 @@ impl Scanner {
         run
     }
 
-    /// The run that goes to the end of what was read, if there is one.
+    /// The run that reaches the end of the read data, if there is one.
     pub(super) fn finish(&mut self) -> Option<Run> {
         let going = self.going.take()?;
         let floor = self.floor;
@@ -116,7 +116,7 @@ impl Scanner {
         run
     }
 
-    /// What is certain of a match that goes on, so that all before this place can be decided.
+    /// The certain part of a match that goes on, so that everything before this place can be decided.
     pub(super) fn flush(&mut self) -> Option<Run> {
         let going = self.going.as_mut().filter(|going| going.continued || going.length >= self.min_run)?;
         let mut part = *going;
@@ -157,7 +157,7 @@ impl Scanner {
         let block = self.block as usize;
         let bytes = self.near.get(data, self.file, self.at, block, self.ahead());
         let Some(bytes) = bytes.get(..block) else {
-            // The part of a block at the file's end goes along with the run before it or not at all.
+            // A partial block at the file's end belongs to the run before it or to none.
             self.at = self.end;
             return None;
         };
@@ -181,12 +181,12 @@ impl Scanner {
         None
     }
 
-    /// How much of the file is read from here on: what lies behind the range may have been seen.
+    /// The number of bytes to read from here on: the data behind the range may have been seen.
     fn ahead(&self) -> usize {
         usize::try_from(self.end - self.at).unwrap_or(WINDOW).min(WINDOW)
     }
 
-    /// Passes over zeros, and gives them if they are many.
+    /// Skips zeros, and returns them as a run if there are enough.
     fn zeros(&mut self, data: &mut dyn Data) -> Option<Run> {
         let (block, start) = (self.block as usize, self.at);
         while self.at < self.end {
@@ -206,7 +206,7 @@ impl Scanner {
         })
     }
 
-    /// A match at this block, if it is one, extended backwards.
+    /// The match at this block, extended backwards, if it is a match.
     fn open(&mut self, place: Place, hash: u64, data: &mut dyn Data) -> Option<Match> {
         let (block, offset) = (self.block as usize, u64::from(place.block) * self.block);
         let shift = self.at.wrapping_sub(offset);
@@ -229,7 +229,7 @@ impl Scanner {
         Some(Match { file: place.file, offset, start, length, shift, continued: false, hit: self.at, hash })
     }
 
-    /// How many bytes before this block equal those before the other, in whole blocks.
+    /// The number of bytes before this block that equal those before the other block, in whole blocks.
     fn reach_back(&mut self, file: u32, offset: u64, data: &mut dyn Data) -> u64 {
         let most = (self.at - self.floor.min(self.at)).min(offset) / self.block * self.block;
         let mut back = 0;
@@ -254,7 +254,7 @@ impl Scanner {
         back
     }
 
-    /// Extends a match forward as far as the windows reach; whether it may go on behind that.
+    /// Extends a match forward as far as the windows reach. Returns whether it may go on behind them.
     fn extend(&mut self, going: &mut Match, data: &mut dyn Data) -> bool {
         let block = self.block as usize;
         let rest = self.ahead();
@@ -274,7 +274,7 @@ impl Scanner {
         equal == both && both > 0
     }
 
-    /// The last part of a block is shared only with one that ends its file too.
+    /// A partial block at the end is shared only with one that ends its file too.
     fn extend_to_end(&mut self, going: &mut Match, offset: u64, rest: usize, data: &mut dyn Data) -> bool {
         if data.size(going.file) == Some(offset + rest as u64) {
             let here = self.near.get(data, self.file, self.at, rest, rest).get(..rest);
@@ -287,7 +287,7 @@ impl Scanner {
         false
     }
 
-    /// Hands on a part of a match that goes on.
+    /// Returns a part of a match that goes on.
     fn part(&mut self, going: &mut Match) -> Run {
         let (file, offset, start) = (going.file, going.offset, going.start);
         let mut length = going.length;
@@ -306,7 +306,7 @@ impl Scanner {
         Run { source: Source::File { file, offset }, start, length }
     }
 
-    /// Ends a match: a run if it is long enough.
+    /// Ends a match, and returns it as a run if it is long enough.
     fn close(&mut self, going: Match) -> Option<Run> {
         let Match { file, offset, start, length, .. } = going;
         if length >= self.min_run || going.continued {
@@ -336,7 +336,8 @@ impl Window {
         self.bytes.clear();
     }
 
-    /// The bytes from an offset on: at least `least`, unless the file ends before; `reach` are read if there are less.
+    /// The bytes from an offset on: at least `least`, unless the file ends before. If the window has fewer, `reach`
+    /// bytes are read.
     fn get(&mut self, data: &mut dyn Data, file: u32, at: u64, least: usize, reach: usize) -> &[u8] {
         let end = self.start + self.bytes.len() as u64;
         let has = self.file == file && self.start <= at && at + least as u64 <= end && !self.bytes.is_empty();
@@ -352,11 +353,11 @@ impl Window {
 
 /// Whether all bytes are zero.
 fn is_zero(bytes: &[u8]) -> bool {
-    // Most blocks show at once that they are not.
+    // Most blocks show at the first byte that they are not zeros.
     bytes.first() == Some(&0) && bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-/// A hint of a block's content: the kernel compares what it leads to.
+/// A hint of a block's content: the bytes of a hit are compared, finally by the kernel.
 fn hash(bytes: &[u8]) -> u64 {
     prefix(blake3::hash(bytes).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Unnamed files beside those in scope: one of nothing but a hole, to share zeros with, and new homes for the rest
-//! of extents. They have no name and go with their descriptor, whatever happens.
+//! Unnamed files beside those in scope: one that is only a hole, to share zeros with, and new files for the rest of
+//! extents. They have no name and disappear with their descriptors, whatever happens.
 
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::Run;
@@ -12,21 +12,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// How many directories of a subvolume are tried.
 const MOST_TRIES: u32 = 100;
 
-/// How a file's data is kept, as far as it matters to those that share with it.
+/// How a file's data is stored, as far as it matters for sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
-    /// Written in place (Btrfs): shares only with its like.
+    /// Written in place (Btrfs): shares only with files of the same kind.
     pub(super) nocow: bool,
-    /// To be compressed (Btrfs).
+    /// Will be compressed (Btrfs).
     pub(super) compressed: bool,
 }
 
 /// Makes unnamed files.
 pub(super) struct Scratch<'a> {
     run: &'a Run<'a>,
-    /// A directory in which one could be made.
+    /// A directory in which a file could be created.
     proven: Option<OwnedFd>,
-    /// None could be made anywhere.
+    /// A file could not be created anywhere.
     hopeless: bool,
     hole: [Option<OwnedFd>; 2],
 }
@@ -36,8 +36,8 @@ impl<'a> Scratch<'a> {
         Scratch { run, proven: None, hopeless: false, hole: [None, None] }
     }
 
-    /// A file of `length` bytes that is one hole, able to share with files that are written in place, or with the
-    /// others.
+    /// A file of `length` bytes that is one hole. `nocow`: it can share with files that are written in place; otherwise
+    /// with all others.
     pub(super) fn hole(&mut self, near: u32, nocow: bool, length: u64) -> Result<BorrowedFd<'_>> {
         if self.hole[usize::from(nocow)].is_none() {
             let file = self.file(near, Manner { nocow, compressed: false })?;
@@ -47,12 +47,12 @@ impl<'a> Scratch<'a> {
         self.hole[usize::from(nocow)].as_ref().map(AsFd::as_fd).ok_or(Errno::NOENT)
     }
 
-    /// Whether a file can be made.
+    /// Checks that a file can be created.
     pub(super) fn check(&mut self, near: u32) -> Result<()> {
         self.anywhere(near).map(drop)
     }
 
-    /// An empty file on the filesystem of `near`: in its directory, or else where one could be made before.
+    /// An empty file on the filesystem of `near`: in its directory, or otherwise where one could be created before.
     pub(super) fn file(&mut self, near: u32, manner: Manner) -> Result<OwnedFd> {
         let file = self.anywhere(near)?;
         let flags = ioctl_getflags(&file).unwrap_or(IFlags::empty());
@@ -69,7 +69,7 @@ impl<'a> Scratch<'a> {
         Ok(file)
     }
 
-    /// An empty file with the filesystem's own manner.
+    /// An empty file with the filesystem's default attributes.
     fn anywhere(&mut self, near: u32) -> Result<OwnedFd> {
         let mut refused = match self.beside(near) {
             Err(errno) => errno,
@@ -81,7 +81,8 @@ impl<'a> Scratch<'a> {
         if self.hopeless {
             return Err(refused);
         }
-        // It lies in a read-only snapshot, or in someone else's directory: then beside others, some of each subvolume.
+        // The directory of `near` is in a read-only snapshot or belongs to somebody else. The directories of other
+        // files are tried next, some of each subvolume.
         let catalogue = self.run.catalogue;
         let volume = catalogue.volume_number(FileId(near));
         let mut tried = HashMap::<u16, u32>::new();

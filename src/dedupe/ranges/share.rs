@@ -1,4 +1,5 @@
-//! Hands runs to the kernel: windows in which it compares from the page cache, smaller ones where something differs.
+//! Submits runs to the kernel in windows, which it compares from the page cache; smaller windows where something
+//! differs.
 
 use super::files::Files;
 use super::run::Source;
@@ -13,10 +14,10 @@ use crate::fs::fidedupe::{self, Refusal, WINDOW};
 use crate::fs::pread::prefetch;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// A window that differs is halved down to this.
+/// A window that differs is halved down to this size.
 const SMALLEST: u64 = 128 << 10;
 
-/// Shares a range of `file` with its source. Gives how many bytes the kernel found equal.
+/// Shares a range of `file` with its source. Returns the number of bytes that the kernel found equal.
 pub(super) fn share(
     source: Source,
     (file, start): (u32, u64),
@@ -43,8 +44,8 @@ pub(super) fn share(
     settle(result, file, length, run, files)
 }
 
-/// Plans to share a range of `file` with its source, whose bytes were found equal. Returns how many bytes the kernel
-/// would share.
+/// Plans to share a range of `file` with its source, after the bytes were found equal. Returns the number of bytes that
+/// the kernel would share.
 pub(super) fn plan(
     source: Source,
     (file, start): (u32, u64),
@@ -60,7 +61,7 @@ pub(super) fn plan(
         Source::Zeros => Vec::new(),
         Source::File { file: other, offset } => {
             let Ok(pieces) = files.pieces(other, offset, offset + (end - start), usize::MAX, false) else { return 0 };
-            // Cut to the range, so they begin within it.
+            // Cut to the range, so the pieces begin within it.
             let here = |piece: Piece| Piece { logical: piece.logical - offset + start, shared: true, ..piece };
             pieces.into_iter().map(here).collect()
         }
@@ -70,7 +71,7 @@ pub(super) fn plan(
     length
 }
 
-/// Plans that a range of `file` has these extents, as far as there is room for plans: without them, the run may count
+/// Plans that a range of `file` has these extents, if there is room for more plans: without a plan, the run may count
 /// the range twice.
 pub(super) fn plan_pieces(
     (file, start): (u32, u64),
@@ -84,7 +85,7 @@ pub(super) fn plan_pieces(
     }
 }
 
-/// Gives a range of `file` the extents of an unnamed file that holds the same bytes.
+/// Moves a range of `file` to the extents of an unnamed file that holds the same bytes.
 pub(super) fn move_onto(
     there: (BorrowedFd<'_>, u64),
     (file, start): (u32, u64),
@@ -97,13 +98,13 @@ pub(super) fn move_onto(
     settle(result, file, length, run, files)
 }
 
-/// Counts what could not be shared, and gives what could.
+/// Counts the bytes that could not be shared, and returns the number of shared bytes.
 fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Files<'_>) -> u64 {
     if result.shared > 0 {
         run.set_moved(FileId(file));
     }
     match result.refused {
-        // That says something of the two together.
+        // The reason concerns the pair of files, not this file alone.
         Some(Skip::Nocow) => run.skip(FileId(file), Skip::Nocow),
         Some(reason) => {
             files.refuse(file, reason);
@@ -121,7 +122,7 @@ struct Result {
     refused: Option<Skip>,
 }
 
-/// `moves`: the source goes on with the destination; otherwise each window has the same source.
+/// `moves`: the source advances with the destination; otherwise each window has the same source.
 fn in_windows(
     there: (BorrowedFd<'_>, u64),
     here: (BorrowedFd<'_>, u64),

@@ -1,5 +1,5 @@
-//! A look at the layouts before any data is read: how much there is to read, who shares with whom, and in which order
-//! to go.
+//! A look at the layouts before any data is read: how much there is to read, who shares with whom, and the order of
+//! reading.
 
 use super::context::Context;
 use super::holders::Holder;
@@ -13,21 +13,21 @@ use std::cmp::Reverse;
 use std::os::fd::AsFd as _;
 use std::sync::Mutex;
 
-/// How many pieces of a file are looked at at once.
+/// The number of pieces of a file that are read at once.
 const PIECES: usize = 4096;
 
-/// What there is to do.
+/// The work to do.
 pub(super) struct Survey {
-    /// The files, in the order in which they are to be read.
+    /// The files, in the order of reading.
     pub(super) files: Vec<u32>,
     /// Bytes of data in them.
     pub(super) bytes: u64,
 }
 
-/// Looks at the files to be read, and for holders of their places at all others on the same filesystem.
+/// Maps the files to be read. All other files on the same filesystem are searched for holders of the same places.
 ///
-/// What is read first is kept, what is found again later goes. So files of which something outside the scope holds a
-/// part come first: that part could not be freed anyway.
+/// The first copy that is read is kept, and equal data found later is released. Files with parts held by something
+/// outside the scope are therefore read first: those parts could not be freed anyway.
 pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
     let mut bytes = 0;
     let mut sharing = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
         let Some(opened) = context.files.get(file) else { continue };
         let obstacle = opened.obstacle();
         match obstacle {
-            // The kernel takes it neither as source nor as destination.
+            // The kernel accepts it neither as source nor as destination.
             Some(Skip::SwapFile) => continue,
             Some(reason) => context.files.refuse(file, reason),
             None => {}
@@ -50,7 +50,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
         if shares && obstacle.is_none() {
             sharing.push(order.len());
         }
-        // What cannot be changed is the copy to keep.
+        // A file that cannot be changed is the copy to keep.
         order.push((Reverse(if obstacle.is_some() { u64::MAX } else { 0 }), file));
     }
     if !sharing.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
     Survey { files: order.into_iter().map(|(_, file)| file).collect(), bytes }
 }
 
-/// Adds what all other files of the filesystem hold and share.
+/// Adds the pieces that all other files of the filesystem hold and share.
 fn add_others(files: &[u32], context: &mut Context<'_>) {
     let (run, catalogue) = (context.run, context.run.catalogue);
     let volume = files.first().map(|&file| catalogue.volume_number(FileId(file)));
@@ -76,7 +76,7 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     let is_other = |file: &FileId| {
         Some(catalogue.volume_number(*file)) == volume
             && catalogue.size(*file) > 0
-            // What is inline holds no place.
+            // Inline data holds no place.
             && !run.is_inline(*file)
             && looked_at.binary_search(&file.0).is_err()
     };
@@ -89,7 +89,7 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     let holders = Mutex::new(&mut context.holders);
     parallel::each(run.threads.unwrap_or(parallel::READERS), others.chunks(64).collect(), |some| {
         for &(file, way) in some.iter().take_while(|_| !run.is_over()) {
-            // A file that cannot be mapped was reported before, or will be when it is read.
+            // A file that cannot be mapped was reported before, or will be when its data is read.
             let _ = run.open(file).map(|opened| {
                 layout::shared(opened.as_fd(), way, catalogue.size(file), |pieces| {
                     lock(&holders).add(file.0, pieces);
@@ -99,8 +99,8 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     });
 }
 
-/// Bytes in pieces that are shared, and not with anything in scope. (Where extents are shared as a whole, the kernel
-/// calls one shared that a single file holds in two parts.)
+/// Bytes in pieces that are shared, but not with anything in scope. (Where extents are shared as a whole, the kernel
+/// marks an extent as shared even if a single file holds it in two parts.)
 fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
     let is_outside = |piece: &&Piece| {
         let Some(start) = Piece { offset: 0, ..**piece }.address_in(context.account.space()) else { return false };
@@ -116,7 +116,7 @@ fn pieces_of(file: u32, context: &mut Context<'_>, mut each: impl FnMut(&[Piece]
     let size = context.run.catalogue.size(FileId(file));
     let mut at = 0;
     while at < size && !context.run.is_over() {
-        // A file that cannot be opened or mapped was reported before, or will be when it is read.
+        // A file that cannot be opened or mapped was reported before, or will be when its data is read.
         let Ok(pieces) = context.files.pieces(file, at, size, PIECES, at == 0) else { return };
         let Some(last) = pieces.last() else { return };
         at = last.end();

@@ -1,4 +1,4 @@
-//! Btrfs extents with parts that were found elsewhere: who refers to them, what was found, and the rest.
+//! Btrfs extents with parts that were found elsewhere: their references, the found parts, and the rest.
 
 use super::context::{Context, Part};
 use super::plan::{Outside, Weighed};
@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 
-/// A file's pieces are all looked at, unless they are more than these: then those near the runs, and only root can tell
-/// whether there are others.
+/// All pieces of a file are examined, up to this number. With more pieces, only those near the runs are examined, and
+/// only root can find out whether there are others.
 const MOST_PIECES: usize = 1 << 18;
-/// The longest that a compressed extent decodes to.
+/// The longest decoded length of a compressed extent.
 const LONGEST_ENCODED: u64 = 128 << 10;
 
 /// A range of a file that refers to an extent.
@@ -29,7 +29,7 @@ pub(super) struct Reference {
     pub(super) logical: u64,
     /// The offset in the extent.
     pub(super) offset: u64,
-    /// The length: of the last one of a file up to its end, which may be within a block.
+    /// The length. The last reference of a file ends at the file's end, which may be within a block.
     pub(super) length: u64,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct Found {
 pub(super) struct Victim {
     /// Its address.
     pub(super) extent: u64,
-    /// What it takes on the disk.
+    /// The bytes that it takes on the disk.
     pub(super) disk: u64,
     /// Whether it is compressed.
     pub(super) encoded: bool,
-    /// All references that are known.
+    /// All known references.
     pub(super) references: Vec<Reference>,
-    /// What was found elsewhere, each byte once.
+    /// The ranges found elsewhere, each byte once.
     pub(super) found: Vec<Found>,
     covered: RangeSet,
     shared: bool,
@@ -91,8 +91,8 @@ impl Victim {
         rest
     }
 
-    /// About how many bytes of the disk a part of it takes, of so many bytes: as much less as the whole extent takes
-    /// less.
+    /// The approximate number of bytes that `length` bytes of the extent take on the disk, scaled like the extent as a
+    /// whole.
     pub(super) fn on_disk(&self, length: u64, block: u64) -> u64 {
         let decoded = self.references.iter().map(|reference| reference.offset + reference.length).max().unwrap_or(0);
         if !self.encoded || decoded == 0 {
@@ -107,7 +107,7 @@ impl Victim {
         self.found.iter().map(|found| found.length).sum()
     }
 
-    /// Whether any of the references still leads to the extent.
+    /// Whether any of the references still refers to the extent.
     pub(super) fn is_held(&self, context: &mut Context<'_>) -> bool {
         let place = self.extent..self.extent + self.disk.max(1);
         let space = context.account.space();
@@ -118,8 +118,8 @@ impl Victim {
         })
     }
 
-    /// Whether each block holds as many bytes for all that refer to it: the kernel shares the part of a block at a
-    /// file's end only with another file's end.
+    /// Whether each block holds the same number of bytes for all references to it: the kernel shares a partial block at
+    /// a file's end only with the end of another file.
     fn is_movable(&self, block: u64) -> bool {
         let end = |reference: &Reference| reference.offset + reference.length;
         let ragged = self.references.iter().filter(|reference| !end(reference).is_multiple_of(block));
@@ -131,17 +131,17 @@ impl Victim {
         })
     }
 
-    /// What the decision needs.
+    /// The facts for the decision.
     pub(super) fn weigh(&self, outside: Outside, block: u64) -> Weighed {
         let rest = self.rest().iter().map(|(_, range)| self.on_disk(range.end - range.start, block)).sum();
         Weighed { disk: self.disk, rest, outside, movable: self.is_movable(block) }
     }
 }
 
-/// The references to an extent by their places in it.
+/// The references to an extent, sorted by their offsets in it.
 pub(super) struct ByOffset<'v> {
     references: Vec<&'v Reference>,
-    /// The farthest end up to each.
+    /// The farthest end up to each reference.
     ends: Vec<u64>,
 }
 
@@ -157,7 +157,7 @@ impl<'v> ByOffset<'v> {
         ByOffset { references, ends }
     }
 
-    /// Those that lead to any part of a range of the extent.
+    /// The references to any part of a range of the extent.
     pub(super) fn touching(&self, from: u64, to: u64) -> impl Iterator<Item = &'v Reference> {
         let first = self.ends.partition_point(|&end| end <= from);
         let rest = self.references[first..].iter().take_while(move |reference| reference.offset < to);
@@ -165,7 +165,8 @@ impl<'v> ByOffset<'v> {
     }
 }
 
-/// The extents of a file of which runs cover any part, with who else is outside, in the order of the file.
+/// The extents of a file that runs overlap, in the order of the file, each with whether something outside the scope
+/// holds it.
 pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<Vec<(Victim, Outside)>> {
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(Vec::new()) };
     let mut pieces = context.files.pieces(file, 0, u64::MAX, MOST_PIECES, false)?;
@@ -175,7 +176,7 @@ pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resu
     }
     let exact = context.files.is_exact(file);
     if !exact {
-        // Which part of a compressed extent a piece is, only root can find out.
+        // Only root can find out which part of a compressed extent a piece is.
         pieces.retain(|piece| !piece.encoded);
         join_neighbours(&mut pieces);
     }
@@ -194,7 +195,7 @@ pub(super) fn gather(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resu
     Ok(victims.into_iter().zip(outsiders).collect())
 }
 
-/// Puts what was found and who refers to it together, extent by extent.
+/// Groups the found ranges and the references by extent.
 fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceId) -> Vec<Victim> {
     let mut victims: Vec<Victim> = Vec::new();
     let mut numbers: HashMap<u64, usize> = HashMap::new();
@@ -203,7 +204,7 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceI
         while pieces.get(at).is_some_and(|piece| piece.end() <= part.piece.logical) {
             at += 1;
         }
-        // A part may have been cut finer, or its file may have changed since the pieces were listed.
+        // A part may be cut more finely, or its file may have changed since the pieces were listed.
         for piece in pieces[at..].iter().take_while(|piece| piece.logical < part.piece.end()) {
             let Some(cut) = piece.within(part.piece.logical, part.piece.end().min(size)) else { continue };
             let Some(extent) = cut.extent_in(space) else { continue };
@@ -240,7 +241,7 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceI
     victims
 }
 
-/// Adds the references of other files in scope; whether there are any.
+/// Adds the references of other files in scope. Returns whether there are any.
 fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) -> bool {
     if !victim.shared || context.holders.is_overflown() {
         return false;
@@ -262,7 +263,7 @@ fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) ->
     any
 }
 
-/// Who holds an extent besides the references that are known.
+/// Who holds an extent besides the known references.
 fn outside(
     file: u32,
     victim: &Victim,
@@ -280,13 +281,13 @@ fn outside(
     }
     match (victim.shared, others) {
         (false, _) if is_whole => Outside::Nothing,
-        // The kernel also calls an extent shared that one file holds in two parts.
+        // The kernel also marks an extent as shared if one file holds it in two parts.
         (true, false) if victim.references.len() == 1 => Outside::Something,
         _ => Outside::Unknown,
     }
 }
 
-/// How many references there are to any part of an extent, in all of the filesystem.
+/// The number of references to any part of an extent, in the whole filesystem.
 fn count_references(file: u32, extent: u64, context: &mut Context<'_>) -> Result<u64> {
     let opened = context.files.get(file).ok_or(Errno::NOENT)?;
     whole_extents::references(opened.as_fd(), extent)

@@ -1,15 +1,15 @@
-//! Bands: what joins a shared range in one row with the same range in the next row that holds it.
+//! Bands: the connections between a shared range in one row and the same range in the next row that holds it.
 
 use super::class::Class;
 use crate::extents::sharing::Holder;
 use std::collections::HashSet;
 
-/// A band between two rows, or between two places of one. Places and widths are in cells.
+/// A band between two rows, or between two places in one row. Places and widths are in cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The upper row and the lower; the same one where a file shares with itself.
+    /// The upper row and the lower row; the same row twice if a file shares with itself.
     pub rows: [usize; 2],
-    /// Where it begins in each.
+    /// Where it begins in each row.
     pub starts: [f64; 2],
     /// How wide it is.
     pub width: f64,
@@ -17,11 +17,11 @@ pub struct Band {
     pub class: Class,
 }
 
-/// How many bands of less than a cell are collected before they are joined.
+/// The most bands narrower than a cell that are collected before they are joined.
 const SMALL: usize = 200_000;
 
-/// The bands while they are collected. Those of a cell and more cannot be more than there are cells; smaller ones are
-/// put into the cell where they begin, and kept once.
+/// The bands while they are collected. Bands of at least one cell are limited by the number of cells. A smaller band is
+/// assigned to the cell in which it begins, and kept once.
 pub(super) struct Bands {
     cells_a_byte: f64,
     wanted: bool,
@@ -36,7 +36,7 @@ impl Bands {
         Bands { cells_a_byte, wanted, wide: Vec::new(), small: HashSet::new(), dropped: 0 }
     }
 
-    /// Joins the holders of a range, each with the next.
+    /// Connects each holder of a range with the next.
     pub(super) fn add(&mut self, holders: &[Holder], class: Class) {
         if !self.wanted {
             return;
@@ -56,7 +56,7 @@ impl Bands {
         }
     }
 
-    /// The widest, so many at most, and how many there are beside.
+    /// The widest bands, up to `limit`, and the number of the others.
     pub(super) fn finish(self, limit: usize) -> (Vec<Band>, usize) {
         let small = self.small.into_iter().map(|([a, b, start, end], class)| Band {
             rows: [a as usize, b as usize],
@@ -72,7 +72,7 @@ impl Bands {
     }
 }
 
-/// Bands side by side, with the same slope and less than a cell apart, are one.
+/// Adjacent bands with the same slope, less than a cell apart, become one.
 fn joined(mut bands: Vec<Band>) -> Vec<Band> {
     let slope = |band: &Band| (band.starts[1] - band.starts[0]).round() as i64;
     bands.sort_by(|a, b| {

@@ -14,13 +14,14 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// How many of its bytes are of this class.
+    /// The number of its bytes that have this class.
     pub fn bytes(&self, class: Class) -> u64 {
         self.bytes[class.index()]
     }
 
-    /// The class that represents it, and whether all of it has that class: the class with the most bytes; a hole only
-    /// from three quarters of the cell on, so that data with gaps between looks like data. None of an empty cell.
+    /// The class that represents the cell, and whether all of the cell has that class. It is the class with the most
+    /// bytes, except that a hole needs three quarters of the cell, so that data with gaps between looks like data.
+    /// `None` for an empty cell.
     pub fn main(&self) -> Option<(Class, bool)> {
         let total: u64 = self.bytes.iter().sum();
         let is_hole = self.bytes(Class::Hole) >= total - total / 4;
@@ -30,7 +31,7 @@ impl Cell {
     }
 }
 
-/// The cells of a row while they are filled.
+/// The cells of a row while they are counted.
 #[derive(Debug)]
 pub(super) struct Grid {
     cells: Vec<Cell>,
@@ -39,11 +40,11 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The cells of a file that ends there, at a scale of so many cells for the longest.
+    /// The cells of a file that ends at `end`. The scale gives the longest file `count` cells.
     pub(super) fn new(end: u64, longest: u64, count: usize) -> Self {
         let bound = |cell: usize| bound(cell, longest, count);
         let mut cells = Vec::new();
-        // A small file has a cell too, if anything of it is there.
+        // A small file gets a cell too, unless it is empty.
         while cells.len() < count && bound(cells.len()) < end {
             let start = bound(cells.len());
             let cell_end = bound(cells.len() + 1).min(end);
@@ -54,19 +55,19 @@ impl Grid {
         Grid { cells, longest, count }
     }
 
-    /// A range that was a hole is of this class.
+    /// Changes a range from a hole to this class.
     pub(super) fn add(&mut self, span: &Span) {
         self.replace(span, Class::Hole);
     }
 
-    /// A range that was of class `before` is of another.
+    /// Changes a range from class `before` to another class.
     pub(super) fn replace(&mut self, span: &Span, before: Class) {
         let first = cell_of(span.start, self.longest, self.count);
         for cell in self.cells.iter_mut().skip(first) {
             if cell.start >= span.end {
                 break;
             }
-            // What is not there to be replaced changed while it was read; the cell keeps its size.
+            // Bytes that do not have class `before` changed while the file was read; the cell keeps its size.
             let covered = span.end.min(cell.end).saturating_sub(span.start.max(cell.start));
             let covered = covered.min(cell.bytes[before.index()]);
             cell.bytes[before.index()] -= covered;
@@ -84,7 +85,7 @@ fn bound(cell: usize, longest: u64, count: usize) -> u64 {
     (longest as u128 * cell as u128 / count as u128) as u64
 }
 
-/// A cell that ends behind this offset, the one that holds it or at most one before.
+/// A cell that ends behind this offset: the one that contains it, or the one before.
 fn cell_of(offset: u64, longest: u64, count: usize) -> usize {
     let cell = (offset as u128 * count as u128 / longest as u128) as usize;
     cell.saturating_sub(1)

@@ -1,6 +1,6 @@
 //! The classes of ranges that a picture distinguishes, and a range with its class. Types only.
 
-/// The number of groups with a look of their own: those with the most bytes in common. All other groups look alike.
+/// The number of groups with their own appearance: those with the most bytes in common. All other groups look alike.
 pub const GROUPS: usize = 24;
 
 /// The class of a range of a file.
@@ -18,7 +18,7 @@ pub enum Class {
     Unplaced,
     /// Shared by the group with this number, less than [`GROUPS`].
     Group(u8),
-    /// Shared by a group without a look of its own.
+    /// Shared by a group without its own appearance.
     OtherGroup,
 }
 

@@ -1,8 +1,8 @@
-//! Pictures of files, laid out: a row a file, all to one scale, with what lies where and who shares it. Pure: no I/O,
-//! no colours, no characters; `output` draws it in a terminal or as SVG.
+//! Pictures of files: the layout of one row for each file, all to one scale, that shows where data lies and who shares
+//! it. Pure: no I/O, no colours, no characters; `output` draws it in a terminal or as SVG.
 //!
-//! A picture is bounded whatever it shows. Rows are as many as [`Sketch::new`] allows; a row is a fixed number of
-//! cells, in each of which the bytes of each [`Class`] are summed up; exact spans are kept only while they are few.
+//! The size of a picture is bounded. [`Sketch::new`] limits the number of rows. Each row has a fixed number of cells,
+//! with the bytes of each [`Class`] summed up in each. Exact spans are kept only while they are few.
 
 mod bands;
 mod cells;
@@ -26,21 +26,21 @@ use cells::Grid;
 use spans::Spans;
 use std::path::{Path, PathBuf};
 
-/// How much is drawn.
+/// The limits of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Cells in the longest row: columns of a terminal, or pixels.
     pub cells: usize,
-    /// Rows at most.
+    /// The most rows.
     pub rows: usize,
-    /// A row with more spans than this has its cells alone.
+    /// A row with more spans than this has only its cells.
     pub spans: usize,
-    /// Bands at most; the widest are kept.
+    /// The most bands; the widest are kept.
     pub bands: usize,
 }
 
-/// What is kept of files until they are drawn: 24 bytes an extent of the first files, less where extents of one kind
-/// follow each other.
+/// The data kept of files until they are drawn: 24 bytes for each extent of the first files, and less if extents of one
+/// class are adjacent.
 #[derive(Debug)]
 pub struct Sketch {
     limit: usize,
@@ -56,19 +56,19 @@ struct Outline {
 }
 
 impl Outline {
-    /// Where its row ends: space can be allocated behind the end of a file.
+    /// The end of its row: space can be allocated behind the end of a file.
     fn end(&self) -> u64 {
         self.runs.iter().map(|run| run.end).max().unwrap_or(0).max(self.size)
     }
 }
 
 impl Sketch {
-    /// A sketch of the first files, so many at most.
+    /// A sketch of the first files, up to `limit`.
     pub fn new(limit: usize) -> Self {
         Sketch { limit, files: Vec::new(), total: 0 }
     }
 
-    /// Begins a file. They must be begun in the order in which the holdings know them.
+    /// Begins a file. Files must be begun in the same order as in the holdings.
     pub fn begin(&mut self, path: &Path, size: u64) {
         self.total += 1;
         if self.total <= self.limit {
@@ -76,7 +76,7 @@ impl Sketch {
         }
     }
 
-    /// Takes back the file begun last.
+    /// Removes the file begun last.
     pub fn withdraw_last(&mut self) {
         if self.total <= self.limit {
             self.files.pop();
@@ -109,11 +109,11 @@ pub struct Layout {
     pub rows: Vec<Row>,
     /// The bytes that the longest row represents: at least one.
     pub longest: u64,
-    /// What joins the rows, the widest first.
+    /// The bands that connect the rows, the widest first.
     pub bands: Vec<Band>,
-    /// Bands that were too many.
+    /// The number of bands over the limit.
     pub omitted_bands: usize,
-    /// Files that were too many.
+    /// The number of files over the limit.
     pub omitted_rows: usize,
 }
 
@@ -124,9 +124,9 @@ pub struct Row {
     pub path: PathBuf,
     /// Its apparent size.
     pub size: u64,
-    /// From its beginning to its end, which is that of the picture for the longest only.
+    /// The cells from its beginning to its end. Only the longest file fills the width of the picture.
     pub cells: Vec<Cell>,
-    /// The same exactly, without gaps, where it is little enough.
+    /// The same exactly, without gaps, if there are few enough spans.
     pub spans: Option<Vec<Span>>,
 }
 

@@ -1,4 +1,5 @@
-//! Names beside the rows: what all paths have in common is said once, and what is too long is shortened in its middle.
+//! Names beside the rows: the part that all paths have in common is shown once, and long names are shortened in the
+//! middle.
 
 use crate::util::text;
 use std::ffi::OsStr;
@@ -6,10 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The names of files, harmless to a terminal.
+/// The names of files, safe to print to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// What they have in common, with an ellipsis where each differs; empty where that is nothing.
+    /// The part that they have in common, with an ellipsis in place of the differing part; empty if there is none.
     pub common: String,
     /// The remaining part of each name.
     pub names: Vec<String>,
@@ -21,7 +22,7 @@ impl Names {
         let parts: Vec<Vec<&[u8]>> =
             paths.iter().map(|path| path.as_os_str().as_bytes().split(|b| *b == b'/').collect()).collect();
         let same = |at: &dyn Fn(&Vec<&[u8]>) -> Vec<u8>| parts.windows(2).all(|pair| at(&pair[0]) == at(&pair[1]));
-        // A single path, and the shortest one, keeps one component.
+        // A single path keeps one component, and so does the shortest path.
         let most = parts.iter().map(Vec::len).min().unwrap_or(1) - 1;
         let head = (0..most).take_while(|n| same(&|parts| parts[*n].to_vec())).count();
         let from_end = |parts: &Vec<&[u8]>, n: usize| parts[parts.len() - 1 - n].to_vec();
@@ -42,7 +43,7 @@ impl Names {
     }
 }
 
-/// The text in at most so many columns, with an ellipsis in its middle where it is longer.
+/// The text in at most `columns` columns, with an ellipsis in the middle if it is longer.
 pub fn shorten(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_string();

@@ -2,7 +2,7 @@
 
 use super::class::{Class, Span};
 
-/// What is shared in a row, collected in any order.
+/// The shared ranges of a row, collected in any order.
 #[derive(Debug)]
 pub(super) struct Spans {
     shared: Vec<Span>,
@@ -15,7 +15,7 @@ impl Spans {
         Spans { shared: Vec::new(), limit, is_full: runs.len() > limit }
     }
 
-    /// A range is shared.
+    /// Adds a shared range.
     pub(super) fn put(&mut self, span: Span) {
         self.is_full |= self.shared.len() >= self.limit;
         if !self.is_full {
@@ -23,8 +23,8 @@ impl Spans {
         }
     }
 
-    /// The row from its beginning to its end: the runs, in their order, with what is shared put over them, and holes
-    /// between. None where it is too much.
+    /// The row from its beginning to its end: the runs in order, overlaid by the shared ranges, with holes between.
+    /// `None` if there are too many spans.
     pub(super) fn finish(mut self, runs: &[Span], end: u64) -> Option<Vec<Span>> {
         if self.is_full {
             return None;
@@ -51,7 +51,7 @@ struct Row {
 }
 
 impl Row {
-    /// The part of a run up to there that is not yet in the row, and the hole before it.
+    /// Adds the part of a run up to `to` that is not yet in the row, and the hole before it.
     fn fill(&mut self, to: u64, run: &Span) {
         self.push(Span { start: self.end, end: run.start.min(to), class: Class::Hole });
         self.push(Span { start: run.start, end: run.end.min(to), class: run.class });
@@ -96,7 +96,7 @@ mod tests {
             }
             bytes.extend((0..tail).map(|_| Class::Hole));
             let mut all = Spans::new(&spans, 1000);
-            // As sharing has them: within what the file holds, and never two at one place.
+            // As sharing reports them: within the ranges that the file holds, and never two at one place.
             let mut taken = vec![false; bytes.len()];
             for (start, length, group) in shared {
                 let place = start as usize..(start + length) as usize;

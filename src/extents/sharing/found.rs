@@ -21,14 +21,14 @@ impl Amount {
 /// The bytes that one file has in common with the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSharing {
-    /// Bytes whose blocks one of the files, or this file itself, holds at another place too.
+    /// Bytes in blocks that another of the files, or this file itself, also holds at another place.
     pub shared: Amount,
     /// Bytes that the kernel marks as shared although none of the files holds them at another place. Another file
     /// does; on Btrfs, which marks whole extents, the mark may belong to another part of the same extent.
     pub marked_only_bytes: u64,
 }
 
-/// A set of files that hold the same physical ranges, which no other of the files holds.
+/// A set of files that hold the same physical ranges, which none of the other files holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The files, in the order in which they were added; empty unless the group [`Group::is_listed`].

@@ -1,4 +1,4 @@
-//! What is collected before the comparison: the extents of files, by address space, in the least memory.
+//! The data collected before the comparison: the extents of files, by address space, in the least memory.
 
 use super::set_key::Keys;
 use crate::extents::address_space::AddressSpace;
@@ -9,21 +9,21 @@ use crate::extents::extent::{Extent, ExtentFlags};
 pub struct FileId(pub(super) u32);
 
 impl FileId {
-    /// The place of the file among those added.
+    /// The position of the file among those added.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A piece of a file in 32 bytes, without its address space: the list that it is in has that. For a compressed extent,
-/// a part of it with the address of the whole.
+/// A piece of a file in 32 bytes, without its address space, which belongs to its list. For a compressed extent, a part
+/// of it with the address of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packed {
     pub(super) physical: u64,
     pub(super) length: u64,
     pub(super) logical: u64,
     pub(super) file: u32,
-    /// The kernel says that somebody else holds it too.
+    /// The kernel reports that somebody else holds it too.
     pub(super) is_marked: bool,
     pub(super) is_unwritten: bool,
 }
@@ -43,7 +43,7 @@ impl Packed {
     }
 }
 
-/// The addresses of one address space, or of a file that has none in common with any other.
+/// The addresses of one address space, or of a file that has no address space in common with any other.
 #[derive(Debug)]
 pub(super) struct Space {
     addresses: Option<AddressSpace>,
@@ -53,7 +53,7 @@ pub(super) struct Space {
     pub(super) encoded: Vec<Packed>,
 }
 
-/// The extents of the files that are to be compared.
+/// The extents of the files to compare.
 #[derive(Debug, Default)]
 pub struct Holdings {
     pub(super) spaces: Vec<Space>,
@@ -74,7 +74,7 @@ impl Holdings {
         FileId((self.files.len() - 1) as u32)
     }
 
-    /// Adds an extent of a file. What has no address is passed over: it is shared with nobody.
+    /// Adds an extent of a file. An extent without an address is ignored: it is shared with nobody.
     pub fn add(&mut self, file: FileId, extent: &Extent) {
         let (Some(physical), Some(space)) = (extent.physical, self.files.get(file.index())) else { return };
         if extent.length == 0 {
@@ -99,7 +99,7 @@ impl Holdings {
         }
     }
 
-    /// Takes back the file that was begun last, with its extents.
+    /// Removes the file that was begun last, with its extents.
     pub fn withdraw_last(&mut self) {
         let Some(space) = self.files.pop() else { return };
         let file = self.files.len() as u32;
@@ -109,12 +109,12 @@ impl Holdings {
         }
     }
 
-    /// How many files were added.
+    /// The number of files that were added.
     pub fn file_count(&self) -> usize {
         self.files.len()
     }
 
-    /// How many extents are kept.
+    /// The number of extents that are kept.
     pub fn piece_count(&self) -> usize {
         self.spaces.iter().map(|space| space.plain.len() + space.encoded.len()).sum()
     }

@@ -1,16 +1,16 @@
-//! Who shares with whom: among files whose extents are known, the sets of files that hold the same physical ranges.
+//! Who shares with whom: finds the sets of files that hold the same physical ranges, among files with known extents.
 //!
 //! [`Holdings`] collects extents, [`find`] sorts them by their physical place and sweeps over them once or twice; no
 //! file is ever compared with another. The results are [`Group`]s: everything that exactly the same set of files
 //! has in common is one group, however many ranges it lies in. No I/O here, and nothing is printed.
 //!
-//! What cannot be known: the pieces of a compressed extent all carry the address of its beginning, so two files with
-//! pieces of the same one share its blocks on the disk, but which bytes, and how many, the kernel does not report. Such
-//! pieces are compared by that address alone and counted apart, as [`Amount::encoded_bytes`], an upper bound.
+//! Limits: all pieces of a compressed extent have the address of its beginning. Two files with pieces of the same
+//! compressed extent share its blocks on the disk, but the kernel does not report which bytes, or how many. Such pieces
+//! are compared by that address alone and counted separately, as [`Amount::encoded_bytes`], an upper bound.
 //!
-//! **Memory**: 32 bytes an extent (extents that continue each other in the file and on disk count as one), and about
-//! 100 bytes for each set of files that has something in common. **Time**: sorting, and a step for each extent,
-//! whatever the number of holders; lists of holders are made only within the limits of [`Options`].
+//! **Memory**: 32 bytes an extent (adjacent extents in the file and on disk count as one), and about 100 bytes for each
+//! set of files that has something in common. **Time**: sorting, and a step for each extent, whatever the number of
+//! holders; lists of holders are built only within the limits of [`Options`].
 
 mod found;
 mod holdings;
@@ -33,14 +33,15 @@ use pairs::Pairing;
 use ranges::Listing;
 use sets::Sets;
 
-/// How much is worked out.
+/// The limits of the results.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Files linked by sharing, directly or through others, are reported pair by pair if there are at most so many.
-    /// Beyond that, their groups say the same, and pairs would grow with the square of the files.
+    /// Files linked by sharing, directly or through others, are reported pair by pair, up to this number of linked
+    /// files. Beyond that, their groups contain the same information, and the number of pairs would grow with the
+    /// square of the files.
     pub paired_files: u32,
-    /// Ranges are listed holder by holder, the largest groups first, until the lines would be more than this and more
-    /// than four times the extents. Then groups are only summed up.
+    /// Ranges are listed holder by holder, the largest groups first, until the lines would exceed both this number and
+    /// four times the extents. Further groups are only summed up.
     pub listed_holders: u64,
 }
 
@@ -55,13 +56,13 @@ impl Default for Options {
 pub struct Sharing {
     holdings: Holdings,
     sets: Sets,
-    /// By file.
+    /// Indexed by file.
     pub files: Vec<FileSharing>,
     /// The largest first.
     pub groups: Vec<Group>,
     /// The largest first.
     pub pairs: Vec<Pair>,
-    /// Files whose pairs are not reported, because too many files are linked with them: see [`Options::paired_files`].
+    /// Files without reported pairs, because too many files are linked with them: see [`Options::paired_files`].
     pub unpaired_files: u32,
 }
 
@@ -94,8 +95,8 @@ pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) ->
 }
 
 impl Sharing {
-    /// Hands the ranges of the listed groups to `each`, in the order of their physical places (of each filesystem, what
-    /// is compressed after what is not). Ranges that continue each other in all holders are one.
+    /// Passes the ranges of the listed groups to `each`, in the order of their physical places (on each filesystem,
+    /// compressed ranges after the others). Ranges that are adjacent in all holders are joined.
     ///
     /// # Errors
     /// Only if the monitor asks to stop.
@@ -106,8 +107,8 @@ impl Sharing {
         Ok(())
     }
 
-    /// Hands all ranges to `each`, of unlisted groups too, with those holders that are among the first `files` files,
-    /// sorted by file and place. Ranges are not joined.
+    /// Passes all ranges to `each`, including those of unlisted groups, with the holders that are among the first
+    /// `files` files, sorted by file and place. Ranges are not joined.
     ///
     /// # Errors
     /// Only if the monitor asks to stop.

@@ -1,5 +1,5 @@
-//! Pairs of files: what each two have in common, in sum over all groups that both are in. Only among files that are few
-//! enough, since pairs are as many as the square of the files.
+//! Pairs of files: the bytes that each two files have in common, summed over all groups that contain both. Only for a
+//! limited number of files, since the number of pairs grows with their square.
 
 use super::found::{Amount, Pair};
 use super::holdings::FileId;
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 /// The second sweep.
 pub(super) struct Pairing {
-    /// How many files each is linked with.
+    /// The number of files that each file is linked with.
     webs: Vec<u32>,
     limit: u32,
-    /// Since which address each file is there.
+    /// The address at which each present file began.
     since: Vec<u64>,
     pairs: HashMap<[u32; 2], Amount>,
 }
@@ -23,7 +23,7 @@ impl Pairing {
         Pairing { webs: sets.web_sizes(), limit, since: vec![0; files], pairs: HashMap::new() }
     }
 
-    /// How many files are linked with too many.
+    /// The number of files that are linked with too many files.
     pub(super) fn unpaired_files(&self) -> u32 {
         self.webs.iter().filter(|web| **web > self.limit).count() as u32
     }
@@ -36,7 +36,7 @@ impl Pairing {
         pairs
     }
 
-    /// All files that are somewhere together belong to one web, so one file is enough.
+    /// All files that are present together anywhere belong to one web, so checking one file is enough.
     fn is_paired(&self, file: u32) -> bool {
         self.webs[file as usize] <= self.limit
     }
@@ -55,7 +55,7 @@ impl Visitor for Pairing {
         if self.is_paired(file) {
             for other in present {
                 let since = self.since[file as usize].max(self.since[*other as usize]);
-                // Two that came and went at the same address were never together.
+                // A file that ended where the other began was never present together with it.
                 if at > since {
                     let amount = self.amount(file, *other);
                     amount.bytes = amount.bytes.saturating_add(at - since);

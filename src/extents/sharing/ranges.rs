@@ -6,19 +6,19 @@ use super::sweep::{Holder, Segment, Visitor};
 /// A range that a group shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range<'a> {
-    /// The place of the group among the groups.
+    /// The index of the group.
     pub group: usize,
     /// The address, on the filesystem of its holders.
     pub physical: u64,
-    /// The length in bytes; of a compressed extent the least that any of the files holds of it.
+    /// The length in bytes; for a compressed extent, the least that any of the files holds of it.
     pub length: u64,
-    /// A compressed extent: the address is all that is known.
+    /// Part of a compressed extent: only the address is known.
     pub is_encoded: bool,
-    /// Who holds it, and where, sorted.
+    /// The holders and their places, sorted.
     pub holders: &'a [Holder],
 }
 
-/// The sweep that lists the ranges of listed groups, and joins what continues itself in all holders.
+/// The sweep that lists the ranges of listed groups, and joins ranges that are adjacent in all holders.
 pub(super) struct Listing<'a, F> {
     sets: &'a Sets,
     each: F,
@@ -37,7 +37,7 @@ impl<'a, F: FnMut(&Range<'_>)> Listing<'a, F> {
         Listing { sets, each, group: 0, physical: 0, length: 0, is_encoded: false, holders, next }
     }
 
-    /// Hands on what is still held back.
+    /// Passes on the last range.
     pub(super) fn finish(mut self) {
         self.hand_on();
     }
@@ -82,7 +82,7 @@ impl<F: FnMut(&Range<'_>)> Visitor for Listing<'_, F> {
     }
 }
 
-/// The sweep that hands on all that the watched files hold.
+/// The sweep that passes on all ranges of the watched files.
 pub(super) struct Watch<'a, F> {
     sets: &'a Sets,
     each: F,

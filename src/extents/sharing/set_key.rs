@@ -2,10 +2,10 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// The key of a set of files: the sum of their random numbers, so that it costs a step to add or remove one.
+/// The key of a set of files: the sum of their random numbers, so that adding or removing a file takes one step.
 ///
-/// Two sets with one key would count as one. 128 bits make that impossible by chance, and nobody can prepare files for
-/// it because each run draws new numbers.
+/// Two sets with the same key would count as one. With 128 bits this does not happen by chance, and nobody can prepare
+/// files for it because each run draws new numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SetKey([u64; 2]);
 

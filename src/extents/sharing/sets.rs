@@ -6,7 +6,7 @@ use super::set_key::SetKey;
 use super::sweep::{Segment, Visitor};
 use std::collections::HashMap;
 
-/// What the sets have in common, and each file with any: the yield of the first sweep.
+/// The bytes that each set has in common, and the sums of each file: the result of the first sweep.
 #[derive(Debug)]
 pub(super) struct Sets {
     indices: HashMap<SetKey, u32>,
@@ -15,7 +15,7 @@ pub(super) struct Sets {
     ranks: Vec<u32>,
     listed: Vec<bool>,
     files: Vec<FileSharing>,
-    /// A file that each is linked with by sharing, or itself: a union-find forest.
+    /// A file that each file is linked with by sharing, or the file itself: a union-find forest.
     links: Vec<u32>,
 }
 
@@ -38,8 +38,8 @@ impl Sets {
         }
     }
 
-    /// Orders the sets by what they have in common, and lists as many as have no more than so many holders together.
-    /// Their groups, whose files are not known yet.
+    /// Orders the sets by the bytes they have in common. Lists the first sets with no more than `listed_holders`
+    /// holders together. Returns their groups, with the files still unknown.
     pub(super) fn rank(&mut self, listed_holders: u64) -> Vec<Group> {
         let mut order: Vec<u32> = (0..self.totals.len() as u32).collect();
         order.sort_by_key(|set| std::cmp::Reverse(self.totals[*set as usize].amount.total()));
@@ -67,12 +67,12 @@ impl Sets {
         self.listed.get(rank).is_some_and(|listed| *listed)
     }
 
-    /// What each file has.
+    /// The sums of each file.
     pub(super) fn files(&self) -> Vec<FileSharing> {
         self.files.clone()
     }
 
-    /// How many files are linked with each, itself included.
+    /// The number of files linked with each file, itself included.
     pub(super) fn web_sizes(&mut self) -> Vec<u32> {
         let roots: Vec<u32> = (0..self.links.len() as u32).map(|file| self.root(file)).collect();
         let mut sizes = vec![0; roots.len()];
@@ -91,7 +91,7 @@ impl Sets {
 
     fn link(&mut self, a: u32, b: u32) {
         let (a, b) = (self.root(a), self.root(b));
-        // Towards the smaller number; with the halving of paths that is short enough.
+        // Link to the smaller number. With path halving the paths stay short enough.
         self.links[a.max(b) as usize] = a.min(b);
     }
 }

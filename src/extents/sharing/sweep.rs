@@ -1,5 +1,5 @@
-//! The sweep: once over the sorted pieces from the lowest address to the highest, with those that cover the present
-//! address at hand. What is done at each place is the visitor's; here is only who is there.
+//! The sweep: one pass over the sorted pieces from the lowest address to the highest, which tracks the pieces that
+//! cover the present address. A visitor decides what to do at each place.
 
 use super::holdings::{FileId, Holdings, Packed};
 use super::set_key::{Keys, SetKey};
@@ -8,7 +8,7 @@ use crate::monitor::Monitor;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Pieces between two looks at the monitor.
+/// The number of pieces between two checks of the monitor.
 const BREATH: usize = 4096;
 
 /// A place in a file that lies in a shared range.
@@ -16,24 +16,24 @@ const BREATH: usize = 4096;
 pub struct Holder {
     /// The file.
     pub file: FileId,
-    /// The offset in it.
+    /// The offset in the file.
     pub logical: u64,
-    /// The length in it: that of the range, but for a compressed extent that of the file's piece.
+    /// The length in the file: that of the range, or for a compressed extent that of the file's piece.
     pub length: u64,
-    /// Allocated there and not written: reads as zeros.
+    /// Allocated there but not written: reads as zeros.
     pub is_unwritten: bool,
 }
 
-/// A stretch of addresses with the same holders from its beginning to its end, two at least; or a compressed extent.
+/// A stretch of addresses with the same holders from its beginning to its end, at least two; or a compressed extent.
 pub(super) struct Segment<'a> {
     pub(super) physical: u64,
-    /// Of a compressed extent: the least that any file holds.
+    /// For a compressed extent: the least that any file holds.
     pub(super) length: u64,
     pub(super) is_encoded: bool,
-    /// The set of its files, and how many these are.
+    /// The set of its files, and their number.
     pub(super) key: SetKey,
     pub(super) files: u32,
-    /// How many places hold it.
+    /// The number of places that hold it.
     pub(super) places: usize,
     held: Held<'a>,
 }
@@ -44,7 +44,7 @@ enum Held<'a> {
 }
 
 impl Segment<'_> {
-    /// The holders that are watched, in no order.
+    /// The watched holders, in no particular order.
     pub(super) fn each_holder(&self, mut each: impl FnMut(Holder)) {
         let holder = |piece: &Packed, skipped: u64, length: u64| Holder {
             file: FileId(piece.file),
@@ -66,23 +66,23 @@ impl Segment<'_> {
     }
 }
 
-/// What is done on the way. `present` are the files that are there beside, each once.
+/// The actions on the way. `present` are the other files at that address, each once.
 pub(super) trait Visitor {
-    /// A stretch with two holders at least ends.
+    /// A stretch with at least two holders ends.
     fn segment(&mut self, _segment: &Segment<'_>) {}
-    /// A file that was not there begins to be.
+    /// A file begins to be present.
     fn entered(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
-    /// A file is no longer there.
+    /// A file is no longer present.
     fn left(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
-    /// A piece ends, of which so many bytes were not alone.
+    /// A piece ends. `shared` is the number of its bytes that other pieces cover too.
     fn ended(&mut self, _piece: &Packed, _shared: u64) {}
-    /// A file was there at several places at once for so many bytes.
+    /// A file was present at several places at once for so many bytes.
     fn doubled(&mut self, _file: u32, _bytes: u64) {}
-    /// Files hold pieces of a compressed extent: each file with its bytes, two files at least.
+    /// At least two files hold pieces of a compressed extent: each file with its bytes.
     fn token(&mut self, _holders: &[(u32, u64)]) {}
 }
 
-/// Sweeps over all. Only holders among the first `watched` files are reported with the segments.
+/// Sweeps over all pieces. Only holders among the first `watched` files are reported with the segments.
 pub(super) fn sweep(
     holdings: &Holdings,
     visitor: &mut impl Visitor,
@@ -115,7 +115,7 @@ fn token(pieces: &[Packed], keys: &Keys, watched: u32, visitor: &mut impl Visito
     let of_files = pieces.chunk_by(|a, b| a.file == b.file);
     let bytes = |pieces: &[Packed]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length));
     let holders: Vec<_> = of_files.map(|pieces| (pieces[0].file, bytes(pieces))).collect();
-    // The pieces that a single file has of an extent are as a rule what an overwrite has left of it, not a sharing.
+    // Several pieces of an extent in a single file usually remain from an overwrite; they are not shared.
     if holders.len() < 2 {
         return pieces.iter().for_each(|piece| visitor.ended(piece, 0));
     }
@@ -138,7 +138,7 @@ struct Active {
     slot: usize,
 }
 
-/// Where an active piece is to be found, and what had been shared when it began.
+/// Where to find an active piece, and the number of shared bytes when it began.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     index: usize,
@@ -146,26 +146,26 @@ struct Slot {
     shared_before: u64,
 }
 
-/// Who covers the present address.
+/// The pieces and files that cover the present address.
 struct Present<'a> {
     keys: &'a Keys,
     watched_files: u32,
     at: u64,
     key: SetKey,
     places: usize,
-    /// Watched pieces and others, each list in no order.
+    /// Watched pieces and others, both lists in no particular order.
     watched: Vec<Active>,
     others: Vec<Active>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     ends: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The files that are there, in no order; and for each file where it stands in that list and how many of its
-    /// places are there.
+    /// The present files, in no particular order; and for each file its position in that list and the number of its
+    /// present places.
     files: Vec<u32>,
     standing: Vec<(u32, u32)>,
-    /// Since when a file is there more than once.
+    /// The address from which a file has been present more than once.
     doubled_since: Vec<u64>,
-    /// Addresses passed that had two holders at least.
+    /// The number of addresses passed that had at least two holders.
     shared: u64,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Ends all that ends up to there.
+    /// Ends all pieces that end up to `to`.
     fn advance(&mut self, to: u64, visitor: &mut impl Visitor) {
         while let Some(&Reverse((end, slot))) = self.ends.peek()
             && end <= to
@@ -227,7 +227,7 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Passes over the addresses up to there, on which nothing begins or ends.
+    /// Passes over the addresses up to `to`, where nothing begins or ends.
     fn reach(&mut self, to: u64, visitor: &mut impl Visitor) {
         let length = to.saturating_sub(self.at);
         if self.places >= 2 && length > 0 {

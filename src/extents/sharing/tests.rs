@@ -1,4 +1,4 @@
-//! The sweep against a naive model: for every single address, who holds it.
+//! The sweep compared with a naive model: the holders of every single address.
 
 use super::*;
 use crate::extents::extent::{Extent, ExtentFlags};
@@ -30,7 +30,7 @@ fn sharing(files: &[Vec<Extent>]) -> Sharing {
     find(holdings(files), &Options::default(), &Silent).expect("nobody cancels")
 }
 
-/// A range as it is reported: group, address, length, and file, offset and length of each holder.
+/// A reported range: group, address, length, and file, offset and length of each holder.
 type Told = (usize, u64, u64, Vec<(usize, u64, u64)>);
 
 fn ranges(sharing: &Sharing) -> Vec<Told> {
@@ -93,7 +93,7 @@ fn a_file_that_shares_with_itself_is_a_group_of_one() {
 
 #[test]
 fn what_continues_itself_in_all_holders_is_one_range() {
-    // The kernel cuts extents where the sharing changes, and a third file leaves in the middle.
+    // The kernel cuts extents where the sharing changes: a third file, not given here, ends in the middle.
     let a = vec![plain(0, 0, 10), extent(10, 10, 10, ExtentFlags::default())];
     let sharing = sharing(&[a, vec![plain(0, 0, 20)]]);
     assert_eq!(ranges(&sharing), [(0, 0, 20, vec![(0, 0, 20), (1, 0, 20)])]);
@@ -104,7 +104,7 @@ fn what_continues_itself_in_all_holders_is_one_range() {
 fn compressed_extents_are_compared_by_their_address_alone() {
     let encoded = |logical, physical, length| extent(logical, physical, length, ExtentFlags::ENCODED);
     let a = vec![encoded(0, 4096, 131072), encoded(131072, 8192, 131072)];
-    // Cut by an overwrite; and another extent whose uncompressed length reaches over the addresses of both.
+    // Cut by an overwrite; and another extent with an uncompressed length that covers the addresses of both.
     let b = vec![encoded(0, 4096, 4096), encoded(8192, 4096, 122880), plain(131072, 4096, 1 << 20)];
     let c = vec![encoded(0, 4000, 131072), encoded(131072, 16384, 10), encoded(131092, 16384, 10)];
     let sharing = sharing(&[a, b, c]);
@@ -197,7 +197,7 @@ fn some_file() -> impl Strategy<Value = Vec<Extent>> {
 proptest! {
     #[test]
     fn every_address_is_told_with_all_its_holders(files in proptest::collection::vec(some_file(), 0..6)) {
-        // Who holds each address, and where.
+        // The holders of each address, and their offsets.
         let mut model: BTreeMap<u64, Vec<(usize, u64)>> = BTreeMap::new();
         for (n, file) in files.iter().enumerate() {
             for extent in file {

@@ -1,4 +1,4 @@
-//! The scanner on files in memory, against what a look at every block finds.
+//! The scanner on files in memory, compared with an exhaustive search of every block.
 
 use super::*;
 use proptest::prelude::*;
@@ -46,12 +46,12 @@ fn scan_with(index: Index, files: &[Vec<u8>], min_run: u64, steps: u64) -> Vec<(
     runs
 }
 
-/// The numbers of the whole blocks.
+/// The numbers of the complete blocks.
 fn whole<'n>(numbers: &'n [u8], bytes: &[u8]) -> &'n [u8] {
     &numbers[..bytes.len() / BLOCK as usize]
 }
 
-/// A file of blocks, each by its number; a part of one more if there is a tail.
+/// A file of numbered blocks, plus a partial block if there is a tail.
 fn file(blocks: &[u8], tail: usize) -> Vec<u8> {
     let block = |number: &u8| {
         if *number == 0 { [0; 16] } else { *blake3::hash(&[*number]).as_bytes().first_chunk().unwrap() }
@@ -70,7 +70,8 @@ fn a_match_is_extended_both_ways_to_the_ends_of_both_files() {
     let runs = scan(&[file(&one, 5), file(&two, 5)], 4 * BLOCK, 1000);
     let source = Source::File { file: 0, offset: 7 * BLOCK };
     assert_eq!(runs, [(1, Run { source, start: 3 * BLOCK, length: 39 * BLOCK + 5 })]);
-    // The same where the index keeps one block in five: it is found in the middle, and extended backwards too.
+    // The same with an index that keeps one block in five: the match is found in the middle, and extended backwards
+    // too.
     let index = Index::new(1024, 240);
     assert_eq!(index.modulus(), 5);
     assert_eq!(scan_with(index, &[file(&one, 5), file(&two, 5)], 4 * BLOCK, 1000), runs);
@@ -132,7 +133,7 @@ proptest! {
                 covered[*file as usize][block as usize] = true;
             }
         }
-        // A stretch whose blocks all are known from earlier files alone, and whose like was there once: found.
+        // A stretch of blocks that were all in earlier files and occurred there once must be found.
         for file in 1..3 {
             let earlier: Vec<&[u8]> = (0..file).map(|file| whole(&numbers[file], &files[file])).collect();
             let own = whole(&numbers[file], &files[file]);
