@@ -19,7 +19,7 @@ pub(super) enum Try {
     Frozen(AddedEntry),
     /// The file was added. It is right if the source has not changed since.
     Added(AddedEntry),
-    /// The source changed while it was cloned, and the clone was removed. The last try never ends so.
+    /// The source changed while it was cloned, and the clone was removed. The last try never has this outcome.
     Changed,
     /// Nothing was made: this way is impossible or not worth it, or the file was skipped and reported.
     Nothing,

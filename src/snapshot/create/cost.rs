@@ -11,7 +11,7 @@ const CONSIDERABLE: u64 = 16 << 20;
 
 /// Adds the space that a published snapshot took to its stats, and notes it in the repository.
 ///
-/// The data is what the run wrote. The metadata is the rest of the space that the filesystem lost during the run.
+/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run.
 pub(super) fn measure(
     stats: Stats,
     repository: &Repository,

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
-/// If a file on a server was seen twice with the same ctime, so long apart (in nanoseconds), it was read after the tick
-/// of that ctime was over, whatever the server's clock shows.
+/// A file on a server may have been seen twice with the same ctime. If the two times are so long apart, in nanoseconds,
+/// it was read after the tick of that ctime was over, whatever the server's clock shows.
 const SEEN_TWICE: i128 = 10_000_000_000;
 
 /// The filesystems of a run.

@@ -37,7 +37,7 @@ pub(super) fn is_fatal(errno: Errno) -> bool {
     copy::is_fatal(errno) || matches!(errno, Errno::IO | Errno::UCLEAN | Errno::NOMEM)
 }
 
-/// Why a name exists in a staging tree where nobody else makes any.
+/// The hint for a name that exists in a staging tree, where nobody else makes names.
 pub(super) const NAME_TAKEN: &str =
     "the repository already has another entry there: its name differs in upper and lower case only";
 

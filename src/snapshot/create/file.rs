@@ -37,7 +37,7 @@ use std::os::fd::AsFd;
 /// How many files go through the steps together. Each thread has this many sources open.
 pub(super) const GROUP: usize = 64;
 
-/// How often a file is tried that changes while it is read.
+/// The number of tries for a file that changes while it is read.
 const ATTEMPTS: usize = 3;
 
 /// Adds the regular files of a group. The result has an element for each entry of the group; it is `None` for other
@@ -142,7 +142,6 @@ fn verify(
 }
 
 /// Adds one file in the first way that works. Such files are on other filesystems, cannot be cloned, or change
-/// meanwhile.
 /// meanwhile.
 fn add_thoroughly(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats) -> Result<Option<AddedEntry>> {
     if let Some(linked) = unchanged_link::add(target, found)? {

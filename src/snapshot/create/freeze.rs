@@ -2,7 +2,8 @@
 //! moment.
 //!
 //! The walk uses the sources' own paths, and the frozen directories replace the live ones. A snapshot of a subvolume
-//! does not contain other mounts, or subvolumes below it that were not named as sources. These are read live.
+//! contains neither other mounts nor the subvolumes below it. These are read live, except subvolumes that were named as
+//! sources.
 //!
 //! A frozen snapshot lies in the repository's staging area if that is on the same filesystem. Then no name appears in
 //! the source, and a frozen snapshot of a killed run is cleared with its other leftovers. Otherwise the frozen snapshot

@@ -45,12 +45,12 @@ struct Link {
     is_full: bool,
 }
 
-/// What was known of an inode before a name that the tree has had from its beginning.
+/// The state of an inode before [`LinkMap::inherit`] notes one of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inherited {
-    /// Nothing.
+    /// No name was known.
     First,
-    /// The tree has another name of it as well.
+    /// The tree has had another name of it from its beginning.
     Again,
     /// Another name of it was added, so that the tree has two inodes for it.
     Apart,

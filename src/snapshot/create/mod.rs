@@ -343,7 +343,7 @@ fn visit(
 }
 
 /// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and inodes
-/// are read, the processor is the limit, and more threads than the writers and as many readers slow it down
+/// are read, the processor is the limit, and more threads than the writers and as many readers slow the run down
 /// (docs/benchmarks.md).
 fn threads(options: &Options, reads_content: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

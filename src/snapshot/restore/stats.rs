@@ -31,7 +31,7 @@ pub struct Stats {
     pub deleted: u64,
     /// Existing files that were read to compare them.
     pub compared_files: u64,
-    /// New or replaced files whose content was checked against the manifest's hash.
+    /// New or replaced files that were checked against the manifest's hash of their content.
     pub verified_files: u64,
     /// Bytes read to compare and to verify.
     pub read_bytes: u64,
