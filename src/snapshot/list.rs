@@ -1,4 +1,5 @@
-//! Lists the snapshots of a repository: at once from their manifests' ends, and on request what each alone holds.
+//! Lists the snapshots of a repository: quickly from the ends of their manifests, and on request with their exclusive
+//! data.
 
 use super::manifest::{Entry, Item};
 use super::repository::{Added, Repository, SnapshotInfo};
@@ -19,14 +20,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// How many files are asked for their extents together, and from how many directories at most: each is held open.
+/// How many files are measured together, and how many directories at most they lie in: each directory is held open.
 const BATCH: usize = 4096;
 const OPEN: usize = 256;
 
-/// What is to be found out.
+/// Options of [`list`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Measure what each snapshot alone holds. Costs a call a file.
+    /// Measure the data that each snapshot alone holds. This costs one call for each file.
     pub exclusive: bool,
     /// How many threads measure; by default as many as there are processors.
     pub threads: Option<usize>,
@@ -35,12 +36,13 @@ pub struct Options {
 /// A snapshot of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name, when, of what, with which tags, and its sums.
+    /// Its name, time, sources, tags and sums.
     pub info: SnapshotInfo,
-    /// Bytes of its extents that no other file holds, in this snapshot or elsewhere: what deleting it frees at least.
-    /// (What only its own files share among each other is freed too, but not counted.) From extents, where asked for.
+    /// Bytes of its extents that no other file holds, in this snapshot or elsewhere. Deleting the snapshot frees at
+    /// least these. (Data that only its own files share with each other is freed too, but not counted.) Measured from
+    /// extents, on request.
     pub exclusive_bytes: Option<u64>,
-    /// What it added on the disk, measured when it was made; `None` where that was not noted.
+    /// What it added on the disk, measured when it was made; `None` if that was not recorded.
     pub added: Option<Added>,
 }
 
@@ -58,7 +60,8 @@ pub struct Stats {
 /// Lists the snapshots of the repository at `repo`.
 ///
 /// # Errors
-/// If it cannot be opened, or the run is cancelled. A damaged manifest is a problem and hides no other snapshot.
+/// If the repository cannot be opened, or the run is cancelled. A damaged manifest is reported as a problem and hides
+/// no other snapshot.
 pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
@@ -106,7 +109,7 @@ struct Place {
     path: Vec<u8>,
 }
 
-/// Bytes that only this snapshot's files hold, and how many of them could not be asked.
+/// Bytes that only this snapshot's files hold, and how many entries could not be read.
 fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Result<(u64, u64)> {
     let manifest = repository.manifest(name)?;
     let tree = repository.tree(name)?;
@@ -172,22 +175,22 @@ fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monitor) -> Resu
 /// A file with several names in its source.
 #[derive(Default)]
 struct Linked {
-    /// Names that it has, in whatever snapshot.
+    /// Its names, in all snapshots.
     names: u64,
-    /// Those that were found in this one.
+    /// Its names that were found in this snapshot.
     found: u64,
-    /// What goes with the last of them.
+    /// Bytes that are freed with its last name.
     bytes: u64,
 }
 
-/// Bytes that go with this entry alone; a file with several names is kept in `linked`, by its inode.
+/// Bytes that are freed with this entry alone. A file with several names is added to `linked`, by its inode.
 fn alone(directory: &OwnedFd, entry: &Entry, linked: &Mutex<HashMap<u64, Linked>>) -> rustix::io::Result<u64> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, &entry.name, flags, Mode::empty())?;
     let status = Status::of(&file)?;
     match (status.nlink, entry.meta.nlink) {
         (0 | 1, _) => unshared(&file),
-        // Its other names are another snapshot's.
+        // Its other names are in other snapshots.
         (_, 0 | 1) => Ok(0),
         (names, _) => {
             let is_first = {
@@ -207,7 +210,7 @@ fn alone(directory: &OwnedFd, entry: &Entry, linked: &Mutex<HashMap<u64, Linked>
     }
 }
 
-/// Bytes of a file's extents that have an address and are not shared.
+/// Bytes in the extents of a file that have an address and are not shared.
 fn unshared(file: &OwnedFd) -> rustix::io::Result<u64> {
     let mut bytes = 0;
     for extent in fiemap::extents(file, true) {

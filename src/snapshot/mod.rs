@@ -1,4 +1,4 @@
-//! Snapshots: the repository, its manifests, and what is done with them.
+//! Snapshots: the repository, its manifests, and the operations on them.
 
 pub mod create;
 pub mod list;

@@ -1,5 +1,4 @@
-//! The repository on the disk: its directories, its lock, the snapshots in it. `manifest` reads the content of a
-//! snapshot.
+//! The repository on the disk: its directories, its lock, its snapshots. `manifest` reads the content of a snapshot.
 //!
 //! All access is relative to the repository's own descriptor and follows no symbolic link.
 

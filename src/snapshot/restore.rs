@@ -2,20 +2,20 @@
 //!
 //! - `tree` streams the manifest; `levels` opens directories by descriptor, each from its parent, never through a link;
 //!   `batch` bounds descriptors and memory.
-//! - `directory` finds or makes a directory, and ends it: what the snapshot does not have is deleted (`delete`), and
-//!   the directory gets its metadata.
-//! - `entry` restores one entry: `decide` and `content` compare it with what exists, `make` makes it aside, under a
-//!   temporary name, clones it from the snapshot (`origin`), gives it its metadata (`metadata`), and renames it into
-//!   its place.
-//! - `links` joins the names of one inode. `pending` does what waits for a sync (`job`).
+//! - `directory` finds or makes a directory, and ends it: it deletes entries that the snapshot does not have
+//!   (`delete`), and sets the directory's metadata.
+//! - `entry` restores one entry. `decide` and `content` compare it with the existing entry. `make` makes it under a
+//!   temporary name, clones it from the snapshot (`origin`), sets its metadata (`metadata`), and renames it into its
+//!   place.
+//! - `links` joins the names of one inode. `pending` runs the jobs that wait for a sync (`job`).
 //!
-//! A dry run takes the same steps and skips every call that changes something. How entries are written is
-//! `tree::writer`, which copying shares.
+//! A dry run takes the same steps and skips every call that changes something. `tree::writer` writes entries; copying
+//! uses it too.
 //!
 //! If something else is in an entry's place:
-//! - A link (or file) where a directory of the restored subtrees must be is replaced unless [`Overwrite::Never`]; it is
+//! - A link or file in the place of a directory of the restored subtrees is replaced unless [`Overwrite::Never`]; it is
 //!   never followed. On the way to those subtrees it is an error, because nobody asked for that place to be changed.
-//! - A directory where something else must be goes only with `delete`.
+//! - A directory in the place of another type of entry is only removed with `delete`.
 //! - Nothing that is mounted below the target is moved or deleted, nor is a directory that holds such a mount.
 
 mod batch;
@@ -69,12 +69,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-/// Restores `paths` (absolute ones of the sources; none: all) from the snapshot `id` of the repository at `repo`.
+/// Restores `paths` from the snapshot `id` of the repository at `repo`. The paths are absolute ones of the sources;
+/// without paths, everything is restored.
 ///
 /// # Errors
 /// If there is no such snapshot, it does not have one of the paths, the target cannot be used or lies in the
-/// repository, its disk is full, or the run is cancelled: [`Stopped`] has what was done by then. A single entry that
-/// fails is reported to the monitor and counted.
+/// repository, its disk is full, or the run is cancelled. [`Stopped`] has the work that was done by then. A single
+/// entry that fails is reported to the monitor and counted.
 pub fn restore(
     repo: &Path,
     id: &str,
@@ -122,7 +123,7 @@ pub fn restore(
         true => walk(),
         false => {
             let walked = context.waiting.during(|| context.round(), walk);
-            // Also after an interruption: what is reported as restored is on the disk.
+            // Also after an interruption: entries that are reported as restored must be on the disk.
             monitor.phase("syncing", None);
             context.settle()?;
             walked
@@ -146,7 +147,7 @@ pub fn restore(
     }
 }
 
-/// Opens the target, which is made if it is missing, but not in a dry run: then there is none.
+/// Opens the target, and makes it if it is missing. A dry run does not make it and returns `None`.
 fn open_target(options: &Options) -> Result<Option<OwnedFd>> {
     let path = &options.target;
     let open = || rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());

@@ -15,28 +15,28 @@ pub(super) struct AddedEntry {
 
 /// The outcome of one try to add a file. The source may change meanwhile.
 pub(super) enum Try {
-    /// The file is added with the content of one moment, whatever has happened to the source since.
+    /// The file was added. It holds the content of one moment, whatever happened to the source since.
     Frozen(AddedEntry),
-    /// The file is added, and right if the source is still as it was.
+    /// The file was added. It is right if the source has not changed since.
     Added(AddedEntry),
-    /// The source changed while it was cloned; nothing is left of that. Never the outcome of the last try.
+    /// The source changed while it was cloned, and the clone was removed. The last try never has this outcome.
     Changed,
-    /// Nothing was made: this way is not open or not worth it, or the file was skipped and reported.
+    /// Nothing was made: this way is impossible or not worth it, or the file was skipped and reported.
     Nothing,
 }
 
-/// Adds what the tree refused to a record.
+/// Adds to a record the metadata that the tree refused.
 pub(super) fn keep(meta: &mut Meta, refused: Refused) {
     meta.kept_here |= refused.ownership;
     meta.kept_xattrs.extend(refused.xattrs.into_iter().map(|(name, value)| (name.into(), value.into())));
 }
 
-/// Marks the record of an entry that lacks something: the next run looks at the entry again.
+/// Marks the record of an incomplete entry, so that the next run looks at the entry again.
 pub(super) fn incomplete(meta: &mut Meta) {
     meta.recheck = true;
 }
 
-/// The error for extended attributes that the kernel does not return: the entry is kept without them.
+/// The error for extended attributes that the kernel does not return. The entry is kept without them.
 pub(super) fn unread_xattrs(path: PathBuf, errno: Errno) -> Error {
     let error = Error::io("read all extended attributes of", path, errno);
     match errno {

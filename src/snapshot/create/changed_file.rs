@@ -1,9 +1,9 @@
-//! Changed files: they share with the last snapshot's version every block that is equal. `delta` compares; this file
+//! Changed files share every equal block with the last snapshot's version. `delta` compares the blocks; this file
 //! decides which files are compared, and makes their records.
 //!
-//! On the snapshot's own filesystem the source is cloned, which is one moment, and the clone then shares the equal
-//! blocks of the last version. From another filesystem the last version is cloned, and the blocks that differ are
-//! written into it.
+//! A source on the snapshot's own filesystem is cloned. The clone holds one moment, and then shares the equal blocks of
+//! the last version. For a source on another filesystem, the last version is cloned, and the blocks that differ are
+//! written into that clone.
 
 use super::added_entry::{AddedEntry, Try};
 use super::context::Context;
@@ -28,19 +28,19 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// On the snapshot's own filesystem a changed file below this size, in bytes, is only cloned. To compare it takes a
-/// second cold inode and a second cold read, and those make an incremental snapshot of many small files slow; what
-/// could be shared of it is written anew by most programs in any case.
+/// On the snapshot's own filesystem, a changed file below this size, in bytes, is only cloned. Comparing it takes a
+/// second cold inode and a second cold read, which make an incremental snapshot of many small files slow. Most programs
+/// write small files anew in any case, so there is little to share.
 const LEAST_CLONED: u64 = 1 << 20;
-/// From another filesystem a changed file of fewer blocks is written whole: one write, against an open, a clone, a
-/// read.
+/// From another filesystem, a changed file of fewer blocks is written whole. That costs one write; comparing it costs
+/// an open, a clone and a read.
 const LEAST_BLOCKS: u64 = 4;
 
 /// The last snapshot's version of a file.
 struct LastVersion {
     fd: OwnedFd,
     status: Status,
-    /// Its hash, if the file is the one that the manifest means.
+    /// Its hash, if the file is the one that the manifest describes.
     hash: Option<[u8; 32]>,
 }
 
@@ -53,9 +53,9 @@ struct Content {
     hash: Option<[u8; 32]>,
 }
 
-/// Adds a changed file by comparing it with its last version. The last try takes a clone as it is, though the source
-/// changed about the same moment: the clone is of one moment too, and the status that is recorded is an older one, so
-/// that the next run looks at the file again.
+/// Adds a changed file by comparing it with its last version. The last try keeps its clone even if the source changed
+/// at about the same time. That clone also holds one moment, and the recorded status is an older one, so the next run
+/// looks at the file again.
 pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceFile, is_last_try: bool) -> Result<Try> {
     let is_same = target.context.is_same_filesystem(source.status.dev, target.directory.fd.as_fd(), target.staged);
     if !is_compared(target.context, target.staged, found, is_same) {
@@ -76,9 +76,9 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceF
         Ok(done) => Ok(done),
         Err(CopyError::Source(Errno::CANCELED)) => Err(Error::interrupted()),
         Err(CopyError::Destination(errno)) if copy::is_fatal(errno) => Err(target.cannot_make(found.name, errno)),
-        // Another entry has the name: that entry stays.
+        // Another entry has the name and keeps it.
         Err(CopyError::Destination(Errno::EXIST)) => Ok(Try::Nothing),
-        // The plain way that follows meets it too, and names it, or succeeds.
+        // The plain way that follows meets the same error and reports it, or succeeds.
         Err(_) => {
             target.withdraw(found.name)?;
             Ok(Try::Nothing)
@@ -86,7 +86,7 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceF
     }
 }
 
-/// Whether a file will be compared with its last version, as far as that can be known before anything is opened.
+/// Whether a file will be compared with its last version, as far as that is known before anything is opened.
 pub(super) fn is_compared(
     context: &Context<'_>,
     staged: &Staged,
@@ -111,7 +111,7 @@ fn last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Option<LastVers
     Some(LastVersion { fd, status, hash: file.hash.filter(|_| is_meant) })
 }
 
-/// For a source on the same filesystem: its clone, which then shares with the last version.
+/// For a source on the same filesystem: clones the source, then shares the equal blocks of the last version.
 fn clone_and_share(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -151,7 +151,7 @@ fn clone_and_share(
     finish(target.staged, found, source, &file, &content, Reason::Pinned).map(Try::Frozen)
 }
 
-/// For a source elsewhere: the last version's clone, into which the blocks that differ are written.
+/// For a source on another filesystem: clones the last version, then writes the blocks that differ.
 fn update(
     target: &Target<'_>,
     found: &SourceEntry<'_>,

@@ -1,5 +1,5 @@
-//! An index of the last snapshot's files by content and by inode, for content that has another name now. `renamed_file`
-//! uses it.
+//! An index of the last snapshot's files by content and by inode. It finds content that has another name now.
+//! `renamed_file` uses it.
 
 use super::lookup::{Gathering, Lookup, identity};
 use super::previous::Previous;
@@ -8,9 +8,9 @@ use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{Address, Item, Meta};
 use crate::util::digest;
 
-/// How many files are found by their content, and how many by their inode: 32 MiB each.
+/// How many files are indexed by content, and how many by inode: 32 MiB each.
 const MOST: usize = 2 << 20;
-/// How many files of the same size and fingerprint are looked at.
+/// How many files of the same size and fingerprint are examined.
 pub(super) const TRIES: usize = 8;
 
 /// The last snapshot's files.
@@ -26,7 +26,7 @@ impl ContentIndex {
         let (mut by_content, mut by_inode) = (Gathering::new(MOST), Gathering::new(MOST));
         let mut items = previous.reader.items();
         while let Some(item) = items.next() {
-            // Damaged blocks are skipped here: the merge meets them too and reports them.
+            // Damaged blocks are skipped here. The merge meets them too and reports them.
             let Ok(Item::Entry(entry)) = item else { continue };
             let Some(file) = entry.file().filter(|file| file.size > 0 && !file.changed) else { continue };
             let Some(place) = items.address().number() else { continue };

@@ -1,5 +1,5 @@
-//! What every step of a run knows: its options, the last snapshot, the staging tree, the filesystems of the sources.
-//! Where the entries of one directory are added is `target`.
+//! The state that every step of a run shares: its options, the last snapshot, the staging tree, the filesystems of the
+//! sources. `target` is the place where the entries of one directory are added.
 
 use super::content_index::ContentIndex;
 use super::devices::Devices;
@@ -26,7 +26,7 @@ use std::sync::{Mutex, OnceLock};
 /// The repository's own directory, wherever it may be mounted, and its frozen copy.
 pub(super) struct Own {
     pub(super) status: Status,
-    /// The device of the frozen copy of its subvolume, in which it has the same inode number.
+    /// The device of the frozen copy of its subvolume. The directory has the same inode number there.
     pub(super) frozen: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Own {
 /// A run.
 pub(super) struct Context<'a> {
     pub(super) previous: Option<&'a Previous>,
-    /// Where the snapshot is made; nowhere in a dry run.
+    /// Where the snapshot is made; `None` in a dry run.
     pub(super) staged: Option<Staged>,
     pub(super) options: &'a Options,
     pub(super) monitor: &'a dyn Monitor,
@@ -52,7 +52,7 @@ pub(super) struct Context<'a> {
     pub(super) devices: Devices,
     /// Flushes files before they are read.
     pub(super) flusher: Flusher,
-    /// The last snapshot's files by content; made when first needed.
+    /// The last snapshot's files by content; built when first needed.
     pub(super) content_index: OnceLock<ContentIndex>,
     /// How many bytes were hashed without the index.
     pub(super) hashed: AtomicU64,
@@ -99,8 +99,8 @@ impl<'a> Context<'a> {
         self.monitor.problem(error);
     }
 
-    /// Handles a failed call that makes the entry at `path` in the snapshot: reports the entry with this hint, and the
-    /// run goes on.
+    /// Handles a failed call that makes the entry at `path` in the snapshot: reports the entry with this hint, and lets
+    /// the run go on.
     ///
     /// # Errors
     /// If the run must end: see [`is_fatal`].
@@ -118,8 +118,8 @@ impl<'a> Context<'a> {
         self.options.hash == Hash::New
     }
 
-    /// Flags and project id of an open file or directory of the source. `unchanged` is its record in the last snapshot
-    /// if nothing changed: chattr changes the ctime, so that record has them.
+    /// The flags and the project id of an open file or directory of the source. `unchanged` is its record in the last
+    /// snapshot if nothing changed. chattr changes the ctime, so that record is still right.
     pub(super) fn fileattr(&self, fd: BorrowedFd<'_>, dev: u64, unchanged: Option<&Meta>) -> FileAttr {
         match unchanged.map(Meta::fileattr) {
             Some(known) if known.flags.is_some() => known,
@@ -127,7 +127,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether the source's files can share extents with the snapshot, as far as the filesystem decides.
+    /// Whether the filesystem lets the source's files share extents with the snapshot.
     pub(super) fn is_same_filesystem(&self, dev: u64, fd: BorrowedFd<'_>, staged: &Staged) -> bool {
         let mut known = lock(&self.same_filesystem);
         *known.entry(dev).or_insert_with(|| Filesystem::identify(fd).is_ok_and(|id| id == staged.filesystem.id))

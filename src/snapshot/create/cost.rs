@@ -1,4 +1,4 @@
-//! The cost of a snapshot: the space that it took on the disk, and whether there is a cheaper way.
+//! The cost of a snapshot: the disk space that it took, and whether there is a cheaper way.
 
 use super::options::{Options, Unchanged};
 use super::stats::Stats;
@@ -6,12 +6,12 @@ use crate::content::copy::Reason;
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::snapshot::repository::{Added, Repository, Space};
 
-/// From this size on, metadata for unchanged files is worth a suggestion.
+/// From this size on, the metadata of unchanged files is worth a suggestion.
 const CONSIDERABLE: u64 = 16 << 20;
 
 /// Adds the space that a published snapshot took to its stats, and notes it in the repository.
 ///
-/// The data is what the run has written. The metadata is the rest of the space that the filesystem lost during the run.
+/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run.
 pub(super) fn measure(
     stats: Stats,
     repository: &Repository,
@@ -21,10 +21,10 @@ pub(super) fn measure(
     let (Some(before), Some(after)) = (before, repository.space()) else { return stats };
     let grown = after.used.saturating_sub(before.used);
     let written = stats.copied_bytes.saturating_add(stats.rounding_bytes);
-    // Compression may have made it less.
+    // Compression may have made the data smaller.
     let written = if filesystem.kind == Kind::Btrfs { written.min(grown) } else { written };
     let mut added = Added {
-        // What a killed run had written was there before.
+        // Data that killed runs wrote was on the disk before this run began.
         data_bytes: written.saturating_add(stats.resumed_bytes),
         metadata_bytes: grown.saturating_sub(written),
         suggested: false,
@@ -43,7 +43,7 @@ fn is_wasteful(stats: &Stats, added: &Added, options: &Options) -> bool {
         && (is_copied || is_heavy)
 }
 
-/// Whether the run of a snapshot that is still there suggested it.
+/// Whether the run of an existing snapshot already suggested it.
 fn was_suggested(repository: &Repository) -> bool {
     let names = repository.snapshot_names().unwrap_or_default();
     names.iter().any(|name| repository.added(name).is_some_and(|added| added.suggested))

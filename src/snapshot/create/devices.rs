@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
-/// A file on a server that was seen twice with the same ctime, so long apart, in nanoseconds, was read after the tick
-/// of that ctime was over, whatever the server's clock shows.
+/// A file on a server may have been seen twice with the same ctime. If the two times are so long apart, in nanoseconds,
+/// it was read after the tick of that ctime was over, whatever the server's clock shows.
 const SEEN_TWICE: i128 = 10_000_000_000;
 
 /// The filesystems of a run.
@@ -24,7 +24,7 @@ pub(super) struct Devices {
     known: Mutex<HashMap<u64, Device>>,
 }
 
-/// Facts of the last snapshot.
+/// Facts about the last snapshot.
 #[derive(Debug)]
 struct Last {
     version: u32,
@@ -64,7 +64,7 @@ impl Devices {
         self.device(dev, fd.as_fd()).identity
     }
 
-    /// All filesystems that were found and can be recognised, for the manifest.
+    /// All filesystems that were found and can be recognised again, for the manifest.
     pub(super) fn origins(&self) -> Vec<Origin> {
         let known = lock(&self.known);
         let mut origins: Vec<Origin> = known
@@ -80,14 +80,14 @@ impl Devices {
         let device = self.device(dev, fd.as_fd());
         let is_same = match (&self.previous, device.identity) {
             (Some(Last { version: VERSION.., identities, .. }), Some(now)) => identities.get(&old_dev) == Some(&now),
-            // Older manifests do not say. Of an image that cannot be recognised nothing is believed.
+            // Older manifests do not record identities. Records of an image that cannot be recognised are not trusted.
             (Some(_), now) => now.is_some(),
             (None, _) => false,
         };
         Relation { devs: (old_dev, dev), is_same, clock: device.clock }
     }
 
-    /// Whether an unchanged ctime means that this inode is as its record says.
+    /// Whether an unchanged ctime proves that this inode still matches its record.
     pub(super) fn is_settled(&self, old: &Meta, relation: &Relation) -> bool {
         let is_old_enough = |last: &Last| match last.version {
             VERSION.. => !old.recheck,

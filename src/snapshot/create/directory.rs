@@ -19,14 +19,14 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The inode number in the record of a directory that could not be read completely, so that it counts as changed next
-/// time.
+/// The inode number in the record of a directory that could not be read completely. It makes the directory count as
+/// changed next time.
 const UNKNOWN: u64 = 0;
 
-/// The record of a directory, and how the directory differs from the last snapshot's; only a plan needs the difference.
+/// The record of a directory, and how the directory differs from the last snapshot's. Only a plan needs the difference.
 pub(super) type Recorded = (Record, Option<Change>);
 
-/// Adds a directory of the walk to the snapshot. `None`: the snapshot cannot have it, which has been reported.
+/// Adds a directory of the walk to the snapshot. `None` if the snapshot cannot have it, which has been reported.
 pub(super) fn enter(
     context: &Context<'_>,
     directory: &Directory<()>,
@@ -47,7 +47,7 @@ pub(super) fn enter(
     Ok(Some((place, (record, change))))
 }
 
-/// Adds a directory without its entries. `None`: the snapshot cannot have it, which has been reported.
+/// Adds a directory without its entries. `None` if the snapshot cannot have it, which has been reported.
 pub(super) fn keep_empty(
     context: &Context<'_>,
     parent: &Directory<StagedDirectory>,
@@ -60,7 +60,7 @@ pub(super) fn keep_empty(
         let name = last(path);
         let above = staged_directory::copy(parent, staged, context.monitor, part)?;
         if staged.based {
-            // The last snapshot may have had its entries.
+            // The last snapshot may have had entries in it.
             inherited_entry::take_out(above, path, context.monitor)?;
         }
         let made = rustix::fs::mkdirat(above, name, staged_directory::PRIVATE);
@@ -77,7 +77,7 @@ pub(super) fn keep_empty(
     Ok(Some((Record { path: path.to_vec(), scaffold: false, meta }, change)))
 }
 
-/// Ends a directory after all its entries: it gets the metadata that they would have inherited or changed.
+/// Ends a directory after all its entries: sets the metadata that they would have inherited or changed.
 pub(super) fn leave(context: &Context<'_>, directory: &Directory<StagedDirectory>, part: &mut Stats) -> Result<()> {
     let (Some(staged), Some((copy, last))) = (&context.staged, directory.place.changed()) else {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) fn last(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// The directory's record in the last snapshot, if the staging tree began with that.
+/// The directory's record in the last snapshot, if the staging tree began as a snapshot of that tree.
 fn based_on(context: &Context<'_>, directory: &Directory<()>) -> Result<Option<Record>> {
     let based = context.staged.as_ref().is_some_and(|staged| staged.based);
     match context.previous.filter(|_| based) {
@@ -105,8 +105,8 @@ fn based_on(context: &Context<'_>, directory: &Directory<()>) -> Result<Option<R
     }
 }
 
-/// Whether the directory itself needs no change in a tree that began with its `old` version. The top of the tree was
-/// made private when the tree began.
+/// Whether the directory itself needs no change in a tree that began with its `old` version. The top of the tree always
+/// needs one, since it was made private when the tree began.
 fn is_untouched(context: &Context<'_>, directory: &Directory<()>, old: &Record) -> bool {
     let (now, then) = (&directory.status, &old.meta);
     let is_same = (now.mtime, now.ctime, now.ino, now.mode) == (then.mtime, then.ctime, then.ino, then.mode);
@@ -115,7 +115,7 @@ fn is_untouched(context: &Context<'_>, directory: &Directory<()>, old: &Record) 
     is_same && is_settled() && old.scaffold == directory.scaffold && !directory.path.is_empty()
 }
 
-/// Enters a directory that is new or changed: its place in the snapshot, and its record's metadata.
+/// Enters a new or changed directory: makes its place in the snapshot and the metadata of its record.
 fn enter_changed(
     context: &Context<'_>,
     directory: &Directory<()>,
@@ -152,15 +152,15 @@ fn enter_changed(
         }
     };
     keep(&mut meta, refused);
-    // A filesystem may refuse them only when they are given, after this record is written.
+    // A filesystem may refuse these only when they are set, after this record was written.
     meta.kept_xattrs.extend(last.xattrs.iter().map(|(n, v)| (n.clone().into(), v.clone().into())));
     Ok(Some((StagedDirectory::open(copy, last), meta)))
 }
 
-/// The directory's copy, open for changes: a new one, or the last snapshot's if the tree began with that.
+/// Opens the directory's copy for changes: a new one, or the last snapshot's if the tree began with that.
 ///
 /// # Errors
-/// Why it cannot be made, or one that ends the run.
+/// The reason why it cannot be made, or an error that ends the run.
 fn open_copy(
     context: &Context<'_>,
     directory: &Directory<()>,
@@ -178,7 +178,7 @@ fn open_copy(
     }
     let above = staged_directory::copy(parent, staged, context.monitor, part)?;
     if staged.based {
-        // The last snapshot may have something else under this name.
+        // The last snapshot may have another entry under this name.
         inherited_entry::take_out(above, &directory.path, context.monitor)?;
     }
     staged_directory::make(above, directory.name()).map_err(Failure::Entry)
@@ -200,8 +200,8 @@ fn change(context: &Context<'_>, path: &[u8], scaffold: bool, status: &Status) -
     })
 }
 
-/// The snapshot's own top is no copy of a directory: everyone who may enter the repository may read it, and its time is
-/// the snapshot's.
+/// The snapshot's own top is not a copy of a directory. Everyone who may enter the repository may read it, and its time
+/// is the snapshot's.
 fn leave_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
     let now = Time::now();

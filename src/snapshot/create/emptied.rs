@@ -1,8 +1,9 @@
-//! Directories that had files in the last snapshot and have none now: more likely not mounted than emptied on purpose.
+//! Directories that had files in the last snapshot and have none now. They are more likely unmounted than emptied on
+//! purpose.
 //!
-//! A source that suddenly has no files is refused before anything is done, or the new snapshot would soon be the only
-//! one. Empty directories in it change nothing: they may be mount points. A mount point below a source may well be
-//! empty for a day: it is reported, and the snapshot is made.
+//! A source that suddenly has no files is refused before anything is done; otherwise the new, empty snapshot would soon
+//! be the only one. Empty directories in the source change nothing, since they may be mount points. A mount point below
+//! a source may well be empty for a day: it is reported, and the snapshot is made.
 
 use super::options::Options;
 use crate::error::{Advice, Error, Result};
@@ -18,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a source has, at any depth.
+/// The kind of entries that a source has, at any depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     /// Only directories.
@@ -39,11 +40,11 @@ impl Found {
     }
 }
 
-/// Refuses sources that have no files and had some in the last snapshot that has these sources. Links and other nodes
-/// count as files only if it had no others.
+/// Refuses sources that have no files now and had some in the last snapshot that has these sources. Links and other
+/// nodes count as files only if that snapshot had no regular files.
 ///
 /// # Errors
-/// The first such source.
+/// The error for the first such source.
 pub(super) fn refuse(
     sources: &Sources,
     repository: &Repository,
@@ -81,11 +82,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Empty directories below this many others count as files: the search keeps the directories above open.
+    /// Empty directories below this many others count as files, because the search keeps the directories above open.
     const DEEPEST: usize = 100;
 
-    /// The most that a source has. A source that is not a directory, or a directory that cannot be read, counts as
-    /// files.
+    /// The highest kind that a source has. A source that is not a directory, or a directory that cannot be read, counts
+    /// as files.
     fn finds(&self, source: &Path) -> Found {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |access| rustix::fs::open(source, flags | access, Mode::empty());
@@ -135,14 +136,14 @@ impl Search<'_> {
     }
 }
 
-/// Whether a snapshot has more than this below a source. One that cannot be read does not decide.
+/// Whether a snapshot has entries of a higher kind below a source. A snapshot that cannot be read has none.
 fn had_more(repository: &Repository, snapshot: &SnapshotInfo, source: &Path, found: Found) -> bool {
     let Ok(manifest) = repository.manifest(&snapshot.name) else { return false };
     let path = source.as_os_str().as_bytes();
     has_more(&manifest, path.strip_prefix(b"/").unwrap_or(path), found)
 }
 
-/// Whether a manifest has an entry of more than this in a directory or below it.
+/// Whether a manifest has an entry of a higher kind in a directory or below it.
 fn has_more(manifest: &Reader, path: &[u8], found: Found) -> bool {
     let mut items = manifest.items_from(path);
     while let Some(item) = items.next() {
@@ -155,7 +156,7 @@ fn has_more(manifest: &Reader, path: &[u8], found: Found) -> bool {
     false
 }
 
-/// Whether a directory that turned out empty was a mount point with files in it, and is none now: the error to report.
+/// The error to report if an empty directory was a mount point with files in it, and nothing is mounted there now.
 pub(super) fn vanished_mount(manifest: &Reader, directory: &Directory<()>, names: &Names) -> Option<Error> {
     let (path, now) = (&directory.path, &directory.status);
     if names.batches() > 0 || names.directories() > 0 || path.is_empty() {

@@ -1,6 +1,6 @@
-//! The entries of a directory, in the order of the steps that each takes: it is looked up in the source and in the last
-//! manifest; if the staging tree has it already, it is only recorded; else `file` or `node` adds it. Directories are
-//! `directory`'s.
+//! The entries of a directory. Each takes these steps in this order: it is looked up in the source and in the last
+//! manifest; if the staging tree has it already, it is only recorded; otherwise `file` or `node` adds it. Directories
+//! are handled by `directory`.
 
 use super::context::Context;
 use super::failure::Failure;
@@ -21,7 +21,7 @@ use crate::tree::walk::{Directory, Name, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Records for the manifest in their order, and how each differs from the last snapshot's.
+/// Records for the manifest, in their order. Each has its difference from the last snapshot.
 #[derive(Default)]
 pub(super) struct Output {
     pub(super) items: Vec<(Item, Option<Change>)>,
@@ -48,7 +48,7 @@ pub(super) fn add(
             match SourceEntry::look_up(directory, name.bytes, &context.devices, &mut cursor, &mut relation) {
                 Ok(entry) if context.filter.leaves_out(directory, entry.name, &entry.status) => {}
                 Ok(entry) => found.push(entry),
-                // Deleted since the directory was listed: it is not there.
+                // The entry was deleted after the directory was listed.
                 Err(Failure::Entry(Errno::NOENT)) => {}
                 Err(Failure::Entry(errno)) => {
                     let error = Error::io("read the status of", absolute(&directory.join(name.bytes)), errno);
@@ -107,7 +107,7 @@ fn add_group(
     Ok(())
 }
 
-/// Adds entries that the staging tree does not have as they must be.
+/// Adds entries that the staging tree lacks or has in another state.
 fn add_anew(
     target: &Target<'_>,
     group: &[SourceEntry<'_>],

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 pub(super) enum Failure<E> {
     /// The run must end.
     Run(Error),
-    /// Only this entry is concerned, for this reason.
+    /// Only this entry failed, for this reason.
     Entry(E),
 }
 
@@ -22,7 +22,7 @@ impl<E> From<Error> for Failure<E> {
 /// The result of a step that may fail for one entry only.
 pub(super) type Attempt<T, E> = std::result::Result<T, Failure<E>>;
 
-/// Drops the reason of a failure that concerns only its entry: `None` then.
+/// Returns `None` for a failure that concerns only its entry, and drops the reason.
 pub(super) fn or_none<T, E>(attempt: Attempt<T, E>) -> Result<Option<T>> {
     match attempt {
         Ok(done) => Ok(Some(done)),
@@ -32,16 +32,16 @@ pub(super) fn or_none<T, E>(attempt: Attempt<T, E>) -> Result<Option<T>> {
 }
 
 /// Whether an error of a call that makes something in the snapshot ends the run, because every further entry would meet
-/// it. All other errors concern one entry: somebody may have made it so that this filesystem cannot store it.
+/// it. All other errors concern one entry: somebody may have made an entry that this filesystem cannot store.
 pub(super) fn is_fatal(errno: Errno) -> bool {
     copy::is_fatal(errno) || matches!(errno, Errno::IO | Errno::UCLEAN | Errno::NOMEM)
 }
 
-/// Why a name exists in a staging tree where nobody else makes any.
+/// The hint for a name that exists in a staging tree, where nobody else makes names.
 pub(super) const NAME_TAKEN: &str =
     "the repository already has another entry there: its name differs in upper and lower case only";
 
-/// Whether a name cannot be on a filesystem at all.
+/// Whether the error means that the filesystem cannot have such a name at all.
 pub(super) fn is_no_name(errno: Errno) -> bool {
     matches!(errno, Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ)
 }

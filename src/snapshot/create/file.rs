@@ -1,13 +1,13 @@
 //! Regular files: cloned from the source if possible, else from the last snapshot, else copied.
 //!
-//! Most files take the fast path, in three steps over a group: open and look at the sources (device waits, many threads
-//! at once), create and clone (few threads at once), then check that nothing was written meanwhile, and hash. All other
-//! files take the thorough path, one file at a time, with its retries.
+//! Most files take the fast path. It has three steps over a group: open and look at the sources (device waits, so many
+//! threads at once); create and clone (few threads at once); check that nothing was written meanwhile, and hash. All
+//! other files take the thorough path, one file at a time, with its retries.
 //!
-//! An unchanged file on the snapshot's own filesystem is cloned from the source and not from the last snapshot: its
-//! inode has just been read, so the last snapshot's need not be; and the snapshot shares with the file that lives on,
-//! so pruning older ones gives space back even after a defragmentation. The status of the open file, before and after,
-//! shows that the content is the same.
+//! An unchanged file on the snapshot's own filesystem is cloned from the source, not from the last snapshot. The
+//! source's inode has just been read, so the last snapshot's inode need not be. The new snapshot also shares extents
+//! with the living file, so pruning older snapshots frees space even after a defragmentation. The status of the open
+//! file, before and after, shows that the content is the same.
 
 use super::added_entry::{AddedEntry, Try, unread_xattrs};
 use super::changed_file;
@@ -34,10 +34,10 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// How many files go through the steps together: this many sources are open a thread.
+/// How many files go through the steps together. Each thread has this many sources open.
 pub(super) const GROUP: usize = 64;
 
-/// How often a file that changes while it is read is read again.
+/// The number of tries for a file that changes while it is read.
 const ATTEMPTS: usize = 3;
 
 /// Adds the regular files of a group. The result has an element for each entry of the group; it is `None` for other
@@ -67,7 +67,7 @@ pub(super) fn add_group(
         };
         entries.push(added.map(|added| {
             part.add(&added.cost);
-            // For clones, most of an incremental snapshot, it takes as long as it saves.
+            // Early writeback of clones, most of an incremental snapshot, takes as long as it saves.
             if added.cost.copied_bytes > 0 {
                 target.staged.writeback.made(1, added.cost.copied_bytes);
             }
@@ -100,7 +100,7 @@ fn clone_group(
     if sources.iter().any(Option::is_some) {
         target.staged.write(|| {
             for (found, source) in group.iter().zip(sources) {
-                // The thorough path tries again what could not be cloned.
+                // Files that could not be cloned go to the thorough path.
                 let added = source.as_ref().map(|source| or_none(new_file::clone(target, found, source)));
                 cloned.push(added.unwrap_or(Ok(None)).unwrap_or_else(|error| {
                     failure.get_or_insert(error);
@@ -116,8 +116,8 @@ fn clone_group(
     Ok(cloned)
 }
 
-/// Hashes a new or changed file, then checks that the source is still as it was. `None`: it is not, and the copy is
-/// gone.
+/// Hashes a new or changed file, then checks that the source has not changed. If it has, removes the copy and returns
+/// `None`.
 fn verify(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -125,7 +125,7 @@ fn verify(
     mut added: AddedEntry,
 ) -> Result<Option<AddedEntry>> {
     let is_hashed = found.change.is_some() && target.context.hashes();
-    // Only content with the status that was found is read.
+    // The content is read only if the source still has the status that was found.
     let mut is_whole = !is_hashed || source.is_untouched();
     if is_hashed && is_whole {
         match file_hash::add(target, source, &mut added) {
@@ -141,7 +141,7 @@ fn verify(
     Ok(None)
 }
 
-/// Adds one file in the first way that works: from other filesystems, files that cannot be cloned or that change
+/// Adds one file in the first way that works. Such files are on other filesystems, cannot be cloned, or change
 /// meanwhile.
 fn add_thoroughly(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats) -> Result<Option<AddedEntry>> {
     if let Some(linked) = unchanged_link::add(target, found)? {
@@ -153,7 +153,7 @@ fn add_thoroughly(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats
     }
 }
 
-/// An unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
+/// Adds an unchanged file from another filesystem: the last snapshot has it, and the source is not opened.
 fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option<AddedEntry>> {
     let (None, Some(old)) = (found.change, &found.old) else { return Ok(None) };
     let is_same = || target.context.is_same_filesystem(found.status.dev, target.directory.fd.as_fd(), target.staged);
@@ -168,7 +168,7 @@ fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Op
     }
     let mut xattrs = Vec::new();
     if old.meta.has_xattrs {
-        // If they cannot be read here, the source has them.
+        // Attributes that cannot be read here are read from the source.
         let Ok(present) = metadata::xattrs(&fd) else { return Ok(None) };
         xattrs = present;
     }
@@ -176,7 +176,7 @@ fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Op
         xattrs.retain(|(present, _)| present != name.as_ref());
         xattrs.push((name.to_vec(), value.to_vec()));
     }
-    // The content is the last snapshot's, the status the source's: they are equal but for the access time.
+    // The content is the last snapshot's, and the status is the source's. They differ only in the access time.
     let fileattr = old.meta.fileattr();
     let status = Status { dev: status.dev, ..found.status };
     let source = SourceFile { fd, status, xattrs, fileattr, recheck: false, unread: None };
@@ -186,7 +186,7 @@ fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Op
     Ok(Some(added))
 }
 
-/// Clones or copies from the source, again if that changes meanwhile.
+/// Clones or copies from the source, and tries again if the source changes meanwhile.
 fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats) -> Result<Option<AddedEntry>> {
     for attempt in 1.. {
         let Some(source) = open_source(target, found, attempt == 1, part)? else { return Ok(None) };
@@ -219,7 +219,7 @@ fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stat
     Ok(None)
 }
 
-/// Opens the source as it is now. `None`: it cannot be added, which is reported unless it was deleted.
+/// Opens the source in its present state. `None` if it cannot be added, which is reported unless it was deleted.
 fn open_source(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -234,7 +234,7 @@ fn open_source(
             }
             return Ok(Some(source));
         }
-        // Deleted meanwhile: it is not there.
+        // The file was deleted meanwhile.
         Err(Errno::NOENT) => {}
         // A link is not followed, a socket cannot be opened.
         Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
@@ -246,8 +246,8 @@ fn open_source(
     Ok(None)
 }
 
-/// One try to add a file from its open source, in the cheapest way: from a killed run, as a change of the last version,
-/// anew.
+/// One try to add a file from its open source in the cheapest way: from a killed run, as a change of the last version,
+/// or anew.
 fn try_source(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -297,14 +297,14 @@ fn add_anew(
     }
 }
 
-/// Skips a file, reports it, and removes what was begun of it.
+/// Skips a file, reports it, and removes the incomplete copy.
 fn skip(target: &Target<'_>, found: &SourceEntry<'_>, action: &str, errno: Errno, part: &mut Stats) -> Result<()> {
     if errno == Errno::CANCELED {
         return Err(Error::interrupted());
     }
     let error = Error::io(action, target.path(found), errno);
     if errno == Errno::EXIST {
-        // Another file has the name, and must stay.
+        // Another file has the name and must stay.
         target.context.problem(&error.hint(NAME_TAKEN), part);
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The hash of a file that was cloned: noted by a killed run, known from the last snapshot, or made by reading.
+//! The hash of a cloned file: noted by a killed run, known from the last snapshot, or computed by reading.
 
 use super::added_entry::AddedEntry;
 use super::renamed_file;
@@ -18,7 +18,7 @@ pub(super) fn add(target: &Target<'_>, source: &SourceFile, added: &mut AddedEnt
     } else if let Some(hash) = renamed_file::known_hash(target.context, status, &source.fd) {
         Some(hash)
     } else {
-        // A source that may change without a trace is not what was cloned a moment ago.
+        // A source that may change without a trace may already differ from its clone.
         let is_loose = target.context.devices.may_change_unnoticed(&added.entry.meta, None, &source.fd);
         let clone = is_loose.then(|| openat::open_file(target.above, &added.entry.name).ok()).flatten();
         let hashed = hash::file(clone.as_ref().unwrap_or(&source.fd), status.size, target.context.monitor)?;

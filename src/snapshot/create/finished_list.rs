@@ -1,8 +1,9 @@
-//! The list of files that a run has finished, so that the next one can go on where it was killed. `docs/format.md` has
-//! its layout. `resumed_file` decides which files are taken over.
+//! The list of files that a run has finished. If the run is killed, the next run continues from this list.
+//! `docs/format.md` has its layout. `resumed_file` decides which files are taken over.
 //!
-//! The manifest cannot serve for that: it gets the records of a directory's files when the last of them is complete,
-//! which for large files may be never. This list gets each file when it is complete, small files in batches.
+//! The manifest cannot serve this purpose: it gets the records of a directory's files when the last of them is
+//! complete, which may never happen with large files. This list gets each file when it is complete, small files in
+//! batches.
 
 use super::lookup::{Gathering, Lookup, identity};
 use crate::fs::identity::Identity;
@@ -19,9 +20,9 @@ use std::sync::Mutex;
 
 const BEGINNING: &[u8; 12] = b"pleachFI\x02\0\0\0";
 const CHECKSUM: usize = 8;
-/// The longest record, in bytes. A path may need more: such a file is not listed.
+/// The longest record, in bytes. A file with a longer record, because of its path, is not listed.
 const LONGEST: usize = 1 << 16;
-/// After so many bytes of records, or of content that they describe, they are written.
+/// Records are written after so many bytes of them, or of the content that they describe.
 const BATCH: (usize, u64) = (32 << 10, 4 << 20);
 
 /// The first record.
@@ -33,7 +34,7 @@ pub(super) struct Header {
     pub(super) created: Time,
 }
 
-/// A file that is finished.
+/// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Finished {
     /// Its path in the tree, and in the source.
@@ -41,28 +42,28 @@ pub(super) struct Finished {
     pub(super) path: Vec<u8>,
     /// The filesystem of the source.
     pub(super) filesystem: Identity,
-    /// Of the source, as the next four: its identity.
+    /// The source's identity: this field and the next four.
     pub(super) dev: u64,
     pub(super) ino: u64,
     pub(super) size: u64,
     pub(super) mtime: Time,
     pub(super) ctime: Time,
-    /// As in the manifest, as the next two.
+    /// This field and the next two are as in the manifest.
     pub(super) holes: u64,
     pub(super) hash: Option<[u8; 32]>,
     pub(super) stored: Stored,
     /// How much of its data was written.
     pub(super) written: u64,
-    /// The file in the tree; `None` if that only has what the source has, so that nothing but the hash is worth
+    /// The file in the tree. `None` if that file only has the source's data, so that nothing but the hash is worth
     /// keeping.
     pub(super) copy: Option<Made>,
 }
 
-/// A file of the tree as it was when it was finished.
+/// A file of the tree, as it was when it was finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Made {
     pub(super) ino: u64,
-    /// `None` where it gets further names later.
+    /// `None` if the file gets further names later.
     pub(super) ctime: Option<Time>,
 }
 
@@ -75,7 +76,7 @@ struct Unwritten {
     file: Option<File>,
     length: u64,
     records: Vec<u8>,
-    /// Bytes of content that they describe.
+    /// Bytes of content that the records describe.
     content: u64,
 }
 
@@ -88,7 +89,7 @@ impl NewList {
         NewList(Mutex::new(unwritten))
     }
 
-    /// Adds a file that `content` bytes were read or written for.
+    /// Adds a file. `content` bytes were read or written for it.
     pub(super) fn add(&self, finished: &Finished, content: u64) {
         let mut unwritten = lock(&self.0);
         append(finished, &mut unwritten.records);
@@ -135,7 +136,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Reads a list as far as it is intact and remembers at most `most` of its files. `None` if the file is no list.
+    /// Reads a list as far as it is intact and remembers at most `most` of its files. `None` if the file is not a list.
     pub(super) fn open(file: File, most: usize) -> Option<List> {
         let mut input = BufReader::new(&file);
         let mut beginning = [0; BEGINNING.len()];
@@ -174,7 +175,7 @@ impl List {
     }
 }
 
-/// Appends a record: its length, it itself, its checksum. One that is too long is left out.
+/// Appends a record: its length, its bytes, its checksum. Skips a record that is too long.
 fn append(record: &impl Serialize, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; 4]);
@@ -191,7 +192,7 @@ fn append(record: &impl Serialize, out: &mut Vec<u8>) {
     }
 }
 
-/// The next record, and its whole length. `None` at the end, and where the list is not what was written.
+/// The next record, and its whole length. `None` at the end and where the list is damaged.
 fn next<T: for<'d> Deserialize<'d>>(input: &mut impl Read, buffer: &mut Vec<u8>) -> Option<(T, u64)> {
     let mut length = [0; 4];
     input.read_exact(&mut length).ok()?;
@@ -205,7 +206,7 @@ fn next<T: for<'d> Deserialize<'d>>(input: &mut impl Read, buffer: &mut Vec<u8>)
     Some((record, (4 + length + CHECKSUM) as u64))
 }
 
-/// A record without its checksum, if that is right.
+/// A record without its checksum, if the checksum is right.
 fn check(bytes: &[u8]) -> Option<&[u8]> {
     let (payload, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
     blake3::hash(payload).as_bytes().starts_with(checksum).then_some(payload)

@@ -1,14 +1,14 @@
-//! Sources on Btrfs read from a temporary read-only snapshot of their subvolume, so that the whole tree is of one
+//! Sources on Btrfs are read from a temporary read-only snapshot of their subvolume, so that the whole tree is of one
 //! moment.
 //!
-//! The walk goes by the sources' own paths, and the frozen directories replace the live ones. What a snapshot of
-//! a subvolume does not have in it is read as it lives: other mounts, and subvolumes below that were not named as
+//! The walk uses the sources' own paths, and the frozen directories replace the live ones. A snapshot of a subvolume
+//! contains neither other mounts nor the subvolumes below it. These are read live, except subvolumes that were named as
 //! sources.
 //!
-//! A frozen snapshot lies in the repository's staging area, where that is on the same filesystem: no name appears in
-//! the source, and what a killed run leaves goes with the other leftovers. Else it lies in the filesystem's top-level
-//! subvolume, which most systems do not mount; there a lock distinguishes leftovers of killed runs from snapshots in
-//! use.
+//! A frozen snapshot lies in the repository's staging area if that is on the same filesystem. Then no name appears in
+//! the source, and a frozen snapshot of a killed run is cleared with its other leftovers. Otherwise the frozen snapshot
+//! lies in the filesystem's top-level subvolume, which most systems do not mount. There a lock distinguishes leftovers
+//! of killed runs from snapshots in use.
 
 use super::context::Own;
 use crate::error::{Advice, Error, Result};
@@ -29,13 +29,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What the names of frozen snapshots begin with, where they lie outside a repository.
+/// The beginning of the names of frozen snapshots outside a repository.
 const PREFIX: &str = ".pleach-frozen-";
 
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The frozen snapshots of a run. They are deleted when it ends, however it does.
+/// The frozen snapshots of a run. They are deleted when the run ends, in whatever way.
 #[derive(Debug, Default)]
 pub(super) struct Frozen {
     snapshots: Vec<Snapshot>,
@@ -46,7 +46,7 @@ pub(super) struct Frozen {
 
 #[derive(Debug)]
 struct Snapshot {
-    /// Where it lies.
+    /// The directory that it lies in.
     dir: OwnedFd,
     name: String,
     /// Its root directory, locked.
@@ -54,10 +54,10 @@ struct Snapshot {
 }
 
 impl Frozen {
-    /// Whether the sources lie where they can be frozen.
+    /// Checks that the sources are on filesystems that can freeze them.
     ///
     /// # Errors
-    /// Kind `Usage` for a source that does not lie on Btrfs.
+    /// Kind `Usage` for a source that is not on Btrfs.
     pub(super) fn check(sources: &Sources) -> Result<()> {
         sources.paths().iter().try_for_each(|source| Part::of(source).map(drop))
     }
@@ -65,7 +65,7 @@ impl Frozen {
     /// Freezes the subvolumes in which the sources lie.
     ///
     /// # Errors
-    /// Where subvolumes cannot be made or deleted.
+    /// If subvolumes cannot be made or deleted.
     pub(super) fn freeze(sources: &Sources, repository: &Repository, monitor: &dyn Monitor) -> Result<Frozen> {
         let parts = sources.paths().iter().map(|source| Part::of(source)).collect::<Result<Vec<_>>>()?;
         if !rustix::process::geteuid().is_root() || !repository_allows(repository) {
@@ -119,7 +119,7 @@ impl Frozen {
         Status::of(repository.fd()).ok().map(|status| Own { status, frozen: self.repository })
     }
 
-    /// Says what was read as it lives, and deletes the snapshots.
+    /// Reports the directories that were read live, and deletes the snapshots.
     pub(super) fn end(mut self, monitor: &dyn Monitor) {
         for path in self.stand_ins.living() {
             monitor.event(Event::NotFrozen(&absolute(&path)));
@@ -136,7 +136,7 @@ impl Frozen {
     fn keep_mounts(&mut self, source: &Path) -> Result<()> {
         let mounts = mounts::all().map_err(|cause| Error::io("read", "/proc/self/mountinfo", cause))?;
         for mount in mounts.iter().filter(|mount| mount.point.starts_with(source) && mount.point != source) {
-            // One on a file, or hidden by another, or gone meanwhile.
+            // The mount is on a file, is hidden by another mount, or is gone by now.
             let Ok(living) = rustix::fs::open(&mount.point, PASS, Mode::empty()) else { continue };
             self.stand_ins.put(without_slash(&mount.point), living);
         }
@@ -147,7 +147,7 @@ impl Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         for snapshot in self.snapshots.drain(..) {
-            // What stays, the next run deletes.
+            // The next run deletes a snapshot that stays.
             let _ = snapshot.delete();
         }
     }
@@ -159,14 +159,15 @@ impl Snapshot {
     }
 }
 
-/// The part of a subvolume that is to be frozen: as high above a source as the subvolume reaches without another mount.
+/// The part of a subvolume that will be frozen. It begins as high above a source as the subvolume reaches without
+/// another mount.
 struct Part {
     source: PathBuf,
     filesystem: [u8; 16],
     subvolume: u64,
     /// Its path, without the leading slash.
     path: Vec<u8>,
-    /// Its path within the subvolume; empty for that one's root.
+    /// Its path within the subvolume; empty for the subvolume's root.
     within: Vec<u8>,
     directory: OwnedFd,
 }
@@ -212,7 +213,7 @@ impl Part {
             .map_err(|errno| Error::io("open the top-level subvolume of the filesystem of", &self.source, errno))
     }
 
-    /// Makes the snapshot in `dir`, as the run's number `number`.
+    /// Makes the run's snapshot number `number` in `dir`.
     fn freeze(&self, dir: OwnedFd, number: usize) -> Result<Snapshot> {
         let failed = |errno: Errno| Error::io("freeze", &self.source, errno);
         let now = status::Time::now();
@@ -221,7 +222,7 @@ impl Part {
         let living = logical::open_inode(&self.directory, self.subvolume, ROOT_DIRECTORY, flags).map_err(failed)?;
         let before = Status::of(&dir).map_err(failed)?;
         subvolume::snapshot(living, &dir, name.as_bytes(), true).map_err(failed)?;
-        // Where the top level is itself the source, it is to look as it did.
+        // If the top level is itself the source, it must keep its times.
         let _ = rustix::fs::futimens(&dir, &status::timestamps(before.atime, before.mtime));
         let root = rustix::fs::openat(&dir, name.as_str(), READ, Mode::empty())
             .and_then(|root| flock(&root, FlockOperation::NonBlockingLockExclusive).map(|()| root));
@@ -235,7 +236,7 @@ impl Part {
     }
 }
 
-/// The device and the mount of an open directory: another one, and it is not the same part of a subvolume.
+/// The device and the mount of an open directory. If one of them differs, it is not the same part of a subvolume.
 fn place(directory: &OwnedFd) -> rustix::io::Result<(u32, u32, u64)> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let status = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, wanted)?;
@@ -243,7 +244,7 @@ fn place(directory: &OwnedFd) -> rustix::io::Result<(u32, u32, u64)> {
 }
 
 fn repository_allows(repository: &Repository) -> bool {
-    // Elsewhere the call that makes the first snapshot shows it.
+    // On other filesystems, the call that makes the first snapshot shows it.
     !matches!(Filesystem::identify(repository.fd()), Ok(Id::Btrfs(_))) || repository.can_make_subvolumes()
 }
 
@@ -253,7 +254,7 @@ fn clear_leftovers(dir: &OwnedFd, monitor: &dyn Monitor) {
     for entry in entries.flatten().filter(|entry| entry.file_name().to_bytes().starts_with(PREFIX.as_bytes())) {
         let name = entry.file_name();
         let Ok(root) = rustix::fs::openat(dir, name, READ, Mode::empty()) else { continue };
-        // Whoever still uses it has the lock.
+        // A run that still uses it holds the lock.
         if flock(&root, FlockOperation::NonBlockingLockExclusive).is_ok()
             && subvolume::destroy(dir, name.to_bytes()).is_ok()
         {

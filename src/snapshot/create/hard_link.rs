@@ -1,4 +1,4 @@
-//! Each inode of the source is added once, whatever number of names it has: further names become hard links. `link_map`
+//! Each inode of the source is added once, whatever number of names it has. Further names become hard links. `link_map`
 //! knows the inodes.
 
 use super::added_entry::AddedEntry;
@@ -11,8 +11,8 @@ use crate::snapshot::manifest::Entry;
 use crate::tree::inode_map::Identity;
 use rustix::fs::AtFlags;
 
-/// Adds an entry with `make`, unless it is a further name of an inode that has been added already. If it cannot be
-/// linked, it becomes an inode of its own.
+/// Adds an entry with `make`, unless it is a further name of an inode that was already added. An entry that cannot be
+/// linked becomes an inode of its own.
 pub(super) fn add(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -33,7 +33,7 @@ pub(super) fn add(
         Err(errno) if is_fatal(errno) => return Err(target.cannot_make(found.name, errno)),
         Err(_) => return Ok(Some(added)),
     }
-    // Another thread added it at the same time and was first.
+    // Another thread added the inode at the same time and was first.
     rustix::fs::unlinkat(target.above, found.name, AtFlags::empty())
         .map_err(|errno| target.cannot_make(found.name, errno))?;
     match join(target, &inode, found)? {
@@ -42,8 +42,8 @@ pub(super) fn add(
     }
 }
 
-/// Makes the entry a further name of an inode. `None`: the inode has not been added, or it cannot have that name: then
-/// the entry is made by itself, and the same error is reported there.
+/// Makes the entry a further name of an inode. `None` if the inode has not been added, or cannot have that name. Then
+/// the entry is made by itself, which reports the same error.
 fn join(target: &Target<'_>, inode: &Identity, found: &SourceEntry<'_>) -> Result<Option<Entry>> {
     match target.staged.links.join(inode, target.above, found.name) {
         Err(errno) if is_fatal(errno) => Err(target.cannot_make(found.name, errno)),

@@ -1,5 +1,5 @@
-//! Entries that a staging tree has already because it began as a snapshot of the last tree: unchanged ones are only
-//! recorded, and changed ones are removed before they are added again. `removal` removes those that are gone.
+//! Entries that a staging tree already has because it began as a snapshot of the last tree. Unchanged entries are only
+//! recorded, and changed ones are removed before they are added again. `removal` removes entries that are gone.
 
 use super::context::Context;
 use super::failure::{cannot_make, is_no_name};
@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// The record of an entry that the staging tree has already as it must be; `None` for all others.
+/// The record of an entry that the staging tree already has in the right state; `None` for all others.
 pub(super) fn record(
     context: &Context<'_>,
     directory: &Directory<StagedDirectory>,
@@ -46,7 +46,7 @@ pub(super) fn record(
             match inherited.map_err(|errno| cannot_make(&directory.join(found.name), errno))? {
                 Inherited::First => true,
                 Inherited::Again => false,
-                // Another name of the inode has been added by itself: this one becomes a link to that.
+                // Another name of the inode was added by itself. This name becomes a link to it.
                 Inherited::Apart => return Ok(None),
             }
         }
@@ -58,7 +58,7 @@ pub(super) fn record(
     Ok(Some(entry))
 }
 
-/// The record that cloning the file once more would have led to.
+/// The record that cloning the file once more would have made.
 fn file_body(
     context: &Context<'_>,
     staged: &Staged,
@@ -90,7 +90,7 @@ fn count(file: &FileBody, part: &mut Stats) {
     *sum = sum.saturating_add(data);
 }
 
-/// Removes the last snapshot's entries of these names from the staging tree, if that began with it.
+/// Removes the last snapshot's entries of these names from the staging tree, if the tree began with them.
 pub(super) fn make_room(target: &Target<'_>, group: &[SourceEntry<'_>]) -> Result<()> {
     if !target.staged.based {
         return Ok(());
@@ -101,7 +101,7 @@ pub(super) fn make_room(target: &Target<'_>, group: &[SourceEntry<'_>]) -> Resul
         .try_for_each(|name| take_out(target.above, &target.directory.join(name), target.context.monitor))
 }
 
-/// Removes the entry at `path`, which lies in the open directory `above` of the staging tree, whatever it is.
+/// Removes the entry at `path`, of whatever type, from the open directory `above` of the staging tree.
 pub(super) fn take_out(above: impl AsFd, path: &[u8], monitor: &dyn Monitor) -> Result<()> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     match rustix::fs::unlinkat(&above, name, AtFlags::empty()) {

@@ -24,7 +24,7 @@ pub(super) fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, 
     }
 }
 
-/// Runs an update with a new list, if the file is large, and keeps that if it was written whole.
+/// Runs an update. A large file gets a new list, which is kept if the file was written whole.
 pub(super) fn with_list(
     context: &Context<'_>,
     staged: &Staged,
@@ -41,7 +41,7 @@ pub(super) fn with_list(
     result
 }
 
-/// Keeps the list of hashes that the last snapshot has of an entry's content, if it has one.
+/// Keeps the last snapshot's list of hashes of an entry's content, if there is one.
 pub(super) fn carry_list(staged: &Staged, entry: &Entry) {
     if let Some(FileBody { size: LEAST.., hash: Some(hash), .. }) = entry.file() {
         staged.blocks.carry(hash);

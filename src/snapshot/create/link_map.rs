@@ -1,10 +1,10 @@
 //! Hard links: the names of one inode in the source become names of one inode in the snapshot.
 //!
-//! The first name that is added is also linked into a directory of the staging area, under the inode's number. Others
-//! are linked from there; the kernel decides which was first, and no path has to be kept. No link leads out of a Btrfs
-//! subvolume: where the tree is one, the path of the first name is kept, and the others are linked from that. What is
-//! kept besides, until the last name has come, is what their records need; `inode_map` bounds its memory. `hard_link`
-//! adds the entries.
+//! The first name that is added is also linked into a directory of the staging area, under the inode's number. Further
+//! names are linked from there: the kernel decides which name was first, and no path has to be kept. Hard links cannot
+//! leave a Btrfs subvolume. If the tree is a subvolume, the path of the first name is kept, and further names are
+//! linked from that path. The map also keeps the data that the records of further names need, until the last name has
+//! been added; `inode_map` bounds its memory. `hard_link` adds the entries.
 
 use crate::fs::openat;
 use crate::fs::rename;
@@ -33,31 +33,31 @@ enum Shelf {
 
 #[derive(Serialize, Deserialize)]
 struct Link {
-    /// Of the first name.
+    /// The record of the first name.
     entry: Entry,
-    /// The directory of the first name, where it is linked from there.
+    /// The directory of the first name, if further names are linked from there.
     directory: Vec<u8>,
     /// Whether the tree had the first name when it began.
     inherited: bool,
-    /// Names that have not come yet.
+    /// How many names have not been added yet.
     missing: u64,
-    /// It has as many names as the filesystem allows.
+    /// Whether it has as many names as the filesystem allows.
     is_full: bool,
 }
 
-/// What is known of an inode that the tree has had a name of from its beginning.
+/// The state of an inode before [`LinkMap::inherit`] notes one of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inherited {
-    /// Nothing yet.
+    /// No name was known.
     First,
-    /// The tree has another name of it as well.
+    /// The tree has had another name of it from its beginning.
     Again,
-    /// Another name of it was added: they are two inodes of the tree so far.
+    /// Another name of it was added, so that the tree has two inodes for it.
     Apart,
 }
 
 impl LinkMap {
-    /// Keeps the inodes in the directory `dir`, which is on the snapshot's filesystem and otherwise empty.
+    /// Keeps the inodes in the directory `dir`. It is on the snapshot's filesystem and otherwise empty.
     pub(super) fn in_directory(dir: OwnedFd, spill: Spill) -> Self {
         LinkMap { shelf: Shelf::Directory(dir), known: Mutex::new(InodeMap::new(spill)) }
     }
@@ -67,12 +67,12 @@ impl LinkMap {
         LinkMap { shelf: Shelf::Tree(tree), known: Mutex::new(InodeMap::new(spill)) }
     }
 
-    /// Makes `name` in `dir` a further name of an inode of the source, if that has been added: its record then.
+    /// Makes `name` in `dir` a further name of an inode of the source, and returns its record, if the inode was added.
     pub(super) fn join(&self, inode: &Identity, dir: impl AsFd, name: &[u8]) -> Result<Option<Entry>> {
         let mut known = lock(&self.known);
         let Some(mut link) = known.get(inode)? else { return Ok(None) };
         let linked = match &self.shelf {
-            // The last one takes the shelf's own name along, so that an inode can have as many names as the filesystem
+            // The last name takes the shelf's own name, so that an inode can have as many names as the filesystem
             // allows.
             Shelf::Directory(shelf) if link.missing <= 1 => {
                 rename::without_replacing(shelf, key(inode).as_str(), dir, name)
@@ -83,7 +83,8 @@ impl LinkMap {
         };
         match linked {
             Ok(()) => {}
-            // It has as many names as the filesystem allows: this one becomes another inode, which the others join.
+            // The inode has as many names as the filesystem allows. This name becomes another inode, which further
+            // names join.
             Err(Errno::MLINK) => {
                 link.is_full = true;
                 known.insert(inode, &link)?;
@@ -96,8 +97,8 @@ impl LinkMap {
         Ok(Some(Entry { name: name.to_vec(), ..link.entry }))
     }
 
-    /// Offers the file just made to the names that will follow; it lies in `dir`, the staging tree's directory at
-    /// `path`, and has its record's name. `false`: another thread was first.
+    /// Offers the file just made to the names that will follow. The file has its record's name and lies in `dir`, the
+    /// staging tree's directory at `path`. `false` if another thread was first.
     pub(super) fn offer(&self, inode: &Identity, dir: BorrowedFd<'_>, path: &[u8], entry: &Entry) -> Result<bool> {
         let mut known = lock(&self.known);
         let missing = match known.get(inode)? {
@@ -126,13 +127,13 @@ impl LinkMap {
                 known.insert(inode, &Link { missing, ..Link::new(entry, directory, false) })?;
                 Ok(true)
             }
-            // All its names had come already, or it can have no more, or only the manifest has it: it remains alone.
+            // All its names were added already, it can have no more, or only the manifest has it: it remains alone.
             Err(Errno::EXIST | Errno::MLINK | Errno::NOENT) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// A name of an inode of the source that the tree has had from its beginning, in its directory at `path`.
+    /// Notes a name of a source inode. The tree has had this name from its beginning, in its directory at `path`.
     pub(super) fn inherit(&self, inode: &Identity, path: &[u8], entry: &Entry) -> Result<Inherited> {
         let mut known = lock(&self.known);
         let Some(mut link) = known.get(inode)? else {
@@ -153,7 +154,7 @@ impl Link {
         Link { entry: entry.clone(), directory, inherited, missing: entry.meta.nlink.saturating_sub(1), is_full: false }
     }
 
-    /// Remembers it, until the last name has come.
+    /// Remembers the inode until its last name has been added.
     fn settle(&self, inode: &Identity, known: &mut InodeMap<Link>) -> Result<()> {
         match self.missing {
             0 => known.remove(inode).map(|_| ()),

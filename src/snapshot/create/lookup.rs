@@ -1,7 +1,7 @@
-//! Finds files by size and a fingerprint: 16 bytes a file, bounded. Pure.
+//! Finds files by size and fingerprint. It takes 16 bytes a file and is bounded. Pure.
 //!
-//! A fingerprint is some bits of a hash, so the caller must check each place that is found. If more files come than
-//! there is room for, the largest are kept: they save the most reading and writing.
+//! A fingerprint is some bits of a hash, so the caller must check each place that is found. If there are more files
+//! than room, the largest are kept: they save the most reading and writing.
 
 use crate::fs::status::Time;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ const SIZE_BITS: u32 = 48;
 const FINGERPRINT_BITS: u32 = 24;
 const PLACE_BITS: u32 = 56;
 
-/// Files by size and fingerprint, each with the number of the place where more is known of it.
+/// Files by size and fingerprint. Each has the number of a place where the caller finds more about it.
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     /// Size, fingerprint, place, from the highest bits to the lowest; sorted.
@@ -31,7 +31,7 @@ impl Gathering {
         Gathering { places: Lookup::default(), most: most.max(2) }
     }
 
-    /// Adds a file. Of the fingerprint the lowest bits are used; a place is less than 2⁵⁶.
+    /// Adds a file. Only the lowest bits of the fingerprint are used; a place is less than 2⁵⁶.
     pub(super) fn add(&mut self, size: u64, fingerprint: u64, place: u64) {
         let places = &mut self.places;
         if size < places.least || size >> SIZE_BITS != 0 || place >> PLACE_BITS != 0 {
@@ -47,7 +47,7 @@ impl Gathering {
         }
     }
 
-    /// All that were added and kept.
+    /// All files that were added and kept.
     pub(super) fn end(self) -> Lookup {
         let mut places = self.places;
         places.packed.sort_unstable();
@@ -57,7 +57,7 @@ impl Gathering {
 }
 
 impl Lookup {
-    /// The size below which files may be missing; 0 if none is.
+    /// The size below which files may be missing; 0 if none is missing.
     pub(super) fn least(&self) -> u64 {
         self.least
     }
@@ -102,7 +102,7 @@ fn size_of_file(packed: u128) -> u64 {
     (packed >> (FINGERPRINT_BITS + PLACE_BITS)) as u64
 }
 
-/// The fingerprint of an inode that does not change as long as nobody touches it, under whatever name.
+/// A fingerprint of an inode. It stays the same as long as nobody changes the inode, under whatever name.
 pub(super) fn identity(ino: u64, mtime: Time, ctime: Time) -> u64 {
     let mut hasher = DefaultHasher::new();
     (ino, mtime, ctime).hash(&mut hasher);

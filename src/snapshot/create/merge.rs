@@ -1,4 +1,5 @@
-//! The sink of the walk: writes the manifest, and reads the last one in step with it to find what is gone or renamed.
+//! The sink of the walk: writes the manifest, and reads the last manifest in step to find entries that are gone or
+//! renamed.
 
 use super::entries::Output;
 use super::removal::Removal;
@@ -11,7 +12,7 @@ use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-/// Renamed files are recognised among at most this many new and this many gone ones: 8 MiB each.
+/// Renamed files are recognised among at most this many new files and this many gone ones: 8 MiB each.
 const RENAME_CANDIDATES: usize = 1 << 20;
 
 /// The merge of two sorted streams: the new records and those of the last snapshot.
@@ -29,7 +30,7 @@ pub(super) struct Merge<'a> {
     gone: Vec<u64>,
     come: Vec<u64>,
     removed_files: u64,
-    /// The unit of allocation, and what copied files take beyond their data because of it.
+    /// The unit of allocation, and the space that copied files take beyond their data because of it.
     block_size: u64,
     rounding: u64,
     /// Entries with more attributes than a record can hold.
@@ -98,7 +99,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The entries whose attributes were dropped because a record cannot hold them.
+    /// The entries that lost attributes because a record cannot hold them.
     pub(super) fn shortened(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.shortened)
     }
@@ -119,7 +120,7 @@ impl<'a> Merge<'a> {
         Ok(self.writer)
     }
 
-    /// Passes the old records before `item` (all of them without an item): they have no counterpart. Passes the
+    /// Passes the old records before `item`, or all of them without an item: they have no counterpart. Passes the
     /// counterpart of the item too.
     fn pass(&mut self, item: Option<&Item>) -> Result<()> {
         while let Some(old) = &self.ahead {
@@ -190,7 +191,7 @@ fn path_of(directory: &[u8], item: &Item) -> Vec<u8> {
     }
 }
 
-/// A fingerprint of what renaming does not change.
+/// A fingerprint of the properties that renaming does not change.
 fn fingerprint(entry: &Entry, file: &FileBody) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.meta.ino, file.size, entry.meta.mtime).hash(&mut hasher);

@@ -3,9 +3,9 @@
 //!
 //! The way of an entry: the walk gives it to `visitor`; `entries` looks it up and decides (`source_entry`,
 //! `inherited_entry`); `file` and `node` add it, `hard_link` adds further names of an inode; `merge` writes its record
-//! to the manifest and finds what is gone. The ways to add a regular file have a file each: `new_file`, `changed_file`,
-//! `renamed_file`, `resumed_file`, `unchanged_link`. `context` is what every step knows, and `target` is where the
-//! entries of one directory go.
+//! to the manifest and finds entries that are gone. Each way to add a regular file has its own module: `new_file`,
+//! `changed_file`, `renamed_file`, `resumed_file`, `unchanged_link`. `context` is the state that every step shares, and
+//! `target` is the place where the entries of one directory go.
 
 mod added_entry;
 mod changed_file;
@@ -75,7 +75,7 @@ use visitor::SnapshotVisitor;
 /// Takes a snapshot of `sources` into the repository at `repo`.
 ///
 /// # Errors
-/// Whatever makes the snapshot as a whole impossible; then none appears, and earlier snapshots stay. A single entry
+/// Fails if the snapshot as a whole is impossible. Then no snapshot appears, and earlier snapshots stay. A single entry
 /// that cannot be added is reported to the monitor, counted in [`Stats::errors`], and skipped.
 pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
@@ -115,7 +115,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     loop {
         let previous = candidates.open(monitor)?;
         match take_beside(&repository, filesystem, sources, timestamp, previous.as_ref(), options, monitor) {
-            // A block of the manifest was damaged, which is found only when it is read.
+            // A block of the manifest was damaged. That is found only when the block is read.
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -124,7 +124,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     }
 }
 
-/// Takes the snapshot, compared with an earlier one. Leftovers of killed runs are gone afterwards.
+/// Takes the snapshot and compares it with an earlier one. Leftovers of killed runs are gone afterwards.
 ///
 /// # Errors
 /// Kind `Damage` if the manifest of the earlier snapshot is damaged; nothing of the new snapshot is left then.
@@ -162,14 +162,14 @@ fn take_beside(
             monitor.phase("publishing", None);
             repository.publish(staging)?;
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
-            // The snapshot is there. The next run deletes what a failure leaves in the trash or on its way there.
+            // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository.drop_blocks(&parent.name);
             }
             let _ = repository.clear_leftovers(&[], threads(options, true), monitor);
             Ok(stats)
         }
-        // Stopping must be quick: the next run clears the leftovers.
+        // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
             // The error that ended the run matters more than an error of clearing, which the next run tries again.
@@ -191,7 +191,7 @@ fn start<'a>(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Start<'a>> {
-    // No file has names in two subvolumes.
+    // A file cannot have names in two subvolumes.
     let links = options.unchanged == Unchanged::Hardlink;
     if filesystem.kind != Kind::Btrfs || options.subvolumes == Subvolumes::Never || links {
         return Ok(Start::Directory);
@@ -272,7 +272,7 @@ fn candidates<'r>(
     }
 }
 
-/// Walks the sources: with a staging area and a writer to take the snapshot, without to plan it.
+/// Walks the sources. With a staging area and a writer it takes the snapshot; without them it only plans it.
 fn visit(
     sources: &Sources,
     repository: Option<Own>,
@@ -304,7 +304,7 @@ fn visit(
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let mut walk = || {
         walk::walk(sources, &visitor, threads(options, reads_content), |output| {
-            // A snapshot is no longer possible.
+            // After a failed sync no snapshot is possible.
             visitor.staged().map_or(Ok(()), Staged::check_synced)?;
             merge.push(output)
         })
@@ -312,7 +312,7 @@ fn visit(
     match visitor.staged() {
         Some(staged) => {
             let walked = staged.writeback.during(1, || staged.sync(), walk);
-            // This comes before the error of an interrupted walk, which keeps its files for the next run.
+            // This error replaces the error of an interrupted walk, which would keep its files for the next run.
             staged.check_synced()?;
             walked?;
         }
@@ -343,7 +343,7 @@ fn visit(
 }
 
 /// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and inodes
-/// are read, the processor is the limit, and more threads than writers and as many readers slow it down
+/// are read, the processor is the limit, and more threads than the writers and as many readers slow the run down
 /// (docs/benchmarks.md).
 fn threads(options: &Options, reads_content: bool) -> usize {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

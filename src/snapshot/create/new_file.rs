@@ -25,7 +25,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 /// Creates the file and clones the source into it.
 ///
 /// # Errors
-/// The reason why it must be copied: nothing stays of it then. Or one that every further file would meet.
+/// The reason why the content must be copied; the file is removed then. Or an error that every further file would meet.
 pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceFile) -> Attempt<AddedEntry, Reason> {
     if source.status.size > 0
         && let Some(reason) = target.staged.refusal(source.status.dev)
@@ -39,7 +39,7 @@ pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &Sourc
             let entry = Entry { name: found.name.to_vec(), meta: source.meta(refused), body: Body::File(body) };
             return Ok(AddedEntry { entry, cost });
         }
-        // Another entry has the name, on a filesystem that does not distinguish case: that entry stays.
+        // On a filesystem that does not distinguish case, another entry has the name: that entry stays.
         Err(CloneError::Failed(Errno::EXIST)) => return Err(Failure::Entry(Reason::Failed)),
         Err(refused) => refused,
     };
@@ -47,7 +47,7 @@ pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &Sourc
     match refused {
         CloneError::Copy(reason) => Err(Failure::Entry(reason)),
         CloneError::Failed(errno) if copy::is_fatal(errno) => Err(Failure::Run(target.cannot_make(found.name, errno))),
-        // Only of this file, it seems: the copy that follows meets it too, and names it, or succeeds.
+        // The error seems to concern only this file. The copy that follows meets it too and reports it, or succeeds.
         CloneError::Failed(_) => Err(Failure::Entry(Reason::Failed)),
     }
 }
@@ -97,7 +97,7 @@ fn cloned_body(
     FileBody { size, holes, hash: old.and_then(|old| old.hash), stored, changed: false }
 }
 
-/// Copies the content, holes kept.
+/// Copies the content and keeps its holes.
 pub(super) fn copy(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -167,7 +167,7 @@ pub(super) fn complete_copy(
     Ok(AddedEntry { entry: Entry { name: found.name.to_vec(), meta, body: Body::File(body) }, cost })
 }
 
-/// Whether Btrfs keeps a cloned file beside its metadata. No other filesystem that clones does.
+/// Whether Btrfs keeps a cloned file's data beside its metadata. No other filesystem that clones does so.
 pub(super) fn is_inline(file: &OwnedFd, size: u64, staged: &Staged) -> bool {
     staged.filesystem.kind == Kind::Btrfs
         && (1..=staged.filesystem.block_size).contains(&size)

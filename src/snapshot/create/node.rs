@@ -1,4 +1,4 @@
-//! Symbolic links, devices, named pipes and sockets. Regular files are `file`'s, directories `directory`'s.
+//! Symbolic links, devices, named pipes and sockets. `file` handles regular files, `directory` handles directories.
 
 use super::added_entry::{AddedEntry, incomplete, keep, unread_xattrs};
 use super::source_entry::SourceEntry;
@@ -48,18 +48,18 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats
     let in_manifest = || Refused { ownership: true, xattrs: xattrs.clone(), ..Refused::default() };
     let finished = made.and_then(|()| {
         let finished = staged.creator.finish_at(above, name, permissions.bits(), &attributes);
-        // With some of its metadata it would be something else.
+        // With only some of its metadata, the entry would be something else.
         finished.inspect_err(|_| {
             let _ = rustix::fs::unlinkat(above, *name, AtFlags::empty());
         })
     });
     match finished {
         Ok(refused) => keep(&mut meta, refused),
-        // Device nodes are root's to make; the manifest keeps this one.
+        // Only root may make device nodes; the manifest keeps this one.
         Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) if file_type != FileType::Symlink => {
             keep(&mut meta, in_manifest());
         }
-        // The repository's filesystem refuses it, such as a long target of a link. The manifest has all of it.
+        // The repository's filesystem refuses it, for example a link with a long target. The manifest has all of it.
         Err(errno) => {
             let hint = "only the manifest keeps it, and a restore to a filesystem that takes it brings it back";
             target.entry_failed(name, errno, hint, part)?;

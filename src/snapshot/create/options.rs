@@ -35,9 +35,9 @@ pub enum Unchanged {
 /// Options of [`create`](super::create).
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Its name; by default the time in UTC, as `2026-11-20T020000Z`.
+    /// The snapshot's name; by default the time in UTC, as `2026-11-20T020000Z`.
     pub name: Option<String>,
-    /// Its tags.
+    /// The snapshot's tags.
     pub tags: Vec<String>,
     /// The snapshot to compare with, as an `ID`; by default the newest of the same sources.
     pub parent: Option<String>,
@@ -45,7 +45,7 @@ pub struct Options {
     pub excludes: exclude::Options,
     /// When content is hashed.
     pub hash: Hash,
-    /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. Not in a dry run.
+    /// Whether sources on Btrfs are read from a frozen snapshot of their subvolume. A dry run freezes nothing.
     pub freeze: bool,
     /// Whether the tree may be a Btrfs subvolume.
     pub subvolumes: Subvolumes,
@@ -53,7 +53,7 @@ pub struct Options {
     pub unchanged: Unchanged,
     /// The number of threads; by default it depends on the work and the number of cores.
     pub threads: Option<usize>,
-    /// Whether a source may be empty that had files in the last snapshot of it.
+    /// Whether a source may be empty although it had files in its last snapshot.
     pub allow_empty: bool,
     /// Only report to the monitor what would be done.
     pub dry_run: bool,

@@ -1,4 +1,4 @@
-//! The earlier snapshot that a new one is compared with: the newest of the same sources with an intact manifest.
+//! The earlier snapshot that a new one is compared with: the newest one of the same sources with an intact manifest.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
@@ -24,9 +24,10 @@ pub(super) struct Candidates<'r> {
 }
 
 impl<'r> Candidates<'r> {
-    /// First the snapshots of exactly these sources, then those that have one of them; of each the newest first.
+    /// Prefers snapshots of exactly these sources, then snapshots with one of them; in each group the newest comes
+    /// first.
     ///
-    /// A snapshot whose manifest is damaged at its beginning or end is reported and skipped.
+    /// Reports and skips a snapshot if its manifest is damaged at the beginning or end.
     pub(super) fn of(repository: &'r Repository, sources: &Sources, monitor: &dyn Monitor) -> Result<Self> {
         let wanted: Vec<&[u8]> = sources.paths().iter().map(|path| path.as_os_str().as_bytes()).collect();
         let listing = repository.listing()?;
@@ -45,7 +46,7 @@ impl<'r> Candidates<'r> {
     /// Only the snapshot that `id` means.
     ///
     /// # Errors
-    /// If it means none, or several, or its manifest is damaged.
+    /// If `id` means no snapshot or several, or the manifest is damaged.
     pub(super) fn named(repository: &'r Repository, id: &str) -> Result<Self> {
         let name = repository.resolve(id)?.name;
         let newest = repository.listing()?.snapshots.iter().map(|info| info.header.created).max();
@@ -68,7 +69,7 @@ impl<'r> Candidates<'r> {
         Ok(None)
     }
 
-    /// Reports a damaged manifest, and what the run does without it.
+    /// Reports a damaged manifest, and how the run goes on without it.
     pub(super) fn pass_over(&self, damage: Error, monitor: &dyn Monitor) {
         let instead = match self.names.last() {
             Some(name) => format!("it is passed over: this snapshot is compared with {name} instead"),

@@ -1,5 +1,5 @@
 //! A second look at a file that was just cloned. A clone holds one moment of its source, whatever is written to the
-//! source meanwhile: so a source that changes need not be read again for its clone to be right.
+//! source meanwhile. So the clone can be right without another read of a source that changes.
 
 use super::added_entry::{AddedEntry, Try};
 use super::failure::{Attempt, Failure};
@@ -14,12 +14,13 @@ use crate::fs::status::Status;
 use crate::snapshot::manifest::{Body, Stored};
 use rustix::io::Errno;
 
-/// Hashes a file that was cloned a moment ago, if it is to be. The source is read, since it may lie in memory; if it
-/// changes meanwhile, the clone is. A clone that was not of one moment with the status that is recorded is withdrawn,
-/// but for the last try: then the status is the older one, so that the next run looks at the file again.
+/// Hashes a file that was cloned a moment ago, if hashes are wanted. The source is read, since it may be in memory. If
+/// the source changes meanwhile, the clone is read instead. If the source had changed before, the clone may not match
+/// the recorded status and is withdrawn. Only the last try keeps it: the recorded status is then the older one, so the
+/// next run looks at the file again.
 ///
 /// # Errors
-/// Why it could not be read, or one that ends the run.
+/// The reason why it could not be read, or an error that ends the run.
 pub(super) fn settle(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -43,7 +44,7 @@ pub(super) fn settle(
     Ok(Try::Frozen(added))
 }
 
-/// Makes a record of what the clone is, since its source may be another by now.
+/// Makes the record describe the clone, since the source may have changed by now.
 fn read_clone(target: &Target<'_>, found: &SourceEntry<'_>, added: &mut AddedEntry) -> rustix::io::Result<()> {
     let clone = openat::open_file(target.above, found.name)?;
     let size = Status::of(&clone)?.size;

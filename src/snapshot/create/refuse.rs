@@ -14,7 +14,7 @@ use std::path::Path;
 pub(super) fn overlap(sources: &Sources, repo: &Path) -> Result<()> {
     let resolved = match (repo.canonicalize(), repo.parent(), repo.file_name()) {
         (Ok(path), ..) => path,
-        // It will be made; its parent must be there.
+        // The repository will be made; its parent must exist.
         (Err(_), Some(parent), Some(name)) => {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             let parent = parent.canonicalize().map_err(|cause| Error::io("find the directory", parent, cause))?;
@@ -40,7 +40,7 @@ fn lies_in(source: &Path, own: &Status) -> bool {
     opened.and_then(openat::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
 }
 
-/// Refuses a source whose filesystem failed during the walk: nearly all of it may be missing.
+/// Refuses a source if its filesystem failed during the walk: nearly all of the source may be missing.
 pub(super) fn failed(sources: &Sources) -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     for source in sources.paths() {

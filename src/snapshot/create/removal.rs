@@ -1,10 +1,9 @@
-//! Removes from a staging tree that began as a snapshot of the last tree every entry that the new snapshot does not
-//! have.
+//! Removes entries that the new snapshot does not have from a staging tree that began as a snapshot of the last tree.
 //!
-//! Entries without a record in the new manifest go: they were deleted, are excluded now, or could not be added. The
-//! merge of the two manifests finds them, behind the walk: an entry of another type may have the name already, and
-//! stays. The directory gets its modification time back. It does not matter whether the walk has left it by then: both
-//! set the same.
+//! Entries without a record in the new manifest are removed: they were deleted, are excluded now, or could not be
+//! added. The merge of the two manifests finds them, behind the walk. An entry of another type may have the name by
+//! then, and stays. The directory gets its modification time back. It does not matter whether the walk has left the
+//! directory by then: both set the same time.
 
 use super::failure::cannot_make;
 use crate::error::Result;
@@ -17,24 +16,24 @@ use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Removes from a staging tree.
+/// Removes entries from a staging tree.
 pub(super) struct Removal<'a> {
     tree: OwnedFd,
     monitor: &'a dyn Monitor,
     /// The newest directory of the new manifest.
     newest: Vec<u8>,
-    /// It and those above it, topmost first.
+    /// The newest directory and those above it, topmost first.
     chain: Vec<Above>,
     /// The directory of the last entry that was removed.
     open: Option<Open>,
-    /// A directory that is gone with all below it.
+    /// A directory that is gone with everything below it.
     gone: Option<Vec<u8>>,
 }
 
 struct Above {
-    /// How much of the newest directory's path is its own.
+    /// The length of its path: so many first bytes of the newest directory's path.
     length: usize,
-    /// `None` for the top of a snapshot that is no copy of anything.
+    /// `None` for the top of a snapshot, which is not a copy of anything.
     mtime: Option<Time>,
 }
 
@@ -51,7 +50,7 @@ impl<'a> Removal<'a> {
         Removal { tree, monitor, newest: Vec::new(), chain: Vec::new(), open: None, gone: None }
     }
 
-    /// The new manifest has this directory. What is removed later comes behind it in the manifest's order.
+    /// Notes that the new manifest has this directory. Later removals come behind it in the manifest's order.
     pub(super) fn passed(&mut self, directory: &Directory) {
         let path = &directory.path;
         let common = self.newest.iter().zip(path).take_while(|(a, b)| a == b).count();
@@ -81,7 +80,7 @@ impl<'a> Removal<'a> {
             self.settle()?;
             let fd = match openat::open_dir(self.tree.as_fd(), above) {
                 Ok(fd) => Some(fd),
-                // It became something else, or was removed with a directory above it.
+                // The entry became something else, or was removed with a directory above it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
                 Err(errno) => return Err(cannot_make(above, errno)),
             };

@@ -1,10 +1,10 @@
-//! Content that the last snapshot has under another name: a file that was renamed, moved or copied on another
-//! filesystem is cloned from the last snapshot, and nothing of it is written.
+//! Content that the last snapshot has under another name. A file that was renamed, moved or copied on another
+//! filesystem is cloned from the last snapshot, and none of its data is written.
 //!
-//! The file is found by its hash, after it has been read once; a file that was moved with its directory, so that its
-//! inode is unchanged, without reading. The index of the last manifest that this takes is made when the first such file
-//! comes. Small files are held in memory meanwhile, so that they are read once in any case; of large files a few blocks
-//! are compared before all of it is read, since data files of one size are common.
+//! The file is found by its hash, after it has been read once. A file that was moved with its directory still has its
+//! unchanged inode, and is found without reading. The index of the last manifest is built when the first such file
+//! appears. Small files are held in memory meanwhile, so that they are read only once in any case. For large files a
+//! few blocks are compared before all of the file is read, since data files of one size are common.
 
 use super::added_entry::AddedEntry;
 use super::content_index::{ContentIndex, TRIES};
@@ -30,26 +30,26 @@ use std::sync::atomic::Ordering;
 
 /// Up to this size, in bytes, content is held in memory.
 const HELD: u64 = 1 << 20;
-/// On the snapshot's own filesystem the index is made only when so many times the bytes of its blocks were read for
+/// On the snapshot's own filesystem, the index is built only after so many times the bytes of its blocks were read for
 /// hashes.
 const WORTH: u64 = 8;
-/// What a block of a manifest holds, in bytes.
+/// How many bytes a block of a manifest holds.
 const BLOCK: u64 = 64 << 10;
 /// How much is compared at each place of a large file, in bytes.
 const SAMPLE: u64 = 4096;
 
-/// What the search for the content of a file led to.
+/// The result of the search for the content of a file.
 enum Found {
     /// The last snapshot has it, and it was cloned.
     Cloned(Box<AddedEntry>),
     /// The last snapshot does not have it. It is in memory now.
     Held(Held),
-    /// The last snapshot does not have it. So many bytes were read to find that out.
+    /// The last snapshot does not have it. This many bytes were read to find that out.
     Nowhere(u64),
 }
 
-/// Adds a file that cannot be cloned from its source: cloned from the last snapshot if that has its content, else
-/// copied.
+/// Adds a file that cannot be cloned from its source. It is cloned from the last snapshot if that has its content, and
+/// copied otherwise.
 pub(super) fn add(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
@@ -100,8 +100,8 @@ fn find(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceFile) -> At
     Ok(held.map_or(Found::Nowhere(read), Found::Held))
 }
 
-/// The hash of a file on the snapshot's own filesystem that the last snapshot had by another path. `size` bytes will be
-/// read if it is not known.
+/// The hash of a file on the snapshot's own filesystem, if the last snapshot had the file by another path. Without the
+/// hash, the caller reads the file; those bytes are counted here to decide when the index is worth building.
 pub(super) fn known_hash(context: &Context<'_>, status: &Status, source: impl AsFd) -> Option<[u8; 32]> {
     let previous = context.previous?;
     let index = match context.content_index.get() {
@@ -120,7 +120,7 @@ pub(super) fn known_hash(context: &Context<'_>, status: &Status, source: impl As
     })
 }
 
-/// Reads a file of a size that the last snapshot has, unless it looks like none of those.
+/// Reads a file if the last snapshot has files of its size, unless it resembles none of them.
 fn read_content(
     context: &Context<'_>,
     index: &ContentIndex,
@@ -140,7 +140,7 @@ fn read_content(
     Ok(Content { hash: hashed.hash, read: sampled + hashed.read, held: None })
 }
 
-/// Clones the last snapshot's file at this address, if its record fits and the file still is what the record says.
+/// Clones the last snapshot's file at this address, if its record fits and the file still matches the record.
 fn clone_known(
     target: &Target<'_>,
     previous: &Previous,
@@ -173,16 +173,17 @@ fn write_held(
     new_file::complete_copy(target.staged, found, source, &file, &copied, reason)
 }
 
-/// What was read of a file.
+/// The result of reading a file.
 struct Content {
-    /// `None`: the last snapshot does not have it, as a few blocks showed, or its holes are too large for hashing.
+    /// `None` if the last snapshot lacks the content, as a few blocks showed, or if its holes are too large for
+    /// hashing.
     hash: Option<[u8; 32]>,
     read: u64,
     held: Option<Held>,
 }
 
-/// Whether an inode, open as `source`, is as it was when the last snapshot took it. Times without a fraction may have
-/// been made up, as in images that are to be the same wherever they are built.
+/// Whether an inode, open as `source`, is as it was when the last snapshot recorded it. A ctime without a fraction is
+/// not trusted: it may be made up, as in images that must be the same wherever they are built.
 fn is_untouched(old: &Entry, status: &Status, devices: &Devices, source: BorrowedFd<'_>) -> bool {
     let meta = &old.meta;
     (meta.dev, meta.ino, meta.mtime, meta.ctime) == (status.dev, status.ino, status.mtime, status.ctime)
@@ -213,8 +214,8 @@ fn open_known(
     is_as_recorded.then_some((entry, fd, status))
 }
 
-/// Whether a large file has the same blocks in a few places as one of the last snapshot's of its size, and how much was
-/// read to know that. If many files have this size, nothing is read: then only the hash decides.
+/// Whether a large file has the same blocks in a few places as one of the last snapshot's files of its size, and how
+/// many bytes were read to find out. If many files have this size, nothing is read: then only the hash decides.
 fn resembles_one(index: &ContentIndex, previous: &Previous, fd: BorrowedFd<'_>, size: u64) -> (bool, u64) {
     if index.of_size(size).nth(TRIES).is_some() {
         return (true, 0);

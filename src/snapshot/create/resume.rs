@@ -1,4 +1,5 @@
-//! What killed runs had finished, and the list of what this run has. `resumed_file` takes files over.
+//! The files that killed runs had finished, and the list of files that this run finishes. `resumed_file` takes files
+//! over.
 
 use super::finished_list::{Finished, Header, List, NewList};
 use crate::fs::identity::Identity;
@@ -8,17 +9,17 @@ use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{Dir, Leftover, Staging};
 use std::os::fd::OwnedFd;
 
-/// How many finished files of all killed runs are known at most: 64 MiB.
+/// How many finished files of all killed runs are remembered at most: 64 MiB.
 const MOST: usize = 4 << 20;
 
-/// What earlier runs had finished, and the list of what this one has.
+/// The finished files of earlier runs, and the list of this run.
 #[derive(Debug, Default)]
 pub(super) struct Resume {
     pub(super) past: Vec<Past>,
     pub(super) list: Option<NewList>,
 }
 
-/// What a killed run left.
+/// The leftovers of a killed run.
 #[derive(Debug)]
 pub(super) struct Past {
     pub(super) tree: OwnedFd,
@@ -30,8 +31,8 @@ pub(super) struct Past {
 }
 
 impl Resume {
-    /// For a run that began at `created`, after others that left something. Where no list can be had, this run cannot
-    /// be resumed, and is none the worse for it. After a failed sync nothing of the others counts.
+    /// Begins the list of a run that began at `created`, after runs with `leftovers`. A run that cannot have a list
+    /// cannot be resumed, and has no other disadvantage. After a failed sync the leftovers are not used.
     pub(super) fn begin(staging: &Staging, leftovers: Vec<Leftover>, created: Time) -> Resume {
         let session = MountId::of(&staging.tree);
         let each = MOST / leftovers.len().max(1);
@@ -41,7 +42,7 @@ impl Resume {
             Some(Past { tree: leftover.tree, list, blocks: leftover.blocks, same_session })
         });
         let mut past: Vec<Past> = past.collect();
-        // All at once, since files are read back one by one.
+        // One call syncs all of them, because files are read back one by one.
         if !past.is_empty() && rustix::fs::syncfs(&staging.tree).is_err() {
             past.clear();
         }
@@ -49,8 +50,8 @@ impl Resume {
         Resume { past, list }
     }
 
-    /// What was finished of a source at this path. By another path only an inode of the same device counts, and no
-    /// image with made-up times.
+    /// The finished files with a source at this path. A source at another path counts only in the same session of the
+    /// filesystem, with the same device, and with a ctime that is not made up as in images.
     pub(super) fn find<'r>(
         &'r self,
         status: &'r Status,
@@ -66,7 +67,7 @@ impl Resume {
         })
     }
 
-    /// Has the next run take nothing over from this one: the disk has lost something.
+    /// Keeps the next run from taking over files of this one: the disk has lost data.
     pub(super) fn withdraw(&self) {
         if let Some(list) = &self.list {
             list.withdraw();

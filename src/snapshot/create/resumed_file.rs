@@ -1,12 +1,12 @@
-//! Files that a killed run had finished are taken over from its tree, if their source is still what it was then.
+//! Files that a killed run had finished are taken over from its tree, if their source has not changed since then.
 //!
-//! Written files are cloned, or moved where there are no reflinks; of files that were only read the hash is taken. The
-//! tree is never taken as a whole.
+//! Written files are cloned, or moved if there are no reflinks. If a file was only read, its hash is taken over. The
+//! tree is never taken over as a whole.
 //!
-//! A killed run may not have learnt that the disk refused its data, and the kernel reports that only once: afterwards
-//! the pages look clean, and the disk has something else. So a file that data was written for counts only if it is read
-//! back from the disk and has the hash that was noted. A file that is a clone as a whole has no data of its own; in the
-//! same session of the filesystem, where its metadata is as it was made, it counts by its inode and ctime.
+//! A killed run may not have learnt that the disk refused its data, and the kernel reports that only once. Afterwards
+//! the pages look clean, but the disk has other data. So a file with written data counts only if it is read back from
+//! the disk and has the hash that was noted. A file that is a clone as a whole has no data of its own. In the same
+//! session of the filesystem, its metadata is as it was made, so it counts by its inode and ctime.
 
 use super::added_entry::AddedEntry;
 use super::context::Context;
@@ -33,12 +33,12 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Notes that a file is finished, for the next run, should this one be killed. `in_tree`: not only its hash is worth
-/// taking over.
+/// Notes that a file is finished, in case this run is killed. `in_tree`: not only its hash but also the file in the
+/// tree is worth taking over.
 pub(super) fn note_finished(target: &Target<'_>, added: &AddedEntry, in_tree: bool) {
     let AddedEntry { entry, cost } = added;
     let devices = &target.context.devices;
-    // What may change unnoticed is read again in any case; what cannot be recognised too.
+    // A file that may change unnoticed, or cannot be recognised, is read again in any case.
     if entry.meta.recheck || devices.may_change_unnoticed(&entry.meta, None, &target.directory.fd) {
         return;
     }
@@ -67,7 +67,7 @@ pub(super) fn note_finished(target: &Target<'_>, added: &AddedEntry, in_tree: bo
     list.add(&finished, content);
 }
 
-/// The hash of an open source that a killed run had read in this session.
+/// The hash of an open source, if a killed run had read it in this session.
 pub(super) fn noted_hash(target: &Target<'_>, status: &Status, name: &[u8]) -> Option<[u8; 32]> {
     let path = target.directory.join(name);
     let filesystem = filesystem_of(target, status);
@@ -124,8 +124,8 @@ fn filesystem_of(target: &Target<'_>, source: &Status) -> Option<Identity> {
     target.context.devices.identity(source.dev, &target.directory.fd)
 }
 
-/// Opens a finished file in the tree of a killed run, if it is unchanged, with the number of bytes read to find that
-/// out. Bytes read in vain are added to `part`.
+/// Opens a finished file in the tree of a killed run, if it is unchanged. Returns it with the number of bytes that were
+/// read to check it. Bytes read in vain are added to `part`.
 fn open_finished(
     context: &Context<'_>,
     past: &Past,
@@ -149,7 +149,7 @@ fn open_finished(
             return Ok(Some((fd, 0)));
         }
     }
-    // What is still in memory is not what the disk has.
+    // Pages that are still in memory may differ from the disk.
     if finished.hash.is_none() || !direct_io::forget(&fd, status.size).unwrap_or(false) {
         return Ok(None);
     }
@@ -196,7 +196,7 @@ fn move_finished(
         rename::without_replacing(above, name, target.above, found.name)?;
         Ok::<_, Errno>(refused)
     };
-    // What cannot be moved is copied.
+    // A file that cannot be moved is copied.
     let Ok(refused) = give() else { return Ok(None) };
     target.context.monitor.advance(Amount { files: 0, bytes: source.status.size });
     Ok(Some(source.meta(refused)))

@@ -21,11 +21,11 @@ pub(super) struct SourceEntry<'n> {
 }
 
 impl<'n> SourceEntry<'n> {
-    /// Looks an entry up in its directory and in the last manifest. `relation` is that of the entry before, which most
-    /// entries of a directory share.
+    /// Looks an entry up in its directory and in the last manifest. `relation` is the previous entry's relation, which
+    /// most entries of a directory share.
     ///
     /// # Errors
-    /// Why its status cannot be read, or one of the manifest.
+    /// The reason why its status cannot be read, or an error of the manifest.
     pub(super) fn look_up<P>(
         directory: &Directory<P>,
         name: &'n [u8],
@@ -75,7 +75,7 @@ impl<'n> SourceEntry<'n> {
     }
 }
 
-/// How an entry differs from its record; `None`: not at all, by type, size, mtime, ctime, inode and filesystem.
+/// How an entry differs from its record by type, size, mtime, ctime, inode and filesystem; `None` if in none of these.
 fn compare(old: &Entry, status: &Status, devices: &Devices, relation: &Relation) -> Option<Change> {
     let meta = &old.meta;
     if FileType::from_raw_mode(meta.mode) != status.file_type() {

@@ -13,13 +13,13 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A source file that is open, with the status that it must still have when its copy is complete.
+/// An open source file, with the status that it must still have when its copy is complete.
 pub(super) struct SourceFile {
     pub(super) fd: OwnedFd,
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
     pub(super) fileattr: FileAttr,
-    /// Whether it may change after it is read without a change of its times.
+    /// Whether it may change after it is read while its times stay the same.
     pub(super) recheck: bool,
     /// Why not all of its extended attributes could be read.
     pub(super) unread: Option<Errno>,
@@ -31,7 +31,7 @@ impl SourceFile {
         Attributes::of(&self.status, &self.xattrs).with(staged.takes(self.fileattr))
     }
 
-    /// The record of its metadata, with what the snapshot's tree refused.
+    /// The record of its metadata, with the metadata that the snapshot's tree refused.
     pub(super) fn meta(&self, refused: Refused) -> Meta {
         let mut meta = Meta::of(&self.status, !self.xattrs.is_empty() || self.unread.is_some()).with(self.fileattr);
         meta.recheck = self.recheck;
@@ -42,7 +42,7 @@ impl SourceFile {
         meta
     }
 
-    /// The same source, with content that another open file on the device `dev` has.
+    /// The same source with the content of another open file on the device `dev`.
     pub(super) fn with_content(&self, fd: OwnedFd, dev: u64) -> SourceFile {
         let status = Status { dev, ..self.status };
         let SourceFile { fileattr, recheck, unread, .. } = *self;
@@ -54,14 +54,14 @@ impl SourceFile {
         Status::of(&self.fd).is_ok_and(|now| now.is_untouched_since(&self.status))
     }
 
-    /// Whether its content is hashed: if the user wants hashes, and its holes are not too large for that.
+    /// Whether its content is hashed: the user wants hashes, and its holes are not too large.
     pub(super) fn is_hashed(&self, context: &Context<'_>) -> bool {
         context.hashes() && hash::is_hashed(&self.fd, &self.status).unwrap_or(true)
     }
 }
 
-/// Opens a source file and reads its attributes. Its status is that of the entry as found: the caller checks after
-/// reading whether the file still has it.
+/// Opens a source file and reads its attributes. Its status is that of the entry as found. After reading, the caller
+/// checks whether the file still has that status.
 pub(super) fn open_as_found(
     context: &Context<'_>,
     directory: BorrowedFd<'_>,
@@ -75,7 +75,7 @@ pub(super) fn open_as_found(
     Ok(SourceFile { fd, status: found.status, xattrs, fileattr, recheck: false, unread: None })
 }
 
-/// Opens a source file as it is now. `None`: it is no regular file any more, and nothing of it was read.
+/// Opens a source file in its present state. `None` if it is no longer a regular file; nothing of it was read then.
 pub(super) fn open_now(
     context: &Context<'_>,
     directory: BorrowedFd<'_>,

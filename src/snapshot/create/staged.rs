@@ -1,4 +1,4 @@
-//! The staging tree of a run, with everything that writes to it needs: its filesystem, hard links, lists of hashes.
+//! The staging tree of a run, and all that is needed to write to it: its filesystem, hard links, lists of hashes.
 
 use super::link_map::LinkMap;
 use super::resume::Resume;
@@ -30,15 +30,15 @@ pub(super) struct Staged {
     pub(super) large: Mutex<()>,
     /// Files that killed runs had finished, and the list of this run.
     pub(super) resume: Resume,
-    /// Whether files of the tree may have the project ids of the source: only root may set them, and a repository with
-    /// a project id of its own keeps that for quotas.
+    /// Whether files of the tree may have the project ids of the source. Only root may set them, and a repository with
+    /// a project id of its own keeps it for quotas.
     projects: bool,
     writers: Semaphore,
     /// Opens directories of the tree again.
     pub(super) reopener: Reopener,
     /// Starts the writeback of new data early.
     pub(super) writeback: Writeback,
-    /// Why a sync failed, once one has. The kernel reports lost data once, so no later sync makes that good.
+    /// Why a sync failed, once one has. The kernel reports lost data only once, so a later sync proves nothing.
     lost: OnceLock<Errno>,
 }
 
@@ -52,7 +52,7 @@ impl Staged {
         let spill = Spill::into(Some(duplicate(links)?));
         Ok(Staged {
             tree: duplicate(tree)?,
-            // No link leads out of a subvolume.
+            // Hard links cannot leave a subvolume.
             links: if *is_subvolume {
                 LinkMap::in_tree(duplicate(tree)?, spill)
             } else {
@@ -73,7 +73,7 @@ impl Staged {
         })
     }
 
-    /// Why files from this device cannot be cloned, as far as that is known.
+    /// Why files from this device cannot be cloned, if that is known.
     pub(super) fn refusal(&self, dev: u64) -> Option<Reason> {
         if !self.filesystem.reflink {
             return Some(Reason::NoReflink);
@@ -81,8 +81,8 @@ impl Staged {
         self.strategy.known(dev).and_then(std::result::Result::err)
     }
 
-    /// The flags and the project id of a source that its copy in the tree may have. The manifest has all of them: flags
-    /// that would make the tree impossible to delete are only there.
+    /// The flags and the project id of a source that its copy in the tree may have. Flags that would make the tree
+    /// impossible to delete are only in the manifest, which has all flags.
     pub(super) fn takes(&self, fileattr: FileAttr) -> FileAttr {
         let FileAttr { flags, project } = fileattr.without(SEALS);
         match self.projects {
@@ -101,7 +101,7 @@ impl Staged {
     }
 
     /// # Errors
-    /// That of the first sync that failed.
+    /// The error of the first sync that failed.
     pub(super) fn check_synced(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),

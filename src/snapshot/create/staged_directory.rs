@@ -1,7 +1,7 @@
 //! The snapshot's part of a directory of the walk: its copy in the staging tree, and its version in the last snapshot.
 //!
-//! If the staging tree began as a snapshot of the last tree, most directories need no change. Then the copy is opened
-//! only when something in it must change, and is treated like a new directory: it is private until the walk leaves it.
+//! If the staging tree began as a snapshot of the last tree, most directories need no change. A copy is opened only
+//! when something in it must change, and is then treated like a new directory: it is private until the walk leaves it.
 
 use super::added_entry;
 use super::failure::cannot_make;
@@ -30,9 +30,9 @@ pub(super) struct StagedDirectory {
     copy: OnceLock<Copy>,
     /// Held by the thread that opens the copy.
     opening: Mutex<()>,
-    /// Its version in the last snapshot, once somebody has asked for it.
+    /// Its version in the last snapshot, once it was needed.
     previous: OnceLock<Option<OwnedFd>>,
-    /// The copy, if it was closed to be opened again: its inode.
+    /// The copy's inode and last metadata, if the copy was closed and will be opened again.
     closed: Option<(Inode, Last)>,
 }
 
@@ -44,32 +44,32 @@ struct Copy {
 
 /// Metadata that a directory gets last, because new entries would inherit it.
 pub(super) struct Last {
-    /// ACLs, properties of Btrfs.
+    /// ACLs and properties of Btrfs.
     pub(super) xattrs: Vec<Xattr>,
     /// Flags and project id.
     pub(super) fileattr: FileAttr,
 }
 
 impl StagedDirectory {
-    /// The part of a directory whose copy needs no change.
+    /// The part of a directory with a copy that needs no change.
     pub(super) fn untouched() -> StagedDirectory {
         StagedDirectory::default()
     }
 
-    /// The part of a directory whose copy is open and will get `last` at its end.
+    /// The part of a directory with an open copy, which gets `last` at its end.
     pub(super) fn open(fd: OwnedFd, last: Last) -> StagedDirectory {
         let place = StagedDirectory::default();
         let _ = place.copy.set(Copy { fd, last });
         place
     }
 
-    /// Closes what is open, until [`StagedDirectory::reopen`].
+    /// Closes the open descriptors until [`StagedDirectory::reopen`].
     pub(super) fn close(&mut self) {
         self.previous.take();
         if let Some(Copy { fd, last }) = self.copy.take() {
             match Status::of(&fd) {
                 Ok(status) => self.closed = Some(((status.dev, status.ino), last)),
-                // It stays open.
+                // The copy stays open.
                 Err(_) => {
                     let _ = self.copy.set(Copy { fd, last });
                 }
@@ -77,7 +77,7 @@ impl StagedDirectory {
         }
     }
 
-    /// Opens the copy again, if it was open; its path in the staging tree is `path`.
+    /// Opens the copy again, if it was open. `path` is its path in the staging tree.
     pub(super) fn reopen(&mut self, reopener: &Reopener, path: &[u8]) -> rustix::io::Result<()> {
         if let Some((inode, last)) = self.closed.take() {
             let _ = self.copy.set(Copy { fd: reopener.open(path, inode)?, last });
@@ -90,7 +90,8 @@ impl StagedDirectory {
         self.copy.get().map(|copy| (copy.fd.as_fd(), &copy.last))
     }
 
-    /// The directory's version in the last snapshot, whose tree is `tree`; `None` if that snapshot has none.
+    /// The directory's version in the last snapshot, or `None` if that snapshot lacks it. `tree` is that snapshot's
+    /// tree.
     pub(super) fn previous(&self, tree: BorrowedFd<'_>, path: &[u8]) -> Option<BorrowedFd<'_>> {
         self.previous.get_or_init(|| openat::open_dir(tree, path).ok()).as_ref().map(AsFd::as_fd)
     }
@@ -119,8 +120,8 @@ pub(super) fn copy<'d>(
     place.copy.get().map(|copy| copy.fd.as_fd()).ok_or_else(|| cannot_make(&directory.path, Errno::BADF))
 }
 
-/// Prepares a directory of the last snapshot's tree like a new one: private, with nothing that its entries could
-/// inherit.
+/// Prepares a directory of the last snapshot's tree like a new one: private, and without anything that its entries
+/// could inherit.
 pub(super) fn reopen(staged: &Staged, fd: &OwnedFd, attributes: &Attributes<'_>) -> rustix::io::Result<Refused> {
     staged.creator.make_private(fd)?;
     metadata::remove_other_xattrs(fd, attributes.xattrs)?.removed()?;
@@ -133,7 +134,7 @@ pub(super) fn make(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Own
     openat::open_subdir(above, name)
 }
 
-/// The extended attributes of a directory of the source, as far as they can be read; the others are reported.
+/// The extended attributes of a source directory, as far as they can be read; the others are reported.
 pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, part: &mut Stats) -> Vec<Xattr> {
     let (xattrs, failure) = metadata::readable_xattrs(&directory.fd);
     if let Some(errno) = failure {
@@ -143,7 +144,7 @@ pub(super) fn read_xattrs<P>(directory: &Directory<P>, monitor: &dyn Monitor, pa
     xattrs
 }
 
-/// Takes those attributes of a directory that its entries would inherit out of the others.
+/// Removes from `xattrs` the attributes of a directory that its entries would inherit, and returns them.
 pub(super) fn take_inherited(xattrs: &mut Vec<Xattr>) -> Vec<Xattr> {
     xattrs.extract_if(.., |(name, _)| metadata::is_inherited(name)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a snapshot run counted.
+//! The counts of a snapshot run.
 
 use crate::content::copy::Reason;
 use crate::snapshot::manifest::Totals;
@@ -6,12 +6,12 @@ use crate::snapshot::repository::Added;
 use crate::tree::exclude;
 use std::collections::BTreeMap;
 
-/// What was done. The names are those of the JSON summary.
+/// The counts of a run. The names are those of the JSON summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// The snapshot's name.
     pub name: String,
-    /// Regular files, each name of a hard link counted.
+    /// Regular files. Each name of a hard link counts.
     pub files: u64,
     /// Directories.
     pub dirs: u64,
@@ -19,9 +19,9 @@ pub struct Stats {
     pub symlinks: u64,
     /// Devices, named pipes, sockets.
     pub others: u64,
-    /// Apparent size of the files, hard links once.
+    /// Apparent size of the files. Hard links count once.
     pub bytes: u64,
-    /// Files that the last snapshot did not have, renamed ones apart.
+    /// Files that the last snapshot did not have, except renamed ones.
     pub new_files: u64,
     /// Files that differ from the last snapshot's.
     pub changed_files: u64,
@@ -29,7 +29,7 @@ pub struct Stats {
     pub unchanged_files: u64,
     /// Files that the last snapshot had under another name.
     pub renamed_files: u64,
-    /// Files of the last snapshot that are gone, renamed ones apart.
+    /// Files of the last snapshot that are gone, except renamed ones.
     pub removed_files: u64,
     /// Files that were taken over from a killed run, which had read or written them.
     pub resumed_files: u64,
@@ -37,7 +37,7 @@ pub struct Stats {
     pub resumed_bytes: u64,
     /// Bytes that share extents with the source or an earlier snapshot.
     pub cloned_bytes: u64,
-    /// Those of `cloned_bytes` that lie in changed files.
+    /// The part of `cloned_bytes` that lies in changed files.
     pub range_shared_bytes: u64,
     /// Bytes of data written.
     pub copied_bytes: u64,
@@ -47,15 +47,15 @@ pub struct Stats {
     pub inline_bytes: u64,
     /// Bytes in holes and never-written ranges.
     pub hole_bytes: u64,
-    /// Entries that the user wanted left out.
+    /// Entries that the user excluded.
     pub excluded: exclude::Counts,
-    /// Entries left out or kept with a reservation; each was reported to the monitor.
+    /// Entries that were skipped or kept with a defect; each was reported to the monitor.
     pub errors: u64,
-    /// Why data was copied and not cloned, with its bytes.
+    /// Why data was copied instead of cloned, with the bytes for each reason.
     pub reasons: BTreeMap<Reason, u64>,
-    /// What the last blocks of copied files take beyond their data.
+    /// The space that the last blocks of copied files take beyond their data.
     pub rounding_bytes: u64,
-    /// What the snapshot added on the disk; not in a dry run.
+    /// The space that the snapshot added on the disk; `None` in a dry run.
     pub added: Option<Added>,
     /// Bytes that were free for this user afterwards.
     pub free_bytes: u64,
@@ -64,7 +64,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Of the data that could be shared, how much is: 100 where nothing was copied.
+    /// The percentage of the shareable data that is shared: 100 if there is no such data.
     pub fn sharing_percent(&self) -> f64 {
         let shareable = self.cloned_bytes.saturating_add(self.copied_bytes).saturating_add(self.resumed_bytes);
         if shareable == 0 { 100.0 } else { self.cloned_bytes as f64 * 100.0 / shareable as f64 }
@@ -85,7 +85,7 @@ impl Stats {
 
     /// Adds the counts of a part of the run.
     pub(super) fn add(&mut self, part: &Stats) {
-        // Sparse files can claim more than 64 bits hold.
+        // The sizes of sparse files can add up to more than 64 bits hold.
         let sums = [
             (&mut self.files, part.files),
             (&mut self.dirs, part.dirs),

@@ -1,5 +1,5 @@
-//! The target of the entries of one directory: the directory in the source and its copy in the staging tree. Here are
-//! the calls that every kind of entry needs; what is added, and how, is in `file` and `node`.
+//! The target of the entries of one directory: the directory in the source and its copy in the staging tree. This file
+//! has the calls that every kind of entry needs; `file` and `node` add the entries.
 
 use super::context::Context;
 use super::failure::{cannot_make, is_no_name};
@@ -26,7 +26,7 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Opens the directory in the staging tree for changes, if it is not yet.
+    /// Opens the directory in the staging tree for changes, if it is not open yet.
     pub(super) fn open(
         context: &'a Context<'a>,
         staged: &'a Staged,

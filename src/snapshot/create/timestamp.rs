@@ -1,6 +1,6 @@
 //! The time of a snapshot: when its scan began by the clock, and the time that orders it among the other snapshots.
 //!
-//! The two differ only if the clock was set back: then the snapshot is ordered one second after the newest snapshot, so
+//! The two differ only if the clock was set back. Then the snapshot is ordered one second after the newest snapshot, so
 //! that names never collide and the order stays that of the runs.
 
 use crate::monitor::{Event, Monitor};

@@ -1,5 +1,5 @@
-//! Unchanged files as further names of the last snapshot's files (`--unchanged hardlink`): no inode is made for them,
-//! and filesystems without reflinks can do it as well.
+//! Unchanged files become further names of the last snapshot's files (`--unchanged hardlink`). No inode is made for
+//! them, and this also works on filesystems without reflinks.
 
 use super::added_entry::AddedEntry;
 use super::context::Context;
@@ -17,7 +17,8 @@ use rustix::fs::{AtFlags, FileType};
 
 /// Whether this file will become a name of the last snapshot's file, if possible.
 pub(super) fn is_to_link(context: &Context<'_>, found: &SourceEntry<'_>) -> bool {
-    // The records of an earlier version of the manifest, and perhaps its tree, lack what this one knows of an inode.
+    // The records of an earlier manifest version, and perhaps its tree, lack facts about an inode that this version
+    // knows.
     let is_known = |previous: &Previous| previous.reader.version() == manifest::VERSION;
     context.options.unchanged == Unchanged::Hardlink
         && found.change.is_none()
@@ -25,11 +26,11 @@ pub(super) fn is_to_link(context: &Context<'_>, found: &SourceEntry<'_>) -> bool
         && context.previous.is_some_and(is_known)
 }
 
-/// Gives the last snapshot's file a further name. `None`: it is not wanted, or not possible: the file has as many names
-/// as it may, lies in another subvolume, or is not what the manifest says. Then it is cloned or copied.
+/// Gives the last snapshot's file a further name. `None` if that is not wanted or not possible: the file has as many
+/// names as it may, lies in another subvolume, or does not match the manifest. Then it is cloned or copied.
 ///
 /// # Errors
-/// One that every further file would meet.
+/// An error that every further file would meet.
 pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option<AddedEntry>> {
     let Some(old) = found.old.as_ref().filter(|_| is_to_link(target.context, found)) else { return Ok(None) };
     let (Some(old_file), Some(previous)) = (old.file(), target.previous_directory()) else { return Ok(None) };
@@ -38,7 +39,7 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option
         Err(errno) if copy::is_fatal(errno) => return Err(target.cannot_make(found.name, errno)),
         Err(_) => return Ok(None),
     }
-    // The new name, which nobody else knows, leads to the file that was linked.
+    // Nobody else knows the new name, so it leads to the file that was linked.
     if !Status::at(target.above, found.name).is_ok_and(|status| is_as_recorded(&status, old, old_file)) {
         target.withdraw(found.name)?;
         return Ok(None);
@@ -62,13 +63,13 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option
     Ok(Some(AddedEntry { entry: Entry { name: found.name.to_vec(), meta, body }, cost }))
 }
 
-/// Whether a file of the last snapshot is what its record says, as far as its status shows.
+/// Whether a file of the last snapshot matches its record, as far as its status shows.
 fn is_as_recorded(status: &Status, old: &Entry, file: &FileBody) -> bool {
     let meta = &old.meta;
     let is_owned = (status.uid, status.gid, status.mode) == (meta.uid, meta.gid, meta.mode);
     status.file_type() == FileType::RegularFile
         && status.size == file.size
-        // Some filesystems keep no more than seconds.
+        // Some filesystems store only whole seconds.
         && status.mtime.seconds == meta.mtime.seconds
         && (is_owned || meta.kept_here)
 }

@@ -20,7 +20,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-/// Adds what a walk finds to a snapshot, or plans that.
+/// Adds the entries that a walk finds to a snapshot, or only plans that.
 pub(super) struct SnapshotVisitor<'a> {
     context: Context<'a>,
     stats: Mutex<Stats>,

@@ -1,9 +1,9 @@
 //! The address of a record in a manifest, to read it again later.
 
-/// How many bits say where in its block a record begins; the block's number has the rest of 56.
+/// How many bits of an address are the record's offset in its block; the block's number has the rest of the 56 bits.
 const OFFSET_BITS: u32 = 28;
 
-/// A record's block, and where it begins there.
+/// A record's block, and its offset there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     pub(super) block: usize,

@@ -1,4 +1,4 @@
-//! A block in memory: its bytes unpacked, checked once from end to end, and where its directories begin.
+//! A block in memory: its unpacked bytes, checked once from end to end, and the places where its directories begin.
 
 use super::limits;
 use super::order::{self, compare_tails, shared_length};
@@ -19,15 +19,15 @@ pub(super) struct Block {
 pub(super) struct Mark {
     /// Offset of its record.
     pub(super) record: u32,
-    /// Whether that record only says that entries go on from the block before.
+    /// Whether that record only continues the entries of the block before.
     pub(super) continued: bool,
     shared: u32,
     suffix: (u32, u32),
 }
 
 impl Block {
-    /// Takes the bytes of a block of this version of the format. Checks every record's form, the names, and the order;
-    /// else says what is wrong.
+    /// Parses the bytes of a block of this format version. Checks every record's form, the names, and the order. The
+    /// error describes the fault.
     pub(super) fn parse(raw: Vec<u8>, version: u32) -> Result<Block, &'static str> {
         let length = u32::try_from(raw.len()).map_err(|_| "it is too large")?;
         let mut marks = Vec::new();
@@ -87,12 +87,12 @@ impl Block {
         Ok(Block { version, raw, marks })
     }
 
-    /// How many bytes it takes, about.
+    /// About how many bytes of memory it takes.
     pub(super) fn size(&self) -> usize {
         self.raw.len() + self.marks.len() * size_of::<Mark>()
     }
 
-    /// The record at an offset, and the offset behind it; `None` at the end. The block was checked when it was made.
+    /// The record at an offset, and the offset behind it; `None` at the end. The block was checked when it was parsed.
     pub(super) fn record(&self, at: u32) -> Option<(Record<'_>, u32)> {
         let rest = self.raw.get(at as usize..).filter(|rest| !rest.is_empty())?;
         let (record, after) = Record::take_from(rest, self.version)?;
@@ -114,13 +114,13 @@ impl Block {
         path
     }
 
-    /// The path of the directory in which the record at an offset lies.
+    /// The path of the directory that holds the record at an offset.
     pub(super) fn path_before(&self, offset: u32) -> Vec<u8> {
         let number = self.marks.partition_point(|mark| mark.record <= offset);
         self.path(number.saturating_sub(1))
     }
 
-    /// Whether the first record is the one an index names: a directory, or (with a name) an entry of it.
+    /// Whether the first record is the one that an index names: a directory, or (with a name) an entry of it.
     pub(super) fn begins_with(&self, (path, name): (&[u8], &[u8])) -> bool {
         let Some(first) = self.mark(0) else { return false };
         if self.suffix(&first) != path || first.continued == name.is_empty() {
@@ -130,17 +130,19 @@ impl Block {
         name.is_empty() || matches!(second(), Some((Record::Entry { name: found, .. }, _)) if found == name)
     }
 
-    /// The first directory here that is `path` or comes after it, and whether it is `path`; the number of marks if
-    /// there is none. Looks at no byte of a path twice, so that deep trees cost no more than flat ones.
+    /// The first directory here that is `path` or comes after it, and whether it is `path`. The number of marks if
+    /// there is none. Reads no byte of a path twice, so that deep trees cost no more than flat ones.
     pub(super) fn find(&self, path: &[u8]) -> (usize, bool) {
-        // How many first bytes `path` shares with the directory at the mark before, which is smaller.
+        // How many first bytes `path` shares with the directory at the mark before. That directory is smaller than
+        // `path`.
         let mut matched = 0;
         for (number, mark) in self.marks.iter().enumerate() {
             let shared = mark.shared as usize;
             match shared.cmp(&matched) {
-                // It shares more with the one before than that does with `path`: it is smaller for the same reason.
+                // It shares more with the one before than `path` does, so it is smaller than `path` for the same
+                // reason.
                 Ordering::Greater => continue,
-                // It became greater than the one before at a byte where that still equalled `path`.
+                // It differs from the one before at a byte where that one still equals `path`, and is greater there.
                 Ordering::Less => return (number, false),
                 Ordering::Equal => {
                     let (suffix, wanted) = (self.suffix(mark), &path[matched..]);
@@ -163,7 +165,7 @@ impl Block {
     }
 }
 
-/// Refuses sizes that no file can have, so that nobody has to expect them.
+/// Refuses sizes that no file can have, so that no other code has to expect them.
 fn check(record: &Record<'_>) -> Result<(), &'static str> {
     if let Record::Entry { body, .. } = record
         && let Body::File(file) = &**body
@@ -174,7 +176,7 @@ fn check(record: &Record<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Where a part of `whole` begins in it.
+/// The offset of a part of `whole`.
 fn offset_of(whole: &[u8], part: &[u8]) -> u32 {
     (part.as_ptr() as usize - whole.as_ptr() as usize) as u32
 }

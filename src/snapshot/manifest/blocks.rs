@@ -1,4 +1,4 @@
-//! The blocks of an open manifest: read, checked against the index, unpacked. Records are `items`' and `cursor`'s.
+//! The blocks of an open manifest: read, checked against the index, unpacked. `items` and `cursor` handle the records.
 
 use super::block::Block;
 use super::cache::Cache;
@@ -62,7 +62,7 @@ impl Blocks {
     /// Compares all blocks with their digests.
     ///
     /// # Errors
-    /// Kind `Damage` for the first block whose digest is wrong.
+    /// Kind `Damage` for the first block that has a wrong digest.
     pub(super) fn check(&self) -> Result<()> {
         (0..self.index.len()).try_for_each(|number| self.stored(number).map(|_| ()))
     }
@@ -92,7 +92,7 @@ impl Blocks {
         if u64::from(place.raw) > limits::BLOCK {
             return Err(damage(part(), &self.path, "it is larger than such a part can be"));
         }
-        // A frame need not say how much it unpacks to. One that does is held to it before memory is reserved.
+        // A frame need not state its unpacked size. If it does, the size is checked before memory is reserved.
         let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
         if claimed.is_some_and(|claimed| claimed != length as u64) {
             return Err(damage(part(), &self.path, "it cannot be unpacked"));

@@ -1,18 +1,18 @@
-//! The blocks that were used last, shared by the threads that walk a tree beside its manifest.
+//! The most recently used blocks, shared by the threads that walk a tree in step with its manifest.
 
 use super::block::Block;
 use crate::util::mutex::lock;
 use std::sync::{Arc, Mutex};
 
-/// A bounded set of unpacked blocks; the one that was not used for longest goes first.
+/// A bounded set of unpacked blocks. The least recently used block is dropped first.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// Most recently used last. So few that a scan is faster than a table.
+    /// The most recently used block is last. There are so few that a scan is faster than a table.
     blocks: Mutex<Vec<(usize, Arc<Block>)>>,
     capacity: usize,
 }
 
-/// How many bytes the blocks have together, unless one alone has more.
+/// How many bytes the blocks have together, unless a single block has more.
 const BYTES: usize = 64 << 20;
 
 impl Cache {
@@ -21,7 +21,7 @@ impl Cache {
         Cache { blocks: Mutex::new(Vec::new()), capacity: capacity.max(1) }
     }
 
-    /// A block, if it is here.
+    /// A block, if it is cached.
     pub(super) fn get(&self, number: usize) -> Option<Arc<Block>> {
         let mut blocks = lock(&self.blocks);
         let place = blocks.iter().rposition(|(n, _)| *n == number)?;

@@ -8,14 +8,14 @@ use crate::error::Result;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A directory's record and a place among its entries. Holds one block, however large the directory is.
+/// A directory's record and a position among its entries. Holds one block, however large the directory is.
 pub struct DirectoryCursor<'r> {
     blocks: &'r Blocks,
     directory: Directory,
     number: usize,
     block: Arc<Block>,
     position: u32,
-    /// Read already, but not yet asked for.
+    /// An entry that was read already, but not yet returned.
     ahead: Option<Entry>,
 }
 
@@ -40,7 +40,7 @@ impl<'r> DirectoryCursor<'r> {
         &self.directory
     }
 
-    /// The next entry without taking it.
+    /// The next entry, without consuming it.
     pub fn peek(&mut self) -> Result<Option<&Entry>> {
         if self.ahead.is_none() {
             self.ahead = self.read()?;
@@ -48,7 +48,7 @@ impl<'r> DirectoryCursor<'r> {
         Ok(self.ahead.as_ref())
     }
 
-    /// Takes the next entry.
+    /// Consumes and returns the next entry.
     pub fn advance(&mut self) -> Result<Option<Entry>> {
         match self.ahead.take() {
             Some(entry) => Ok(Some(entry)),
@@ -56,13 +56,13 @@ impl<'r> DirectoryCursor<'r> {
         }
     }
 
-    /// Takes the entry of this name, if there is one, and passes over those before it. Names must be asked for in
-    /// rising order: an earlier one is never found.
+    /// Consumes and returns the entry of this name, if there is one, and skips the entries before it. Names must be
+    /// requested in rising order: an earlier name is never found.
     pub fn seek(&mut self, name: &[u8]) -> Result<Option<Entry>> {
         self.seek_with(name, |_| {})
     }
 
-    /// [`seek`](Self::seek) that hands over each entry it passes: those that the other side of a merge does not have.
+    /// [`seek`](Self::seek) that passes each skipped entry to `passed`: the other side of a merge does not have these.
     pub fn seek_with(&mut self, name: &[u8], mut passed: impl FnMut(Entry)) -> Result<Option<Entry>> {
         while let Some(entry) = self.advance()? {
             match entry.name.as_slice().cmp(name) {
@@ -77,7 +77,7 @@ impl<'r> DirectoryCursor<'r> {
         Ok(None)
     }
 
-    /// Passes over everything before a name, without reading the blocks between.
+    /// Skips everything before a name, without reading the blocks between.
     pub fn jump(&mut self, name: &[u8]) -> Result<()> {
         let number = self.blocks.index().find(&self.directory.path, name);
         if number > self.number {
@@ -96,7 +96,7 @@ impl<'r> DirectoryCursor<'r> {
         self.block = self.blocks.get(number)?;
         self.number = number;
         self.ahead = None;
-        // Behind the record that says in which directory we are.
+        // The position behind the record that names the directory.
         self.position = self.block.record(0).map_or(u32::MAX, |(_, after)| after);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The index of a manifest: where each block is, its digest, and which record it begins with.
+//! The index of a manifest: the place, the digest and the first record of each block.
 
 use super::layout::Digest;
 use super::limits;
@@ -8,26 +8,26 @@ use std::cmp::Ordering;
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has looked something up.
+    /// How many lookups this thread has done.
     static LOOKUPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How often this thread has looked something up by its path, in any manifest.
+/// How many lookups by path this thread has done, in any manifest.
 #[cfg(test)]
 pub(crate) fn lookups() -> u64 {
     LOOKUPS.get()
 }
 
-/// One record of the index, as it is in the file. Offsets are not kept: blocks lie one behind the other.
+/// One record of the index, as it is in the file. It has no offsets, because blocks lie one behind the other.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct IndexRecord<'a> {
-    /// The block's bytes in the file.
+    /// The block's size in the file, in bytes.
     pub(super) stored: u32,
-    /// Its bytes unpacked.
+    /// Its unpacked size, in bytes.
     pub(super) raw: u32,
     /// BLAKE3 of its bytes in the file.
     pub(super) digest: Digest,
-    /// How many first bytes its directory's path shares with that of the block before.
+    /// How many first bytes its directory's path shares with the path of the block before.
     pub(super) shared: u32,
     /// The rest of that path.
     #[serde(borrow, with = "serde_bytes")]
@@ -44,7 +44,7 @@ pub(super) struct Place {
     pub(super) stored: u32,
     pub(super) raw: u32,
     pub(super) digest: Digest,
-    /// Where its key begins in the arena, and how long its two parts are.
+    /// The beginning of its key in the arena, and the lengths of the key's two parts.
     key: usize,
     path_length: u32,
     name_length: u32,
@@ -58,8 +58,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads an index of `blocks` records whose blocks fill the file from `start` to `end`. `None` if it contradicts
-    /// itself.
+    /// Reads an index of `blocks` records. Its blocks must fill the file from `start` to `end`. `None` if it
+    /// contradicts itself.
     pub(super) fn parse(mut bytes: &[u8], blocks: u64, start: u64, end: u64) -> Option<Index> {
         let mut index = Index::default();
         let mut offset = start;
@@ -93,7 +93,7 @@ impl Index {
                 path_length,
                 name_length,
             };
-            // Its memory is reserved.
+            // The memory is already reserved.
             index.places.push(place);
             if number > 0 {
                 let (path, name) = index.key(number as usize);
@@ -106,7 +106,8 @@ impl Index {
         (bytes.is_empty() && offset == end).then_some(index)
     }
 
-    /// Makes room for a further key of this length. `None`: it cannot be had, or would be too much.
+    /// Reserves memory for a further key of this length. `None` if there is no memory or the keys would exceed their
+    /// limit.
     fn reserve(&mut self, length: usize) -> Option<()> {
         let fits = self.keys.len().checked_add(length)? <= limits::KEYS;
         (fits && self.keys.try_reserve(length).is_ok() && self.places.try_reserve(1).is_ok()).then_some(())
@@ -134,7 +135,8 @@ impl Index {
         compare_paths(key.0, path).then_with(|| key.1.cmp(name))
     }
 
-    /// The last block that begins at or before a record (an empty name: the directory itself); the first, if none does.
+    /// The last block that begins at or before a record; without such a block, the first one. An empty name means the
+    /// directory itself.
     pub(super) fn find(&self, path: &[u8], name: &[u8]) -> usize {
         #[cfg(test)]
         LOOKUPS.set(LOOKUPS.get() + 1);

@@ -7,19 +7,19 @@ use super::record::{Directory, Entry, Item};
 use super::wire::Record;
 use crate::error::Result;
 
-/// Iterator over the records, in their order. A block is unpacked when its turn comes.
+/// Iterator over the records, in their order. A block is unpacked when the iterator reaches it.
 ///
-/// A damaged block gives one error, and the stream goes on behind it: the next record may then be an entry of a
-/// directory whose own record was lost, and [`directory`](Self::directory) returns its path.
+/// A damaged block gives one error, and the stream continues behind it. The next record may then be an entry of a
+/// directory with a lost record; [`directory`](Self::directory) returns that directory's path.
 pub struct Items<'r> {
     blocks: &'r Blocks,
     block: Option<Block>,
     next_block: usize,
     position: u32,
-    /// Where the record given last begins.
+    /// The beginning of the record that was returned last.
     given: u32,
     path: Vec<u8>,
-    /// Begin here once the first block is unpacked.
+    /// The directory to begin with, once the first block is unpacked.
     start: Option<Vec<u8>>,
 }
 
@@ -41,12 +41,12 @@ impl<'r> Items<'r> {
         }
     }
 
-    /// The path of the directory that the record given last is, or lies in.
+    /// The path of the directory that was returned last, or that holds the entry returned last.
     pub fn directory(&self) -> &[u8] {
         &self.path
     }
 
-    /// Where the record given last is.
+    /// The address of the record that was returned last.
     pub fn address(&self) -> Address {
         Address { block: self.next_block.saturating_sub(1), offset: self.given }
     }

@@ -1,4 +1,4 @@
-//! The fixed parts of a manifest: its beginning and its footer. `docs/format.md` has the same as tables.
+//! The fixed parts of a manifest: its beginning and its footer. `docs/format.md` has them as tables.
 
 use crate::error::{Error, ErrorKind};
 use rustix::io::Errno;
@@ -11,13 +11,13 @@ const MAGIC: [u8; 8] = *b"pleachMF";
 const END_MAGIC: [u8; 8] = *b"FMhcaelp";
 /// The version that this program writes.
 pub const VERSION: u32 = 3;
-/// The oldest that it reads.
+/// The oldest version that it reads.
 pub(super) const OLDEST: u32 = 1;
 /// Magic, version, the version's complement, the header's length.
 pub(super) const PREFIX_LENGTH: usize = 20;
 /// The footer's length.
 pub(super) const FOOTER_LENGTH: usize = 112;
-/// How many bytes of records make a block; the directory path at its beginning does not count.
+/// How many bytes of records fill a block, not counting the directory path at its beginning.
 pub(super) const BLOCK_TARGET: usize = 64 * 1024;
 
 /// A BLAKE3 digest.
@@ -30,7 +30,7 @@ pub(super) fn damage(part: impl std::fmt::Display, path: &Path, why: &str) -> Er
         .because(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// The error for a part that could not be read. What the disk does not give back is damage like any other.
+/// The error for a part that could not be read. Unreadable data is damage like any other.
 pub(super) fn unreadable(part: impl std::fmt::Display, path: &Path, cause: io::Error) -> Error {
     let is_lost = [Errno::IO, Errno::UCLEAN].iter().any(|lost| cause.raw_os_error() == Some(lost.raw_os_error()))
         || cause.kind() == io::ErrorKind::UnexpectedEof;
@@ -48,7 +48,7 @@ pub(super) fn prefix(header_length: u32) -> [u8; PREFIX_LENGTH] {
     out
 }
 
-/// Reads the bytes before the header: the version, and the header's length.
+/// Reads the bytes before the header and returns the version and the header's length.
 pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<(u32, u32), Error> {
     if bytes[..8] != MAGIC {
         return Err(damage("beginning", path, "it is not a manifest's"));
@@ -67,7 +67,7 @@ pub(super) fn parse_prefix(bytes: &[u8; PREFIX_LENGTH], path: &Path) -> Result<(
     Ok((version, u32_at(bytes, 16)))
 }
 
-/// Where the parts behind the blocks are, and the digests of what no block's digest covers.
+/// The places of the parts behind the blocks, and the digests of everything that no block's digest covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) index_offset: u64,
@@ -79,8 +79,8 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// The digest over all that is neither a block nor the index: beginning with header, totals, the footer's own
-    /// fields.
+    /// The digest over everything that is neither a block nor the index: the beginning with the header, the totals, and
+    /// the footer's own fields.
     fn digest(fields: &[u8], beginning: &[u8], totals: &[u8]) -> Digest {
         *blake3::Hasher::new().update(beginning).update(totals).update(fields).finalize().as_bytes()
     }
@@ -99,8 +99,8 @@ impl Footer {
         out
     }
 
-    /// Reads a footer of a file of `length` bytes whose header ends at `beginning_length`. Its digest is
-    /// [`Self::check`]ed once the totals are read.
+    /// Reads the footer of a file of `length` bytes with a header that ends at `beginning_length`. [`Self::check`]
+    /// compares its digest once the totals are read.
     pub(super) fn parse(
         bytes: &[u8; FOOTER_LENGTH],
         beginning_length: u64,
@@ -128,7 +128,7 @@ impl Footer {
         if fits { Ok(footer) } else { Err(damage("end", path, "its offsets do not fit the file")) }
     }
 
-    /// Compares the digest over beginning, totals and footer.
+    /// Compares the digest over the beginning, the totals and the footer.
     pub(super) fn check(
         bytes: &[u8; FOOTER_LENGTH],
         beginning: &[u8],

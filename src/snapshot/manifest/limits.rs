@@ -1,8 +1,8 @@
-//! How large the parts of a manifest can be, and reading within these limits. `docs/format.md` states them.
+//! The size limits for the parts of a manifest, and reading within them. `docs/format.md` states the limits.
 //!
-//! A length in a file is a claim: somebody may have written it to exhaust memory, and may have made the digests fit. So
-//! no length decides an allocation before it is compared with the limit of its part and with the size of the file,
-//! memory is reserved as the bytes arrive, and memory that cannot be had is an error.
+//! A length in a file is only a claim: somebody may have written it to exhaust memory, and may have made the digests
+//! fit. So a length is compared with the limit of its part and with the size of the file before it decides an
+//! allocation. Memory is reserved as the bytes arrive, and a lack of memory is an error.
 
 use super::layout::{damage, unreadable};
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub(super) const HEADER: u64 = 8 << 20;
 pub(super) const TOTALS: u64 = 16 << 20;
 /// The index.
 pub(super) const INDEX: u64 = 256 << 20;
-/// The paths and names of the index in memory, where they are not shortened.
+/// The paths and names of the index in memory, which are not shortened there.
 pub(super) const KEYS: usize = 512 << 20;
 /// One block, unpacked.
 pub(super) const BLOCK: u64 = 64 << 20;
@@ -28,15 +28,15 @@ pub(super) const BLOCK: u64 = 64 << 20;
 pub(super) const RECORD: usize = 16 << 20;
 /// The path of one directory.
 pub const PATH: usize = 4 << 20;
-/// The attributes of one record. The kernel lists no more than fit 64 KiB.
+/// The number of attributes of one record. The kernel lists no more than fit into 64 KiB.
 pub(super) const ATTRIBUTES: usize = 1 << 16;
-/// The sources or the tags of a snapshot.
+/// The number of sources or tags of a snapshot.
 const SOURCES: usize = 1 << 20;
 
 /// How many bytes are read before more memory is reserved.
 const STEP: u64 = 4 << 20;
 
-/// Where a part lies in a manifest, and how large it can be.
+/// The place of a part in a manifest, and its largest size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) offset: u64,
@@ -65,7 +65,7 @@ pub(super) fn read(file: &File, extent: Extent, name: impl fmt::Display, path: &
     Ok(bytes)
 }
 
-/// The error for a part that does not fit the memory.
+/// The error for a part that does not fit into memory.
 pub(super) fn no_memory(name: impl fmt::Display, path: &Path) -> Error {
     unreadable(name, path, io::Error::from(io::ErrorKind::OutOfMemory))
 }
@@ -80,7 +80,7 @@ pub(super) fn sources<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -
     from.deserialize_seq(Few::<T, SOURCES>(PhantomData))
 }
 
-/// A sequence of at most `MOST` elements: in memory an empty one takes many times its byte in the file.
+/// A sequence of at most `MOST` elements. In memory, an empty element takes many times its one byte in the file.
 struct Few<T, const MOST: usize>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Few<T, MOST> {

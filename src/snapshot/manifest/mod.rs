@@ -1,6 +1,7 @@
-//! The manifest of a snapshot: what the tree cannot keep, sorted and streamed. `docs/format.md` describes its layout.
+//! The manifest of a snapshot: all data that the tree cannot keep, sorted and streamed. `docs/format.md` has its
+//! layout.
 //!
-//! [`Writer`] takes the records in their order; [`Reader`] gives them back as a stream ([`Items`]) or a directory at a
+//! [`Writer`] takes the records in their order. [`Reader`] returns them as a stream ([`Items`]) or one directory at a
 //! time ([`DirectoryCursor`]). Neither holds more than a few blocks and the index.
 
 mod address;

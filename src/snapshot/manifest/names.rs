@@ -1,5 +1,5 @@
-//! The names of one directory's entries, read again from where its record is: nothing is searched for, and no path is
-//! compared, however deep the directory lies.
+//! The names of one directory's entries, read again from the address of its record. This needs no search and compares
+//! no paths, however deep the directory lies.
 
 use super::address::Address;
 use super::block::Block;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Iterates the names of a directory's entries in their order; subdirectories are not among them. Holds one block.
+/// Iterates over the names of a directory's entries in their order, without subdirectories. Holds one block.
 pub struct EntryNames<'r> {
     blocks: &'r Blocks,
     number: usize,
@@ -28,7 +28,7 @@ impl<'r> EntryNames<'r> {
         Ok(Some(EntryNames { blocks, number: address.block, block, position }))
     }
 
-    /// Whether this is the name of an entry. Names must be asked for in rising order: an earlier one is never found.
+    /// Whether this is the name of an entry. Names must be requested in rising order: an earlier name is never found.
     pub fn seek(&mut self, name: &[u8]) -> Result<bool> {
         loop {
             let (order, after) = match self.block.record(self.position) {
@@ -51,7 +51,7 @@ impl<'r> EntryNames<'r> {
         }
     }
 
-    /// Goes on in the next block, if that goes on with this directory: it is the last of this block.
+    /// Continues in the next block if that continues this directory. Otherwise this block is the directory's last one.
     fn next_block(&mut self) -> Result<bool> {
         let next = self.number + 1;
         if next >= self.blocks.index().len() || self.blocks.index().key(next).1.is_empty() {
@@ -59,7 +59,7 @@ impl<'r> EntryNames<'r> {
         }
         self.block = self.blocks.get(next)?;
         self.number = next;
-        // Behind the record that names the directory.
+        // The position behind the record that names the directory.
         self.position = self.block.record(0).map_or(u32::MAX, |(_, after)| after);
         Ok(true)
     }

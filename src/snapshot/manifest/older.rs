@@ -1,4 +1,4 @@
-//! What older versions of the format have in a record. They are only read.
+//! The records of older versions of the format. They are only read.
 
 use super::limits;
 use super::record::{Meta, Time};
@@ -45,7 +45,7 @@ impl From<Meta1> for Meta {
     }
 }
 
-/// [`Meta`] in version 2: without the mark that has an inode looked at again.
+/// [`Meta`] in version 2: without the mark that makes the next run look at an inode again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Meta2 {
     meta: Meta1,

@@ -1,9 +1,9 @@
-//! The order of a manifest, and what its paths and names may be. Pure, no I/O.
+//! The order of a manifest, and the rules for its paths and names. Pure, no I/O.
 
 use std::cmp::Ordering;
 
-/// Compares two directory paths component by component as bytes: an ancestor comes before its descendants, and those
-/// before its next sibling, so `a`, `a/b`, `a-b`.
+/// Compares two directory paths component by component as bytes. An ancestor comes before its descendants, and these
+/// come before its next sibling, as in `a`, `a/b`, `a-b`.
 pub fn compare_paths(a: &[u8], b: &[u8]) -> Ordering {
     compare_tails(a, b, shared_length(a, b))
 }
@@ -16,7 +16,7 @@ pub(super) fn compare_tails(a: &[u8], b: &[u8], shared: usize) -> Ordering {
     }
 }
 
-/// The slash sorts before every byte that a name can have (NUL it cannot have).
+/// The slash sorts before every byte that a name can have. A name cannot have NUL.
 fn rank(byte: u8) -> u8 {
     if byte == b'/' { 0 } else { byte }
 }
@@ -28,18 +28,18 @@ pub(super) fn shared_length(a: &[u8], b: &[u8]) -> usize {
     words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
 }
 
-/// Whether a name can be a file's: not empty, not `.` or `..`, without slash and NUL.
+/// Whether a name can be the name of a file: not empty, not `.` or `..`, without slash and NUL.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
-/// Whether a path can be a directory's: names with slashes between them, or empty.
+/// Whether a path can be the path of a directory: names with slashes between them, or empty.
 pub(super) fn is_path(path: &[u8]) -> bool {
     path.is_empty() || path.split(|&byte| byte == b'/').all(is_name)
 }
 
-/// Whether `path` may follow `before`, with which it shares `shared` first bytes: made of names, later in the order,
-/// and in a directory that came before (the root, which has the empty path, need not).
+/// Whether `path` may follow `before`, with which it shares `shared` first bytes. It must consist of names, be later in
+/// the order, and lie in a directory that came before. The root, which has the empty path, need not have come before.
 pub(super) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> Result<(), &'static str> {
     let Some(before) = before else {
         return match path.contains(&b'/') {
@@ -51,7 +51,7 @@ pub(super) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> R
     if compare_tails(before, path, shared) != Ordering::Less {
         return Err("directories are out of order or there twice");
     }
-    // What is new must be one name below a directory on the way to the one before.
+    // The new part must be one name below a directory on the way to the directory before.
     let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (slash, &path[slash + 1..]),
         None => (0, path),

@@ -15,19 +15,20 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a manifest says of itself without its records: read and checked in three small reads, whatever its size.
+/// The description of a snapshot without its records. It takes three small reads, which are checked, whatever the
+/// manifest's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Which snapshot it is.
+    /// The identity of the snapshot.
     pub header: Header,
     /// Its sums.
     pub totals: Totals,
-    /// The filesystems that it was read from. None in manifests before version 3.
+    /// The filesystems that it was read from. Empty in manifests before version 3.
     pub origins: Vec<Origin>,
 }
 
-/// A manifest, open for many threads at once. Memory: the index (about 100 bytes for each 64 KiB of records) and a
-/// bounded number of unpacked blocks.
+/// A manifest, open for many threads at once. It needs memory for the index (about 100 bytes for each 64 KiB of
+/// records) and for a bounded number of unpacked blocks.
 pub struct Reader {
     summary: Summary,
     pub(super) blocks: Blocks,
@@ -37,7 +38,7 @@ impl Summary {
     /// Reads the summary of a manifest; `path` is for messages.
     ///
     /// # Errors
-    /// Kind `Damage` if anything of it is not what was written; the index and the blocks are not looked at.
+    /// Kind `Damage` if any of these parts is damaged; the index and the blocks are not read.
     pub fn read(file: &File, path: &Path) -> Result<Summary> {
         Ok(Ends::read(file, path)?.summary)
     }
@@ -48,7 +49,7 @@ struct Ends {
     version: u32,
     summary: Summary,
     footer: Footer,
-    /// Where the blocks begin.
+    /// The offset of the first block.
     start: u64,
 }
 
@@ -94,10 +95,10 @@ impl Reader {
         Self::from_file(File::open(path).map_err(|cause| Error::io("open", path, cause))?, path)
     }
 
-    /// Reads a manifest from a file that is open already; `path` is for messages.
+    /// Reads a manifest from an open file; `path` is for messages.
     ///
     /// # Errors
-    /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are not what was written.
+    /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are damaged.
     pub fn from_file(file: File, path: &Path) -> Result<Reader> {
         let Ends { version, summary, footer, start } = Ends::read(&file, path)?;
         let index = Extent { offset: footer.index_offset, length: footer.index_length, limit: limits::INDEX };
@@ -115,7 +116,7 @@ impl Reader {
         self.blocks.version()
     }
 
-    /// Which snapshot it is.
+    /// The identity of the snapshot.
     pub fn header(&self) -> &Header {
         &self.summary.header
     }
@@ -125,12 +126,12 @@ impl Reader {
         &self.summary.totals
     }
 
-    /// The filesystems that it was read from. None in manifests before version 3.
+    /// The filesystems that it was read from. Empty in manifests before version 3.
     pub fn origins(&self) -> &[Origin] {
         &self.summary.origins
     }
 
-    /// The path it was opened with.
+    /// The path that it was opened with.
     pub fn path(&self) -> &Path {
         self.blocks.path()
     }
@@ -145,7 +146,7 @@ impl Reader {
         Items::all(&self.blocks)
     }
 
-    /// The records from that of a directory on, or from the first directory behind where it would be.
+    /// The records from this directory on. If it does not exist, from the first directory that would come behind it.
     pub fn items_from(&self, directory: &[u8]) -> Items<'_> {
         Items::from(&self.blocks, directory)
     }
@@ -155,15 +156,15 @@ impl Reader {
         DirectoryCursor::open(&self.blocks, path)
     }
 
-    /// A directory and its entries from a name on: a way to share out a huge directory among threads.
+    /// A directory and its entries from a name on. Threads can use it to share out a huge directory.
     pub fn entries_from(&self, path: &[u8], first_name: &[u8]) -> Result<Option<DirectoryCursor<'_>>> {
         let Some(mut cursor) = self.directory(path)? else { return Ok(None) };
         cursor.jump(first_name)?;
         Ok(Some(cursor))
     }
 
-    /// The entry at an address that [`Items::address`] of this manifest gave, and the path of its directory. `None` if
-    /// there is no entry.
+    /// The entry at an address that [`Items::address`] of this manifest returned, and the path of its directory. `None`
+    /// if there is no entry.
     pub fn entry_at(&self, address: Address) -> Result<Option<(Vec<u8>, Entry)>> {
         if address.block >= self.blocks() {
             return Ok(None);
@@ -174,15 +175,16 @@ impl Reader {
         Ok(Some((block.path_before(address.offset), entry)))
     }
 
-    /// The names of the entries of the directory whose record is at this address. `None` if there is no such record.
+    /// The names of the entries of the directory that has its record at this address. `None` if there is no such
+    /// record.
     pub fn names_at(&self, address: Address) -> Result<Option<EntryNames<'_>>> {
         EntryNames::open(&self.blocks, address)
     }
 
-    /// Reads all of the file and compares it with its digests. It unpacks nothing.
+    /// Reads the whole file and compares it with its digests. It unpacks nothing.
     ///
     /// # Errors
-    /// Kind `Damage` for the first block whose digest is wrong.
+    /// Kind `Damage` for the first block that has a wrong digest.
     pub fn check(&self) -> Result<()> {
         self.blocks.check()
     }

@@ -1,7 +1,7 @@
-//! The records of a manifest. Their order of fields is the format: `docs/format.md` describes it, a frozen sample under
-//! `tests/` guards it.
+//! The records of a manifest. Their order of fields is the format: `docs/format.md` describes it, and a frozen sample
+//! under `tests/` guards it.
 //!
-//! Records are encoded with postcard's wire format; see `docs/format.md` before a field is touched.
+//! Records are encoded in postcard's wire format; read `docs/format.md` before you change a field.
 
 use super::limits;
 use crate::fs::identity::Identity;
@@ -12,32 +12,32 @@ use crate::tree::inode_map;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// The first record: which snapshot this is.
+/// The first record: the identity of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The snapshot's name, also its directory's.
+    /// The snapshot's name, which is also the name of its directory.
     pub name: String,
-    /// When it was begun.
+    /// The time when it was begun.
     pub created: Time,
     /// The program and version that wrote it.
     pub program: String,
     /// The machine's name.
     pub host: String,
-    /// The absolute paths that were asked for, in order, without duplicates.
+    /// The absolute paths of the sources as requested, in order, without duplicates.
     #[serde(deserialize_with = "limits::sources")]
     pub sources: Vec<ByteBuf>,
     /// The tags given by the user.
     #[serde(deserialize_with = "limits::sources")]
     pub tags: Vec<String>,
-    /// The snapshot it was compared with.
+    /// The snapshot that it was compared with.
     pub parent: Option<String>,
 }
 
 /// One record of the stream.
 ///
-/// A directory comes before its entries, and they come before its subdirectories. Directories are in the order of their
-/// paths, compared component by component as bytes; entries in the order of their names as bytes. Subdirectories are
-/// records of their own and no entries.
+/// A directory comes before its entries, and the entries come before its subdirectories. Directories are in the order
+/// of their paths, compared component by component as bytes. Entries are in the order of their names as bytes.
+/// Subdirectories have records of their own and are not entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Item {
     /// A directory begins.
@@ -52,7 +52,7 @@ pub struct Directory {
     /// The absolute path without its leading slash; empty for the root.
     #[serde(with = "serde_bytes")]
     pub path: Vec<u8>,
-    /// Only on the way to a source: of its entries nothing was taken but what leads there.
+    /// Only on the way to a source: it has no entries except those that lead to a source.
     pub scaffold: bool,
     /// Its metadata.
     pub meta: Meta,
@@ -66,7 +66,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Its metadata.
     pub meta: Meta,
-    /// What it is, and what it holds.
+    /// Its type, and its content.
     pub body: Body,
 }
 
@@ -94,18 +94,18 @@ pub struct Meta {
     /// Whether the source has extended attributes or ACLs. If neither the tree nor this record has any, they could not
     /// be read.
     pub has_xattrs: bool,
-    /// Those extended attributes (ACLs among them) that the snapshot's own tree could not take: name, value.
+    /// The extended attributes (including ACLs) that the snapshot's own tree could not take: name, value.
     #[serde(deserialize_with = "limits::attributes")]
     pub kept_xattrs: Vec<(ByteBuf, ByteBuf)>,
-    /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has it.
+    /// Whether the tree could not take the owner, the mode, or the node itself, so that only this record has them.
     pub kept_here: bool,
     /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` returns them: those in [`crate::fs::metadata::FLAGS`].
-    /// `None`: the filesystem has none, the source could not be asked, or the manifest is of version 1.
+    /// `None` if the filesystem has none, they could not be read from the source, or the manifest is of version 1.
     pub flags: Option<u32>,
     /// Project id. `None` as above.
     pub project: Option<u32>,
-    /// Whether the inode may change again without a change of `ctime`, or not all of it could be read: it counts as
-    /// changed next time. False in manifests before version 3, which leave that to the reader.
+    /// Whether the inode may change again without a change of `ctime`, or could not be read completely. It then counts
+    /// as changed next time. False in manifests before version 3, where the reader must decide.
     pub recheck: bool,
 }
 
@@ -116,7 +116,7 @@ impl Meta {
         Meta { mode, uid, gid, mtime, ctime, btime, dev, ino, nlink, has_xattrs, ..Meta::default() }
     }
 
-    /// This with flags and a project id.
+    /// This metadata with flags and a project id.
     pub fn with(self, fileattr: FileAttr) -> Meta {
         let FileAttr { flags, project } = fileattr;
         Meta { flags, project, ..self }
@@ -133,12 +133,12 @@ impl Meta {
     }
 }
 
-/// What an entry is.
+/// The type of an entry, and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
     /// A regular file.
     File(FileBody),
-    /// A symbolic link and where it points.
+    /// A symbolic link and its target.
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
     /// A character or block device (the mode shows which): major, minor.
     Device(u32, u32),
@@ -153,13 +153,13 @@ pub enum Body {
 pub struct FileBody {
     /// Apparent size in bytes.
     pub size: u64,
-    /// Of them, bytes in holes and in ranges that were never written.
+    /// Bytes of it in holes and in ranges that were never written.
     pub holes: u64,
-    /// BLAKE3 of the content, where it was asked for.
+    /// BLAKE3 of the content, if hashes were requested.
     pub hash: Option<[u8; 32]>,
     /// How the content came into the snapshot.
     pub stored: Stored,
-    /// It changed while it was read, each time it was tried: the content may be a mixture.
+    /// The file changed while it was read, in each try: the content may be a mixture.
     pub changed: bool,
 }
 
@@ -170,24 +170,24 @@ pub enum Stored {
     Cloned,
     /// It was written anew.
     Copied,
-    /// So small that the filesystem keeps it beside its metadata, where nothing can be shared.
+    /// It is so small that the filesystem keeps it beside its metadata, where nothing can be shared.
     Inline,
 }
 
-/// A filesystem that entries of a snapshot were read from, so that another one with equal inode numbers and times is
-/// noticed.
+/// A filesystem that entries of a snapshot were read from. It shows whether another filesystem with equal inode numbers
+/// and times was mounted in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// `st_dev` of its entries, as their records have it.
     pub dev: u64,
-    /// What identifies it across mounts and reboots.
+    /// The identity of the filesystem across mounts and reboots.
     pub identity: Identity,
 }
 
-/// The sums of a snapshot, at the manifest's end so that a listing need not read the records.
+/// The sums of a snapshot. They are at the manifest's end, so that a listing need not read the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Regular files, each name of a hard link counted.
+    /// Regular files. Each name of a hard link counts.
     pub files: u64,
     /// Directories.
     pub dirs: u64,
@@ -195,16 +195,16 @@ pub struct Totals {
     pub symlinks: u64,
     /// Devices, named pipes, sockets.
     pub others: u64,
-    /// Apparent size of the files, hard links once.
+    /// Apparent size of the files. Hard links count once.
     pub bytes: u64,
     /// Bytes that were written anew for it: copied or inline.
     pub written_bytes: u64,
-    /// Entries that were left out or kept with a reservation.
+    /// Entries that were skipped or kept with a defect.
     pub errors: u64,
 }
 
 impl Header {
-    /// Whether its moment is one that the calendar has.
+    /// Whether its time is in the range of the calendar.
     pub(super) fn is_dated(&self) -> bool {
         // The year 9999 ends here.
         (0..253_402_300_800).contains(&self.created.seconds) && self.created.nanos < 1_000_000_000
@@ -227,15 +227,15 @@ impl Entry {
         }
     }
 
-    /// About how many bytes of memory its parts of any length take.
+    /// About how many bytes of memory its parts of variable length take.
     pub(crate) fn bytes(&self) -> usize {
         let target = if let Body::Symlink(target) = &self.body { target.len() } else { 0 };
         self.name.len() + target + bytes_of(&self.meta.kept_xattrs)
     }
 }
 
-/// Drops the attributes of a record that only the manifest would have, if they are too many or too long for a record.
-/// Whether there were such.
+/// Drops the attributes that only the manifest would have from a record, if they are too many or too long for it.
+/// Returns whether it dropped any.
 pub fn shorten(item: &mut Item) -> bool {
     let meta = match item {
         Item::Directory(directory) => &mut directory.meta,

@@ -1,4 +1,4 @@
-//! Manifests written and read again: round trips, ways to read, and what damage does.
+//! Manifests written and read again: round trips, ways to read, and the effects of damage.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -40,7 +40,7 @@ fn write(dir: &Path, items: &[Item], totals: &Totals) -> PathBuf {
     path
 }
 
-/// A thousand directories in a deep tree, one of 30,000 entries: many blocks of every kind.
+/// A thousand directories in a deep tree, one of them with 30,000 entries: many blocks of every kind.
 fn large() -> Vec<Item> {
     let mut items = vec![directory(b"")];
     let mut deep = Vec::new();
@@ -191,7 +191,7 @@ fn the_writer_refuses_records_out_of_order_and_names_that_are_none() {
     }
 }
 
-/// Opens a manifest and reads all of it: the first error.
+/// Opens a manifest and reads all of it. Returns the first error.
 fn read_all(path: &Path) -> Result<Vec<Item>, crate::error::Error> {
     Reader::open(path)?.items().collect()
 }

@@ -1,5 +1,5 @@
-//! The records as they are in a block: those of [`super::record`], with names borrowed and directory paths shortened
-//! by what they share with the directory before. What an older version had in its place is in `older`.
+//! The records as they are in a block. They are those of [`super::record`] with borrowed names, and directory paths
+//! without the part that they share with the directory before. `older` has the fields of older versions.
 
 use super::older::{Meta1, Meta2};
 use super::record::{Body, Entry, Meta};
@@ -29,10 +29,10 @@ pub(super) enum Record<'a, M: Clone = Meta> {
         name: &'a [u8],
         /// Its metadata.
         meta: Cow<'a, M>,
-        /// What it is.
+        /// Its type, and its content.
         body: Cow<'a, Body>,
     },
-    /// Only at a block's beginning: the entries of this directory go on from the block before.
+    /// Only at a block's beginning: the entries of this directory continue from the block before.
     Continued(#[serde(borrow, with = "serde_bytes")] &'a [u8]),
 }
 
@@ -47,7 +47,7 @@ impl<'a> Record<'a> {
         encode(self, out)
     }
 
-    /// The record at the beginning of `bytes`, which are of this version of the format, and what follows it.
+    /// The record at the beginning of `bytes`, and the rest of `bytes`. `version` is their version of the format.
     pub(super) fn take_from(bytes: &'a [u8], version: u32) -> Option<(Self, &'a [u8])> {
         match version {
             1 => Self::take_older::<Meta1>(bytes),

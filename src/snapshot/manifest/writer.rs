@@ -1,4 +1,5 @@
-//! Writes a manifest: records in their order become compressed blocks, then an index, the totals and the footer.
+//! Writes a manifest: the records, in their order, become compressed blocks. An index, the totals and the footer
+//! follow.
 
 use super::index::IndexRecord;
 use super::layout::{self, BLOCK_TARGET, Digest, Footer};
@@ -14,10 +15,10 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// zstd's level: 1 makes manifests a few percent larger and nothing else faster.
+/// zstd's level. Level 1 makes manifests a few percent larger and nothing else faster.
 const LEVEL: i32 = 3;
 
-/// A manifest in the making. Memory: one block, and about 100 bytes of index a block.
+/// A manifest that is being written. It needs memory for one block, and about 100 bytes of index for each block.
 pub struct Writer {
     out: BufWriter<File>,
     path: PathBuf,
@@ -38,9 +39,9 @@ pub struct Writer {
 #[derive(Default)]
 struct OpenBlock {
     raw: Vec<u8>,
-    /// How many of its bytes are the path at its beginning.
+    /// The length of the path at its beginning, in bytes.
     leading: usize,
-    /// The directory its first record lies in, and that record's name if it is an entry.
+    /// The directory of its first record, and that record's name if it is an entry.
     key: (Vec<u8>, Option<Vec<u8>>),
 }
 
@@ -81,8 +82,8 @@ impl Writer {
     /// Appends a record.
     ///
     /// # Errors
-    /// A record out of order, an entry before any directory, a directory whose parent was not pushed (the root need not
-    /// be), a name that cannot be a file's: mistakes of the caller. And what writing can fail with.
+    /// A mistake of the caller: a record out of order, an entry before any directory, a directory before its parent
+    /// (the root may be missing), a name that no file can have. And errors of writing.
     pub fn push(&mut self, item: &Item) -> Result<()> {
         match item {
             Item::Directory(directory) => self.push_directory(directory),
@@ -147,7 +148,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes the filesystems that the entries were read from.
+    /// Records the filesystems that the entries were read from.
     pub fn set_origins(&mut self, origins: Vec<Origin>) {
         self.origins = origins;
     }
@@ -179,7 +180,7 @@ impl Writer {
         if self.block.is_full() { self.cut() } else { Ok(()) }
     }
 
-    /// Writes the present block out and begins an empty one.
+    /// Writes the current block and begins an empty one.
     fn cut(&mut self) -> Result<()> {
         if self.block.raw.is_empty() {
             return Ok(());
@@ -229,8 +230,8 @@ impl Writer {
 }
 
 impl OpenBlock {
-    /// A block is several times as long as the path at its beginning, or the index of a deep tree would be as large as
-    /// the tree's records.
+    /// A block must be several times as long as the path at its beginning. Otherwise the index of a deep tree would be
+    /// as large as the tree's records.
     fn is_full(&self) -> bool {
         let records = self.raw.len() - self.leading.min(self.raw.len());
         records >= BLOCK_TARGET && records >= 8 * self.leading

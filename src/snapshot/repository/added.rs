@@ -1,5 +1,6 @@
-//! What each snapshot added on the disk, measured when it was published, in `.pleach/added/NAME`. The manifest cannot
-//! have it, for it is part of what is measured. A snapshot without such a file is as good as any.
+//! The space that each snapshot added on the disk, measured when it was published, in `.pleach/added/NAME`. The
+//! manifest cannot have it, because the manifest is part of the measured space. A snapshot without such a file is
+//! complete.
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
@@ -9,16 +10,16 @@ use std::io::{Read, Write};
 
 /// The directory of these files, in the control directory.
 const ADDED: &str = "added";
-/// How such a file begins.
+/// The beginning of such a file.
 const SENTENCE: &str = "added 1";
 
-/// What a snapshot added on the disk.
+/// The space that a snapshot added on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Data: what was written, in whole blocks.
+    /// Data that was written, in whole blocks.
     pub data_bytes: u64,
-    /// All else: what the filesystem had less free space afterwards, without the data. What others wrote or deleted
-    /// meanwhile is in it.
+    /// The rest of the free space that the filesystem lost meanwhile. It includes the changes that others made at the
+    /// same time.
     pub metadata_bytes: u64,
     /// Whether its run suggested to store unchanged files as hard links.
     pub suggested: bool,
@@ -39,14 +40,14 @@ impl Repository {
         rustix::fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))
     }
 
-    /// The space of its filesystem, if that says.
+    /// The space of its filesystem, if the filesystem reports it.
     pub fn space(&self) -> Option<Space> {
         let space = rustix::fs::fstatvfs(&self.root).ok()?;
         let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
         Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
     }
 
-    /// What a snapshot added, if it was noted.
+    /// The space that a snapshot added, if it was recorded.
     pub fn added(&self, name: &str) -> Option<Added> {
         let dir = self.added_dir()?;
         let mut text = String::new();
@@ -54,7 +55,8 @@ impl Repository {
         parse(&text)
     }
 
-    /// Notes what a snapshot added. It is only for people: where it cannot be noted, `list` shows nothing.
+    /// Records the space that a snapshot added. It is only informational: if it cannot be recorded, `list` shows
+    /// nothing.
     pub fn note_added(&self, name: &str, added: &Added) {
         let write = || {
             let dir = self.control.make_dir(ADDED)?;
@@ -74,7 +76,7 @@ impl Repository {
     }
 }
 
-/// Removes the notes of snapshots that are not there, and that of `fresh`, which is about to be made.
+/// Removes the records of snapshots that no longer exist, and that of `fresh`, which will be made next.
 pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
     let Some(dir) = repository.added_dir() else { return };
     for name in dir.names().unwrap_or_default() {

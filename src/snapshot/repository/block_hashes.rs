@@ -1,9 +1,9 @@
-//! Lists of hashes of large files (`delta::list`): the newest snapshot's, by which the next one's changed files are
-//! compared, and those of the snapshot in the making.
+//! Lists of hashes of large files (`delta::list`). The newest snapshot's lists serve to compare the changed files of
+//! the next snapshot. The snapshot in the making gets its own lists.
 //!
-//! They lie in `.pleach/blocks/NAME`, one directory a snapshot, one file a list, named by the content's BLAKE3. What a
-//! new snapshot still needs is linked into its own directory; that of the snapshot before goes when the new one is
-//! there.
+//! They lie in `.pleach/blocks/NAME`: one directory for each snapshot, one file for each list, named by the content's
+//! BLAKE3. Lists that a new snapshot still needs are linked into its own directory. The directory of the snapshot
+//! before is removed when the new snapshot is complete.
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
@@ -26,7 +26,7 @@ pub struct BlockHashes {
     next: AtomicU64,
 }
 
-/// A list in the making, and its provisional name.
+/// A list that is being made, and its provisional name.
 #[derive(Debug)]
 pub struct Draft {
     /// The list.
@@ -41,7 +41,7 @@ impl BlockHashes {
         List::open(file, size, hash)
     }
 
-    /// Begins a list for a file of this size. `None` if that cannot be: it would only save time.
+    /// Begins a list for a file of this size. `None` if this is impossible: a list only saves time.
     pub fn begin(&self, size: u64) -> Option<Draft> {
         let name = format!("new.{:x}", self.next.fetch_add(1, Ordering::Relaxed));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
@@ -49,7 +49,7 @@ impl BlockHashes {
         Some(Draft { list: NewList::new(file, size, GRAIN), name })
     }
 
-    /// Keeps a finished list under its name, or, without a hash, gives it up.
+    /// Keeps a finished list under its name, or drops it if there is no hash.
     pub fn end(&self, draft: &Draft, hash: Option<&[u8; 32]>) {
         let name = draft.name.as_str();
         let kept = hash.is_some_and(|hash| fs::renameat(&self.new, name, &self.new, HEXLOWER.encode(hash)).is_ok());
@@ -58,14 +58,14 @@ impl BlockHashes {
         }
     }
 
-    /// Takes the list of a file over from the last snapshot, if there is one there and none here.
+    /// Takes the list of a file over from the last snapshot, if it has one and this snapshot has none.
     pub fn carry(&self, hash: &[u8; 32]) {
         if let Some(old) = &self.old {
             self.carry_from(old, hash);
         }
     }
 
-    /// The same from another directory of lists: what a killed run left.
+    /// Like [`carry`](Self::carry), from another directory of lists, which a killed run left.
     pub(crate) fn carry_from(&self, lists: &Dir, hash: &[u8; 32]) {
         let name = HEXLOWER.encode(hash);
         let _ = fs::linkat(lists, name.as_str(), &self.new, name.as_str(), AtFlags::empty());
@@ -74,7 +74,7 @@ impl BlockHashes {
 
 /// All of this needs the repository's lock.
 impl Repository {
-    /// The lists for a run that makes `staging`, and compares with the snapshot `parent`.
+    /// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
     pub fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
         let new = staging.dir.make_dir(BLOCKS)?;
         let all = if self.control.has_dir(BLOCKS)? { Some(self.control.dir(BLOCKS)?) } else { None };
@@ -85,7 +85,7 @@ impl Repository {
         Ok(BlockHashes { old, new, next: AtomicU64::new(0) })
     }
 
-    /// Puts the lists of a snapshot into the trash: a newer one has its own.
+    /// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
     pub fn drop_blocks(&self, name: &str) -> Result<()> {
         if self.control.has_dir(BLOCKS)? {
             let all = self.control.dir(BLOCKS)?;
@@ -97,7 +97,7 @@ impl Repository {
     }
 }
 
-/// Puts the lists of a staged snapshot into their place. Without its tree they are a leftover.
+/// Puts the lists of a staged snapshot into their place. Without the snapshot's tree they are leftovers.
 pub(super) fn publish(repository: &Repository, staging: &Staging) -> Result<()> {
     if !staging.dir.has_dir(BLOCKS)? || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok() {
         return Ok(());
@@ -107,7 +107,7 @@ pub(super) fn publish(repository: &Repository, staging: &Staging) -> Result<()> 
         .map_err(|errno| Error::io("publish", all.join(staging.name()), errno))
 }
 
-/// Puts the lists of snapshots that are not there into the trash.
+/// Puts the lists of snapshots that no longer exist into the trash.
 pub(super) fn clear(repository: &Repository) -> Result<()> {
     if !repository.control.has_dir(BLOCKS)? {
         return Ok(());

@@ -32,7 +32,7 @@ impl From<Dir> for OwnedFd {
 }
 
 impl Dir {
-    /// Opens the directory at a path that a user gave: links on the way are followed.
+    /// Opens the directory at a path that the user gave: links on the way are followed.
     pub(crate) fn open(path: &Path) -> rustix::io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir { fd: fs::open(path, flags, Mode::empty())?, path: path.to_path_buf() })
@@ -57,8 +57,8 @@ impl Dir {
         }
     }
 
-    /// Makes a directory in this one that only its owner may use, whatever defaults this one hands down, and opens it.
-    /// One that is there already is taken as it is.
+    /// Makes a private directory in this one, for its owner only and without inherited defaults, and opens it. An
+    /// existing directory is opened unchanged.
     pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>) -> Result<Dir> {
         let name = name.as_ref();
         match fs::mkdirat(&self.fd, name, Mode::RWXU) {
@@ -72,7 +72,7 @@ impl Dir {
         }
     }
 
-    /// Mode 0700, and no access control list, neither its own nor one for new entries.
+    /// Sets mode 0700 and removes access control lists, both its own and the one for new entries.
     pub(crate) fn make_private(&self) -> Result<()> {
         let fail = |errno| Error::io("set the mode of", &self.path, errno);
         for list in ["system.posix_acl_default", "system.posix_acl_access"] {
@@ -105,7 +105,7 @@ impl Dir {
         Ok(file.into())
     }
 
-    /// What an entry is, links not followed; `None` if there is none.
+    /// The status of an entry; links are not followed. `None` if there is no entry.
     pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>> {
         let name = name.as_ref();
         match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -115,12 +115,12 @@ impl Dir {
         }
     }
 
-    /// Whether an entry is a directory and no link to one.
+    /// Whether an entry is a directory, and not a link to one.
     pub(crate) fn has_dir(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         Ok(self.stat(name)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))
     }
 
-    /// Calls `each` with every entry but `.` and `..`, in no order.
+    /// Calls `each` with every entry except `.` and `..`, in no order.
     pub(crate) fn for_each(&self, mut each: impl FnMut(&CStr, FileType) -> Result<()>) -> Result<()> {
         let fail = |errno| Error::io("read the directory", &self.path, errno);
         for entry in fs::Dir::read_from(&self.fd).map_err(fail)? {
@@ -143,7 +143,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// Removes an entry that is no directory; one that is gone already is fine.
+    /// Removes an entry that is not a directory. It may already be gone.
     pub(crate) fn unlink(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let name = name.as_ref();
         match fs::unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -155,7 +155,7 @@ impl Dir {
     /// Writes the directory's own changes to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = match shutdown::sync_directory(&self.fd) {
-            // Not for directories, on some filesystems.
+            // Some filesystems do not support this for directories.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::syncfs(&self.fd),
             result => result,
         };

@@ -1,5 +1,4 @@
-//! Writing a tree to the disk file by file, on filesystems where syncfs(2) is not enough: see
-//! [`Kind::has_reliable_syncfs`].
+//! Syncs a tree file by file, on filesystems where syncfs(2) is not enough: see [`Kind::has_reliable_syncfs`].
 
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
@@ -7,7 +6,7 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Has every file and directory of a staged tree written to the disk, where its filesystem has to be asked for each.
+/// Writes every file and directory of a staged tree to the disk, if its filesystem needs a request for each.
 pub(super) fn sync_tree(tree: impl AsFd, filesystem: impl AsFd) -> Result<()> {
     if Kind::of(filesystem)?.has_reliable_syncfs() { Ok(()) } else { sync_below(tree.as_fd()) }
 }
@@ -29,8 +28,8 @@ fn sync_below(tree: BorrowedFd<'_>) -> Result<()> {
                 FileType::Directory if path.is_empty() => directories.push(name.to_vec()),
                 FileType::Directory => directories.push([&path[..], name].join(&b'/')),
                 FileType::RegularFile => match openat::open_file(directory.as_fd(), name) {
-                    // Its owner may not read it, as with some directories. It was written by syncfs(2); only an error
-                    // of that could go unnoticed.
+                    // Its owner may not read it, as with some directories. syncfs(2) has written it; only an error of
+                    // syncfs(2) could go unnoticed.
                     Err(Errno::ACCESS) => {}
                     file => sync(&file?)?,
                 },
@@ -42,7 +41,7 @@ fn sync_below(tree: BorrowedFd<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file or a directory to the disk. A server without that call says that there is nothing to do.
+/// Writes a file or a directory to the disk. A server without that call reports that there is nothing to do.
 fn sync(fd: &OwnedFd) -> Result<()> {
     match rustix::fs::fsync(fd) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),

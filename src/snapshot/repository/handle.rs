@@ -1,4 +1,4 @@
-//! An open repository: how it is opened or made, and its directories. The other files of this module work through it.
+//! An open repository: how it is opened or made, and its directories. The other files of this module use it.
 
 use super::dir::Dir;
 use super::init::{self, unusable};
@@ -24,7 +24,7 @@ impl Repository {
     /// Opens a repository.
     ///
     /// # Errors
-    /// If there is none at `path`, or one of another format.
+    /// If there is none at `path`, or it has another format.
     pub fn open(path: &Path) -> Result<Repository> {
         let root = Dir::open(path).map_err(|errno| match errno {
             Errno::NOENT => missing(path),
@@ -37,11 +37,11 @@ impl Repository {
         }
     }
 
-    /// Opens a repository, or makes one of a missing or empty directory. It completes a repository whose making was
-    /// interrupted.
+    /// Opens a repository, or makes one in a missing or empty directory. It completes a repository if an earlier run
+    /// was interrupted while making it.
     ///
     /// # Errors
-    /// If `path` is anything else than these, or its parent directory is missing.
+    /// If `path` is anything else, or its parent directory is missing.
     pub fn open_or_create(path: &Path) -> Result<Repository> {
         let root = match Dir::open(path) {
             Ok(root) => root,
@@ -68,7 +68,7 @@ impl Repository {
         Ok(Repository { root, control, manifests })
     }
 
-    /// The path it was opened with.
+    /// The path that it was opened with.
     pub fn path(&self) -> &Path {
         self.root.path()
     }
@@ -78,10 +78,11 @@ impl Repository {
         self.root.as_fd()
     }
 
-    /// Takes the lock that keeps other runs from changing the repository. It goes with the process, however that ends.
+    /// Takes the lock that keeps other runs from changing the repository. The lock ends with the process, in whatever
+    /// way.
     ///
     /// # Errors
-    /// Kind `Locked` if another run has it.
+    /// Kind `Locked` if another run holds it.
     pub fn lock(&self) -> Result<Lock> {
         Lock::take(&self.control)
     }

@@ -8,24 +8,24 @@ use rustix::io::Errno;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// What the file `format` says before the version.
+/// The text of the file `format` before the version.
 const SENTENCE: &str = "pleach repository, format ";
-/// What making a repository may have left in the control directory before it wrote `format`, its last act.
+/// The entries that an interrupted run may have left in the control directory before it wrote `format`, its last step.
 const PARTS: [&str; 5] = ["format.new", "lock", "manifests", "partial", "trash"];
 
-/// What a directory is to us.
+/// The kinds of directories that a path may name.
 pub(super) enum Found {
     /// A repository, perhaps of another format.
     Repository,
-    /// A repository that is incomplete: its making was interrupted.
+    /// An incomplete repository: an earlier run was interrupted while making it.
     HalfMade,
-    /// Nothing is in it (`lost+found`, which mkfs makes, apart).
+    /// Empty, except for `lost+found`, which mkfs makes.
     Empty,
-    /// Someone else's.
+    /// A directory of somebody else.
     Foreign,
 }
 
-/// Tells what a directory is, and changes nothing.
+/// Finds the kind of a directory, and changes nothing.
 pub(super) fn look(root: &Dir) -> Result<Found> {
     if root.has_dir(CONTROL)? {
         let control = root.dir(CONTROL)?;
@@ -48,7 +48,7 @@ fn is_empty(root: &Dir) -> Result<bool> {
     Ok(others == 0)
 }
 
-/// Makes the directory of a repository. Its parent must be there: if that is missing, more likely a disk is not
+/// Makes the directory of a repository. Its parent must exist: if the parent is missing, a disk is more likely not
 /// mounted.
 pub(super) fn make_root(path: &Path) -> Result<Dir> {
     match fs::mkdir(path, Mode::RWXU) {
@@ -66,7 +66,7 @@ pub(super) fn make_root(path: &Path) -> Result<Dir> {
     Dir::open(path).map_err(|errno| unusable(path, errno))
 }
 
-/// Makes an empty directory, or what an interrupted run made of one, a repository.
+/// Makes a repository in an empty directory, or completes one that an interrupted run began.
 pub(super) fn make(root: &Dir) -> Result<()> {
     root.make_private()?;
     let control = root.make_dir(CONTROL)?;
@@ -84,14 +84,14 @@ pub(super) fn make(root: &Dir) -> Result<()> {
         .map_err(|errno| Error::io("write", control.join("format"), errno))?;
     control.sync()?;
     root.sync()?;
-    // The directory's own name, where we may: a parent may be one that we cannot open.
+    // Syncs the directory's own name, if possible: some parents cannot be opened.
     if let Some(Ok(parent)) = root.path().parent().map(Dir::open) {
         let _ = parent.sync();
     }
     Ok(())
 }
 
-/// Refuses every format but ours.
+/// Refuses every format except the supported one.
 pub(super) fn check_format(control: &Dir) -> Result<()> {
     let path = control.join("format");
     let repository = control.path().parent().unwrap_or(control.path());
@@ -113,7 +113,7 @@ pub(super) fn check_format(control: &Dir) -> Result<()> {
     }
 }
 
-/// The error for a path that is no usable directory.
+/// The error for a path that is not a usable directory.
 pub(super) fn unusable(path: &Path, errno: Errno) -> Error {
     let error = Error::io("open the repository", path, errno);
     if errno == Errno::NOTDIR { error.hint("a repository is a directory") } else { error }

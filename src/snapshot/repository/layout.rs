@@ -1,9 +1,9 @@
 //! The layout of a repository: its version, and the names of its parts that several files use. `docs/format.md`
-//! describes all of it.
+//! describes the whole layout.
 
-/// The version of the repository's layout that this program makes, and the only one it works with.
+/// The version of the repository's layout that this program makes, and the only one that it works with.
 pub const FORMAT: u32 = 1;
-/// The directory for everything that is no snapshot.
+/// The directory for everything that is not a snapshot.
 pub const CONTROL: &str = ".pleach";
 /// The link to the newest snapshot.
 pub const LATEST: &str = "latest";

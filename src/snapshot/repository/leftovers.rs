@@ -1,5 +1,5 @@
-//! What killed runs left of snapshots in the making: set aside while a new run takes finished files over, then deleted.
-//! None of it ever becomes a snapshot.
+//! The leftovers of killed runs: snapshots in the making. They are set aside while a new run takes finished files over,
+//! and are then deleted. None of them ever becomes a snapshot.
 
 use super::added;
 use super::block_hashes;
@@ -19,12 +19,12 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Begins the names of what was set aside. No snapshot's name begins so.
+/// The beginning of the names of leftovers that were set aside. No snapshot's name begins so.
 const ASIDE: &str = ".killed-";
-/// How many leftovers a run makes use of: the newest.
+/// How many leftovers a run uses: the newest ones.
 const MOST: usize = 4;
 
-/// What a killed run left.
+/// A leftover of a killed run.
 #[derive(Debug)]
 pub struct Leftover {
     /// Its tree.
@@ -38,7 +38,8 @@ pub struct Leftover {
 
 /// All of this needs the repository's lock.
 impl Repository {
-    /// What killed runs left and may be of use, newest first. It stays until the leftovers are cleared without it.
+    /// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`](Self::clear_leftovers)
+    /// runs without them.
     pub fn leftovers(&self) -> Result<Vec<Leftover>> {
         let partial = self.partial()?;
         let mut found = Vec::new();
@@ -55,7 +56,7 @@ impl Repository {
         let mut leftovers = Vec::new();
         for (_, name, Parts { tree, finished, blocks }) in found {
             if deletion::mount_at(partial.as_fd(), &name).is_some() {
-                // Moving it would move the mount. Clearing the leftovers reports it.
+                // Moving it would move the mount. Clearing the leftovers reports the mount.
                 continue;
             }
             let name = set_aside(&partial, &name)?;
@@ -64,8 +65,8 @@ impl Repository {
         Ok(leftovers)
     }
 
-    /// Removes what killed or failed runs left: staged snapshots but those in `used`, manifests without a tree, the
-    /// trash. Not to be called between [`begin`](Self::begin) and [`publish`](Self::publish).
+    /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
+    /// tree, the trash. Must not be called between [`begin`](Self::begin) and [`publish`](Self::publish).
     pub fn clear_leftovers(&self, used: &[Leftover], threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
         let partial = self.partial()?;
         let fresh = FreshNames::new();
@@ -74,7 +75,7 @@ impl Repository {
                 continue;
             }
             if let Some(point) = deletion::mount_at(partial.as_fd(), &name) {
-                // Moving it would move the mount. It is in nobody's way here.
+                // Moving it would move the mount. It does no harm here.
                 monitor.problem(&deletion::busy(&partial.join(os(&name)), &point));
                 continue;
             }
@@ -91,14 +92,14 @@ impl Repository {
         self.empty_trash(threads, monitor)
     }
 
-    /// Gives a staged snapshot up and deletes it, with all other leftovers.
+    /// Gives a staged snapshot up, and deletes it together with all other leftovers.
     pub fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
         throw_away(self, &self.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
         self.clear_leftovers(&[], threads, monitor).map(|_| ())
     }
 }
 
-/// Completes the publishing of a snapshot that was cut off when its tree had been renamed already.
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
 fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
     if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
@@ -115,7 +116,7 @@ impl Leftover {
     }
 }
 
-/// What of a leftover is of use.
+/// The useful parts of a leftover.
 struct Parts {
     tree: OwnedFd,
     finished: File,
@@ -123,7 +124,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// What is in its directory; `None` without a tree and a list of finished files.
+    /// The parts in its directory; `None` without a tree and a list of finished files.
     fn of(dir: &Dir) -> Option<Parts> {
         let finished = dir.file(FINISHED, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).ok()?;
         finished.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(())?;
@@ -131,7 +132,7 @@ impl Parts {
     }
 }
 
-/// Gives it a name that no new snapshot can want.
+/// Gives a leftover a name that no new snapshot can have.
 fn set_aside(partial: &Dir, name: &[u8]) -> Result<String> {
     if let Some(name) = std::str::from_utf8(name).ok().filter(|name| name.starts_with(ASIDE)) {
         return Ok(name.to_string());

@@ -7,11 +7,12 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// The right to change a repository, until it is dropped. flock(2): the kernel takes it back when the process ends.
+/// The right to change a repository, until it is dropped. It is an flock(2) lock, which the kernel releases when the
+/// process ends.
 #[derive(Debug)]
 pub struct Lock {
     pub(super) file: File,
-    /// Whether the filesystem has locks: without them nothing keeps two runs apart.
+    /// Whether the filesystem has locks. Without locks, nothing keeps two runs apart.
     pub is_held: bool,
 }
 
@@ -24,7 +25,7 @@ impl Lock {
             Err(Errno::WOULDBLOCK) => return Err(Self::held(control, file)),
             Err(errno) => return Err(Error::io("lock", control.join("lock"), errno)),
         };
-        // Only for the message that another run gives; nobody relies on it.
+        // The process id is only for the message of another run; nothing relies on it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
         Ok(Lock { file, is_held })
     }
@@ -42,8 +43,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a process that was started meanwhile, by whoever calls this library, holds it
-    /// open until it has become its own program, and would hold the lock with it.
+    /// Closing the file is not enough. If the caller of this library started another process meanwhile, that process
+    /// holds the file open until its exec, and would hold the lock with it.
     fn drop(&mut self) {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }

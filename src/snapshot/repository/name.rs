@@ -5,14 +5,14 @@ use crate::error::{Error, Result};
 use crate::util::text;
 use std::ffi::OsStr;
 
-/// The longest name that the filesystems have, in bytes.
+/// The longest name that filesystems support, in bytes.
 const LONGEST: usize = 255;
 
-/// Refuses what cannot be a snapshot's name. It is a directory's name in the repository, is shown on terminals, and is
-/// one of the forms of an ID: `latest:` begins another one.
+/// Refuses text that cannot be a snapshot's name. The name is a directory's name in the repository, is shown on
+/// terminals, and is one of the forms of an ID: `latest:` begins another form.
 ///
 /// # Errors
-/// Kind `Usage`, with the rule that was broken.
+/// Kind `Usage`, with the rule that the name breaks.
 pub fn check_name(name: &str) -> Result<()> {
     let rule = if name.is_empty() {
         "it is empty"

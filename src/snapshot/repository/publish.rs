@@ -15,14 +15,14 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// The name of a directory that is moved to find out whether trees can be. No snapshot's name begins so.
+/// The name of a directory that is moved as a test: it shows whether trees can be moved. No snapshot's name begins so.
 const TRIAL: &str = ".pleach-trial";
 
 /// All of this needs the repository's lock.
 impl Repository {
-    /// Makes a staged snapshot appear, complete and on the disk, then moves `latest` to it.
+    /// Publishes a staged snapshot: it appears complete and on the disk. Then moves `latest` to it.
     ///
-    /// Whatever was in its `links` directory is left in the trash for [`clear_leftovers`](Self::clear_leftovers).
+    /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](Self::clear_leftovers).
     pub fn publish(&self, staging: Staging) -> Result<()> {
         let name = staging.name();
         let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
@@ -35,21 +35,21 @@ impl Repository {
                 durable::sync_tree(&staging.tree, &self.root).map_err(|errno| Error::io("sync", self.path(), errno))
             });
         if synced.is_err() {
-            // Some of what was made is lost: the next run must not take it over.
+            // Some of the staged data is lost: the next run must not take it over.
             let _ = staging.dir.unlink(FINISHED);
         }
         synced?;
         let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
-        // The manifest first: alone it is a leftover, which the next run knows and clears. The tree makes it a
+        // The manifest is first: alone it is a leftover, which the next run recognises and clears. The tree makes it a
         // snapshot.
         fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
         self.manifests.sync()?;
         block_hashes::publish(self, &staging)?;
         rename::without_replacing(&staging.dir, "tree", &self.root, name).map_err(failed)?;
         match subvolume {
-            // Not before, since a read-only subvolume cannot be moved. The directory in `partial` makes the next run
-            // do it. The sync that follows the move of `latest` writes all three: Btrfs commits whole when a subvolume
-            // was moved.
+            // Only now, since a read-only subvolume cannot be moved. If this run is killed, the directory in `partial`
+            // makes the next run do it. The sync that follows the move of `latest` writes all three: Btrfs commits as a
+            // whole after a subvolume was moved.
             Some(before) => subvolume::seal(self, name, staging.tree.as_fd(), &before, &manifest)?,
             None => self.root.sync()?,
         }
@@ -64,21 +64,21 @@ impl Repository {
         }
     }
 
-    /// Moves the link `latest`; also after a removal. On the disk when it returns.
+    /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
     pub fn point_latest_to(&self, name: &str) -> Result<()> {
         let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
         clear_entry(self, &self.control, b"latest.new", &FreshNames::new())?;
         match fs::symlinkat(name, &self.control, "latest.new") {
             Ok(()) => fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?,
-            // No symbolic links on this filesystem. The ID `latest` does not need the link.
+            // This filesystem has no symbolic links. The ID `latest` does not need the link.
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(errno) => return Err(failed(errno)),
         }
         self.root.sync()
     }
 
-    /// Finds out whether a tree can be moved to its place, before anything is copied. Whether names that differ only in
-    /// case are one name in the repository.
+    /// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
+    /// in case are one name in the repository.
     pub fn try_publishing(&self) -> Result<bool> {
         let failed = |errno| {
             let error = Error::io("publish snapshots in", self.path(), errno);
@@ -89,7 +89,7 @@ impl Repository {
         };
         let partial = self.partial()?;
         for dir in [&self.root, &partial] {
-            // Left by a killed run.
+            // A killed run may have left it.
             let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
         }
         fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Which snapshots there are, and which of them an `ID` means.
+//! The list of snapshots, and the snapshot that an `ID` means.
 
 use super::dir::os;
 use super::handle::Repository;
@@ -22,7 +22,7 @@ const SHOWN: usize = 5;
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,
-    /// What its manifest says of it.
+    /// The description in its manifest.
     pub header: Header,
     /// Its sums.
     pub totals: Totals,
@@ -33,17 +33,17 @@ pub struct SnapshotInfo {
 pub struct Listing {
     /// The snapshots with intact manifests, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
-    /// Why others could not be listed, one each.
+    /// The reasons why other snapshots could not be listed, one for each.
     pub problems: Vec<Error>,
 }
 
 impl SnapshotInfo {
-    /// Whether this path (absolute) is one of its sources, or lies in one.
+    /// Whether this absolute path is one of its sources, or lies in one.
     pub fn has_source(&self, path: &Path) -> bool {
         self.sources().any(|source| path.starts_with(source))
     }
 
-    /// Whether something of this path can be in it: one of its sources is there, above it or below it.
+    /// Whether it may have something of this path: one of its sources is the path, above it or below it.
     fn may_have(&self, path: &Path) -> bool {
         self.sources().any(|source| path.starts_with(source) || source.starts_with(path))
     }
@@ -62,7 +62,7 @@ impl Repository {
         Ok(listing.snapshots)
     }
 
-    /// All snapshots, by the moment they were begun, then by name. Reads a few hundred bytes of each.
+    /// All snapshots, ordered by the time when they were begun, then by name. Reads a few hundred bytes of each.
     pub fn listing(&self) -> Result<Listing> {
         let mut listing = Listing::default();
         for name in self.snapshot_names()? {
@@ -71,18 +71,18 @@ impl Repository {
                 Err(error) => listing.problems.push(error),
             }
         }
-        // The names were sorted, and the sort keeps the order of equals.
+        // The names are already sorted, and this sort is stable.
         listing.snapshots.sort_by_key(|info| info.header.created);
         Ok(listing)
     }
 
-    /// The names of all snapshots, sorted. A snapshot is there if its manifest and its tree are.
+    /// The names of all snapshots, sorted. A snapshot exists if its manifest and its tree exist.
     pub fn snapshot_names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for name in self.manifests.names()? {
             if let Ok(name) = String::from_utf8(name)
                 && check_name(&name).is_ok()
-                // What cannot be asked is not hidden: reading it reports why.
+                // A tree that cannot be checked is not hidden: reading it reports the reason.
                 && self.root.has_dir(&name).unwrap_or(true)
             {
                 names.push(name);
@@ -96,24 +96,24 @@ impl Repository {
         check_name(name)?;
         let file = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
         let Summary { mut header, totals, .. } = Summary::read(&file, &self.manifests.join(name))?;
-        // The directory's name counts, should someone have renamed both.
+        // If somebody renamed both, the directory's name counts.
         header.name = name.to_string();
         Ok(SnapshotInfo { name: name.to_string(), header, totals })
     }
 
-    /// The snapshot that `id` means: a name, the beginning of exactly one, `latest`, or `latest:PATH`, the newest one
-    /// with this path among its sources or in one of them.
+    /// The snapshot that `id` means: a name, the beginning of exactly one name, `latest`, or `latest:PATH`. The last
+    /// form means the newest snapshot with this path among its sources or in one of them.
     ///
     /// # Errors
-    /// Kind `Failed` if it means none or several; kind `Damage` if that snapshot's manifest is damaged, or, for
-    /// `latest`, one is that might be the newest.
+    /// Kind `Failed` if `id` means no snapshot or several. Kind `Damage` if the manifest of that snapshot is damaged
+    /// or, for `latest`, if a snapshot with a damaged manifest might be the newest.
     pub fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
         if id == LATEST {
             return self.latest(|_| true);
         }
         let names = self.snapshot_names()?;
         if let Some(path) = id.strip_prefix("latest:")
-            // Snapshots of this name were once allowed; a path has a slash, a name has none.
+            // Snapshots with such names were once allowed. A path has a slash, a name has none.
             && !names.iter().any(|name| name == id)
         {
             return self.latest_of(Path::new(path));
@@ -125,7 +125,7 @@ impl Repository {
         let shown = text::escape(OsStr::new(id));
         match candidates[..] {
             [] => {
-                // The one that begins alike for longest, and of these the newest.
+                // The name with the longest common beginning; among equal ones, the newest.
                 let latest = [LATEST].into_iter().filter(|_| !names.is_empty());
                 let known = latest.chain(names.iter().map(String::as_str));
                 let nearest = known.max_by_key(|name| common(name.as_bytes(), id.as_bytes()));
@@ -153,7 +153,7 @@ impl Repository {
     }
 
     /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has
-    /// them all. If that is not the newest of all, the monitor gets a notice.
+    /// all of them. If that is not the newest of all, the monitor gets a notice.
     pub fn resolve_for(&self, id: &str, paths: &[PathBuf], monitor: &dyn Monitor) -> Result<SnapshotInfo> {
         if id != LATEST || paths.is_empty() {
             return self.resolve(id);
@@ -163,13 +163,13 @@ impl Repository {
             return Ok(newest);
         }
         let older = self.listing()?.snapshots.into_iter().rev().find(|info| self.has_all(info, paths));
-        // If none has them, the error of the newest names the missing path.
+        // If no snapshot has them, the error of the newest snapshot names the missing path.
         let Some(found) = older else { return Ok(newest) };
         monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
         Ok(found)
     }
 
-    /// Whether a snapshot has all these paths; one that cannot be read has not.
+    /// Whether a snapshot has all these paths. A snapshot that cannot be read does not.
     fn has_all(&self, info: &SnapshotInfo, paths: &[PathBuf]) -> bool {
         if !paths.iter().all(|path| info.may_have(path)) {
             return false;
@@ -193,14 +193,14 @@ impl Repository {
         })
     }
 
-    /// The newest snapshot that has a path among its sources or in one.
+    /// The newest snapshot that has a path among its sources or in one of them.
     fn latest_of(&self, path: &Path) -> Result<SnapshotInfo> {
         let action = || format!("find the latest snapshot of {} in", text::path(path));
         if !path.is_absolute() {
             return Err(Error::usage(action()).at(self.path()).hint("after `latest:` an absolute path is needed"));
         }
         let plain: PathBuf = path.components().collect();
-        // A path through a link: snapshots have what it leads to.
+        // The path may lead through a link: snapshots have the link's target.
         let resolved = plain.canonicalize().ok().filter(|resolved| *resolved != plain);
         let has = |info: &SnapshotInfo| {
             info.has_source(&plain) || resolved.as_ref().is_some_and(|resolved| info.has_source(resolved))
@@ -210,7 +210,7 @@ impl Repository {
             let mut sources: Vec<&Path> = listing.snapshots.iter().flat_map(SnapshotInfo::sources).collect();
             sources.sort_unstable();
             sources.dedup();
-            // Those that begin alike come first.
+            // Sources with the longest common beginning come first.
             sources.sort_by_key(|source| Reverse(common(source.as_os_str().as_bytes(), plain.as_os_str().as_bytes())));
             let shown = sources.into_iter().take(SHOWN).map(text::path).collect::<Vec<_>>().join(", ");
             let hint = if shown.is_empty() { "it has none".into() } else { format!("there are snapshots of {shown}") };
@@ -219,10 +219,10 @@ impl Repository {
         self.latest(has)
     }
 
-    /// The newest of the snapshots that are `wanted`.
+    /// The newest snapshot that is `wanted`.
     fn latest(&self, wanted: impl Fn(&SnapshotInfo) -> bool) -> Result<SnapshotInfo> {
         let mut listing = self.listing()?;
-        // The link is moved last. If it shows the newest whole snapshot, a damaged one is older.
+        // The link is moved last. If it names the newest intact snapshot, every damaged one is older.
         let linked = rustix::fs::readlinkat(&self.root, LATEST, Vec::new()).ok();
         let newest = listing.snapshots.last().map(|info| info.name.as_bytes());
         let is_sure = newest.is_some() && linked.as_ref().map(|name| name.as_bytes()) == newest;

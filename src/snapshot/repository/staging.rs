@@ -21,9 +21,9 @@ use std::path::PathBuf;
 pub struct Staging {
     /// The root of the tree to be filled.
     pub tree: OwnedFd,
-    /// A directory for what the making needs and the snapshot does not: first names of hard links.
+    /// A directory for data that the making needs and the snapshot does not: the first names of hard links.
     pub links: OwnedFd,
-    /// Where the manifest is to be; there is no file yet.
+    /// The path of the manifest, which does not exist yet.
     pub manifest: PathBuf,
     /// Whether the tree is a Btrfs subvolume.
     pub is_subvolume: bool,
@@ -53,11 +53,11 @@ impl Staging {
 
 /// All of this needs the repository's lock.
 impl Repository {
-    /// The name for a snapshot begun at `created`: the one that was asked for, or that moment in UTC, as
-    /// `2026-11-20T020000Z`, with a number behind it if another has it.
+    /// The name for a snapshot begun at `created`: the requested name, or that time in UTC, as `2026-11-20T020000Z`. If
+    /// another snapshot has this time as its name, a number follows.
     ///
     /// # Errors
-    /// If the name that was asked for cannot be one, or is taken.
+    /// If the requested name is invalid or taken.
     pub fn free_name(&self, asked: Option<&str>, created: Time) -> Result<String> {
         if let Some(name) = asked {
             check_name(name)?;
@@ -84,15 +84,15 @@ impl Repository {
         Err(Error::io("make the snapshot", self.root.join(name), Errno::EXIST).hint(hint))
     }
 
-    /// Begins a snapshot, with a tree as `start` says. A leftover of an earlier attempt at this name is put into the
+    /// Begins a snapshot, with a tree as in `start`. A leftover of an earlier attempt at this name is put into the
     /// trash.
     ///
     /// # Errors
-    /// If the name cannot be one, or is taken.
+    /// If the name is invalid or taken.
     pub fn begin(&self, name: &str, start: Start<'_>) -> Result<Staging> {
         check_name(name)?;
         self.check_free(name)?;
-        // Its tree was never published, or is gone already.
+        // The tree of such a manifest was never published, or is gone already.
         clear_entry(self, &self.manifests, name.as_bytes(), &FreshNames::new())?;
         added::clear(self, Some(name));
         let partial = self.partial()?;

@@ -1,8 +1,8 @@
-//! Trees that are Btrfs subvolumes: begun as a snapshot of an earlier tree, read-only once they are published.
+//! Trees that are Btrfs subvolumes. They begin as a snapshot of an earlier tree, and are read-only once published.
 //!
-//! A new tree may only begin as a snapshot of one that is still exactly what its manifest says. Whoever makes a
-//! snapshot writable, to take something out of it, changes its tree behind the manifest's back. So publishing notes at
-//! the manifest which subvolume the tree is and which transaction was the last to change anything in it.
+//! A new tree may only begin as a snapshot of a tree that still matches its manifest exactly. Somebody may make a
+//! snapshot writable, to remove data from it, and so change its tree without its manifest. So publishing records two
+//! facts with the manifest: the subvolume of the tree, and the last transaction that changed anything in it.
 
 use super::dir::Dir;
 use super::handle::Repository;
@@ -15,26 +15,27 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The extended attribute of a manifest that says which subvolume its tree is.
+/// The extended attribute of a manifest that identifies the subvolume of its tree.
 const NOTE: &str = "user.pleach.tree";
 
-/// Where frozen snapshots of sources lie, in the staging area: no snapshot can have this name.
+/// The directory of frozen snapshots of sources, in the staging area. No snapshot can have this name.
 const FROZEN: &str = ".frozen";
 
-/// How a staged tree begins.
+/// The beginning of a staged tree.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
-    /// As an empty directory.
+    /// An empty directory.
     Directory,
-    /// As an empty subvolume.
+    /// An empty subvolume.
     Subvolume,
-    /// As a snapshot of the tree of an earlier snapshot, which is a subvolume.
+    /// A snapshot of the tree of an earlier snapshot, which is a subvolume.
     SnapshotOf(BorrowedFd<'a>),
 }
 
 impl Repository {
-    /// Whether trees can be subvolumes here: found by making one in the staging area and deleting it. Whoever does so
-    /// must also be able to write into directories whose owners and modes forbid it, as those of the last tree may.
+    /// Whether trees can be subvolumes here. The test makes one in the staging area and deletes it. The process must
+    /// also be able to write into directories with owners and modes that forbid it, because the last tree may have such
+    /// directories.
     pub fn can_make_subvolumes(&self) -> bool {
         let Ok(partial) = self.partial() else { return false };
         let name = format!(".trial-{}", std::process::id());
@@ -44,31 +45,31 @@ impl Repository {
         let writes = partial.dir(&name).is_ok_and(|trial| writes_anywhere(&trial));
         let deleted = subvolume::destroy(&partial, name.as_bytes()).is_ok();
         if !deleted {
-            // An empty one goes as a directory does, for everyone. What does not, the next run finds.
+            // Everyone may remove an empty subvolume like a directory. If that fails, the next run finds it.
             let _ = fs::unlinkat(&partial, name.as_str(), AtFlags::REMOVEDIR);
         }
         writes && deleted
     }
 
-    /// The directory for frozen snapshots of sources. It is part of the staging area: what a killed run left there goes
-    /// with all else.
+    /// The directory for frozen snapshots of sources. It is part of the staging area, so the next run clears snapshots
+    /// that a killed run left there.
     pub fn frozen_dir(&self) -> Result<OwnedFd> {
         Ok(self.partial()?.make_dir(FROZEN)?.into())
     }
 
-    /// Removes the directory for frozen snapshots, if there is one and nothing is in it.
+    /// Removes the directory for frozen snapshots, if it exists and is empty.
     pub fn remove_frozen_dir(&self) {
         if let Ok(partial) = self.partial() {
             let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
         }
     }
 
-    /// Whether a snapshot's tree is a subvolume: nothing else of it is asked.
+    /// Whether a snapshot's tree is a subvolume. Checks nothing else of it.
     pub fn is_subvolume(&self, name: &str) -> Result<bool> {
         Ok(subvolume_at(self.tree(name)?).is_some())
     }
 
-    /// Whether a snapshot's tree is a subvolume in which nothing was changed since it was published.
+    /// Whether a snapshot's tree is a subvolume that has not changed since it was published.
     pub fn is_as_published(&self, name: &str) -> Result<bool> {
         check_name(name)?;
         let Some(tree) = subvolume_at(self.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
@@ -79,18 +80,18 @@ impl Repository {
     }
 }
 
-/// Makes the tree of a snapshot read-only if its publishing was interrupted just before that.
+/// Makes the tree of a snapshot read-only, if its publishing was interrupted just before that step.
 pub(super) fn seal_published(repository: &Repository, name: &str) -> Result<()> {
     let tree = repository.tree(name)?;
     match subvolume_at(&tree) {
-        // Nobody knows what was done to it meanwhile, so no tree will begin with it.
+        // The tree may have changed meanwhile, so no later tree will begin with it.
         Some(subvolume) if !subvolume.read_only => make_read_only(repository, name, tree.as_fd()),
         _ => Ok(()),
     }
 }
 
-/// Makes a tree that was published a moment ago read-only, and notes at its manifest what it is, if that is still what
-/// it was `before`. A sync of the repository's directory writes it to the disk, together with the rename.
+/// Makes a tree that was just published read-only. Records it with its manifest, if the tree still is as it was
+/// `before`. A sync of the repository's directory writes this to the disk, together with the rename.
 pub(super) fn seal(
     repository: &Repository,
     name: &str,
@@ -100,7 +101,7 @@ pub(super) fn seal(
 ) -> Result<()> {
     make_read_only(repository, name, tree)?;
     if subvolume_at(tree).is_some_and(|after| note(&after) == note(before)) {
-        // Without the note the next snapshot clones file by file, and is none the worse for it.
+        // Without this record the next snapshot clones file by file, and has no other disadvantage.
         let _ = fs::fsetxattr(manifest, NOTE, note(before).as_bytes(), XattrFlags::empty());
     }
     Ok(())

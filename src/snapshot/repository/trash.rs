@@ -1,4 +1,4 @@
-//! The trash of a repository: directories that are no longer needed are moved there, and deleted when there is time.
+//! The trash of a repository: directories that are no longer needed are moved there, and deleted later.
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
@@ -9,7 +9,7 @@ use rustix::fs;
 use std::os::fd::AsFd;
 
 impl Repository {
-    /// Deletes all that is in the trash.
+    /// Deletes everything in the trash.
     pub fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
         let trash = self.trash()?;
         let options = deletion::Options { threads: Some(threads), subvolumes: true };
@@ -17,7 +17,7 @@ impl Repository {
     }
 }
 
-/// Removes an entry that should be no directory; one that is goes into the trash.
+/// Removes an entry that should not be a directory. A directory goes into the trash.
 pub(super) fn clear_entry(repository: &Repository, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
     match from.stat(os(name))? {
         None => Ok(()),
@@ -28,7 +28,7 @@ pub(super) fn clear_entry(repository: &Repository, from: &Dir, name: &[u8], fres
     }
 }
 
-/// Moves an entry into the trash. One that something is mounted on or in stays.
+/// Moves an entry into the trash. An entry with a mount on it or in it stays.
 pub(super) fn throw_away(repository: &Repository, from: &Dir, name: &[u8], fresh: &FreshNames) -> Result<()> {
     if let Some(point) = deletion::mount_at(from.as_fd(), name) {
         return Err(deletion::busy(&from.join(os(name)), &point));

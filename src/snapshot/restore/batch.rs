@@ -1,4 +1,4 @@
-//! Entries that wait to be restored together, on all threads, and directories that end after them.
+//! Entries that wait to be restored together, on all threads, and directories that end after these entries.
 
 use super::context::Context;
 use super::end::End;
@@ -17,11 +17,11 @@ use rayon::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Entries that are restored together.
+/// How many entries are restored together.
 const ENTRIES: usize = 4096;
-/// Bytes of their records, more or less: a record may have megabytes of attributes.
+/// About how many bytes their records have: a record may have megabytes of attributes.
 const BYTES: usize = 16 << 20;
-/// Directories that a batch holds open.
+/// How many directories a batch holds open.
 const DIRECTORIES: usize = 128;
 
 enum Waiting {
@@ -30,22 +30,22 @@ enum Waiting {
     Line(Change, PathBuf),
 }
 
-/// What waits. Memory and descriptors are bounded: [`Batch::has_many_directories`] and [`Batch::has_many_entries`] ask
-/// for a flush.
+/// The waiting work. Memory and descriptors are bounded: [`Batch::has_many_directories`] and
+/// [`Batch::has_many_entries`] request a flush.
 pub(super) struct Batch {
     jobs: Vec<Waiting>,
-    /// Bytes of the records of these.
+    /// Bytes of the records of the waiting entries.
     bytes: usize,
     ends: Vec<(Arc<Place>, End)>,
     /// Directories that were opened since the last flush.
     opened: usize,
     links: Links,
-    /// [`DIRECTORIES`], or fewer where this process may open few files.
+    /// [`DIRECTORIES`], or fewer if this process may open few files.
     most: usize,
 }
 
 impl Batch {
-    /// Nothing waits.
+    /// An empty batch.
     pub(super) fn new(links: Links) -> Batch {
         let most = DIRECTORIES.min(walk::open_files(10)).max(2);
         Batch { jobs: Vec::new(), bytes: 0, ends: Vec::new(), opened: 0, links, most }
@@ -62,12 +62,12 @@ impl Batch {
         self.jobs.push(Waiting::Line(change, path));
     }
 
-    /// Adds a directory that ends when all that waits is done.
+    /// Adds a directory that ends when all waiting work is done.
     pub(super) fn end(&mut self, place: Arc<Place>, end: End) {
         self.ends.push((place, end));
     }
 
-    /// A directory was opened.
+    /// Counts a directory that was opened.
     pub(super) fn opened(&mut self) {
         self.opened += 1;
     }
@@ -85,12 +85,12 @@ impl Batch {
     /// Restores the entries that wait, then ends the directories that wait for them.
     ///
     /// # Errors
-    /// What ends the run.
+    /// The error that ends the run.
     pub(super) fn flush(&mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
         self.bytes = 0;
         let restored: Vec<Restored> = jobs.par_iter().map(|job| alone(context, job)).collect();
-        // Also after an error: what was done meanwhile counts.
+        // Also after an error: the work that was done meanwhile counts.
         let mut fatal = None;
         for (job, restored) in jobs.into_iter().zip(restored) {
             let (place, entry) = match job {
@@ -103,7 +103,7 @@ impl Batch {
             let outcome = match restored {
                 Restored::Tried(outcome) => outcome,
                 Restored::NotYet if fatal.is_some() => continue,
-                // The names of one inode come one after the other.
+                // The names of one inode are restored one after the other.
                 Restored::NotYet => self
                     .links
                     .restore(context, &place, &entry)
@@ -141,10 +141,10 @@ impl Batch {
         Ok(())
     }
 
-    /// The last flush.
+    /// Runs the last flush.
     ///
     /// # Errors
-    /// What ends the run.
+    /// The error that ends the run.
     pub(super) fn finish(mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
         self.flush(context, stats)?;
         stats.errors += self.links.finish(context);
@@ -152,7 +152,7 @@ impl Batch {
     }
 }
 
-/// What became of an entry on some thread.
+/// The result of an entry on some thread.
 enum Restored {
     Tried(Attempt<Outcome>),
     /// It has several names, or is a line of the plan.

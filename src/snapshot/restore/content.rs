@@ -1,4 +1,5 @@
-//! Whether a file in place has the content that the manifest records. It is read only in doubt, and then from the disk.
+//! Checks whether an existing file has the content that the manifest records. The file is read only in doubt, and then
+//! from the disk.
 
 use super::context::Context;
 use super::options::Overwrite;
@@ -18,13 +19,13 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Whether the regular file in place, which has this status, has the entry's content, looked at as far as `overwrite`
-/// and the options ask.
+/// Whether an existing regular file with this status has the entry's content. `overwrite` and the options decide how
+/// far this is checked.
 ///
-/// A file that cannot be read does not have it.
+/// A file that cannot be read counts as different.
 ///
 /// # Errors
-/// `CANCELED` when the monitor asks to stop; without a hash in the manifest also errors of reading the snapshot's file.
+/// `CANCELED` when the monitor asks to stop. If the manifest has no hash, also errors of reading the snapshot's file.
 pub(super) fn is_same(
     context: &Context<'_>,
     place: &Place,
@@ -51,7 +52,7 @@ pub(super) fn is_same(
     }
     let Some(target) = &place.dir.fd else { return Ok(false) };
     let Ok(present) = openat::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
-    // The same extents are the snapshot's content, which `verify` does not trust.
+    // Equal extents have the snapshot's content, but `verify` does not trust that content.
     let has_same_extents = |origin: &mut Origin<'_>| {
         origin.file().is_ok_and(|file| writer::has_same_extents(file, present.as_fd()).unwrap_or(false))
     };
@@ -77,17 +78,18 @@ pub(super) fn is_same(
     if let (Some(found), Some(wanted)) = (found, wanted) {
         return Ok(found == wanted);
     }
-    // The holes of one of them are too large to be hashed. Its pages were dropped a moment ago.
+    // The holes of one of the files are too large to be hashed. The pages of the existing file were dropped a moment
+    // ago.
     let compared = same_content::compare(origin.file()?, present.as_fd(), body.size, context.monitor)?;
     stats.read_bytes += compared.read;
     Ok(compared.is_equal)
 }
 
-/// Checks the content of a file that was made and has no name yet. Copied data was hashed on its way; `verify` reads
-/// all of it from the disk. What the manifest has no hash of is only checked against the copied data.
+/// Checks the content of a file that was made and has no name yet. Copied data was hashed while it was copied; `verify`
+/// reads all of it from the disk. Content without a hash in the manifest is only checked against the copied data.
 ///
 /// # Errors
-/// Why the content is not what it should be.
+/// The reason why the content is not right.
 pub(super) fn check(
     context: &Context<'_>,
     body: &FileBody,
@@ -104,22 +106,22 @@ pub(super) fn check(
     let Some(wanted) = body.hash.or(copied.hash).filter(|_| context.options.verify) else { return Ok(()) };
     let found = hash::on_disk(made, body.size, context.monitor).map_err(Wrong::Unreadable)?;
     stats.read_bytes += found.read;
-    // Holes that are too large to be hashed.
+    // Holes of the file are too large to be hashed.
     let Some(hash) = found.hash else { return Ok(()) };
     if hash == wanted {
         stats.verified_files += u64::from(copied.hash.is_none());
         return Ok(());
     }
-    // A clone is the snapshot's own data. A copy had the right hash on its way.
+    // A clone has the snapshot's own data. A copy had the right hash while it was written.
     Err(if copied.hash.is_some() { Wrong::Target } else { Wrong::Snapshot })
 }
 
-/// What is wrong with a file that was made.
+/// The fault of a file that was made.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// The snapshot does not have the content that its manifest records.
     Snapshot,
-    /// The target's disk does not return what was written.
+    /// The target's disk does not return the data that was written.
     Target,
     /// It cannot be read back.
     Unreadable(Errno),
@@ -139,16 +141,16 @@ impl Wrong {
     }
 }
 
-/// Whether an inode has this modification time, as finely as its filesystem stores it. An inode whose change time ends
-/// in zeros too is taken for one of a filesystem that stores whole seconds.
+/// Whether an inode has this modification time, as finely as its filesystem stores it. If the change time of the inode
+/// ends in zeros too, its filesystem is assumed to store whole seconds.
 pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
     let Status { mtime, ctime, .. } = *status;
     let is_coarse = mtime.nanos == 0 && ctime.nanos == 0;
     mtime == wanted || (is_coarse && mtime.seconds == wanted.seconds)
 }
 
-/// Whether a file with the right size and modification time may have been written to all the same: it is the very inode
-/// that the snapshot was taken of, and its change time is another one, or too young to tell.
+/// Whether a file with the right size and modification time may still have been written to: it is the very inode that
+/// the snapshot recorded, and its change time differs or is too young to decide.
 fn is_in_doubt(status: &Status, meta: &Meta, created: Time, clock: Clock) -> bool {
     // Device numbers change when devices are found in another order; a birth time stays, and no user can set it.
     let is_source = status.ino == meta.ino
@@ -200,7 +202,7 @@ mod tests {
         assert!(doubt(&Status { ctime: time(50, 2), dev: 9, ..status }), "devices can be renumbered");
         assert!(!doubt(&Status { ctime: time(50, 2), btime: Some(time(2, 2)), ..status }), "another file");
         assert!(!doubt(&Status { ctime: time(50, 2), ino: 9, ..status }));
-        // Written to in the same tick, or the same second where only seconds are kept.
+        // Written to in the same tick, or in the same second if only seconds are stored.
         let young = Status { ctime: time(101, 0), ..status };
         let doubt = |created| is_in_doubt(&young, &Meta::of(&young, false), created, Clock::Local);
         assert!(doubt(time(101, 0)) && doubt(time(101, 5)) && !doubt(time(102, 0)));

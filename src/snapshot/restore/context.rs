@@ -1,4 +1,4 @@
-//! What every part of a restore needs. What the parts do is in files of their own.
+//! The state that every part of a restore needs. The parts have files of their own.
 
 use super::done::Done;
 use super::job::Job;
@@ -19,30 +19,30 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// What every part of a restore needs.
+/// The state that every part of a restore needs.
 pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
     pub(super) monitor: &'a dyn Monitor,
     pub(super) creator: Creator,
-    /// The repository and every directory above it: never deleted.
+    /// The repository and every directory above it, which are never deleted.
     pub(super) guarded: Vec<(u64, u64)>,
     /// Filesystems that are written to.
     pub(super) devices: Devices,
-    /// What waits until data is on the disk.
+    /// Jobs that wait until data is on the disk.
     pub(super) waiting: AfterSync<Job>,
-    /// What the jobs that waited did.
+    /// The counts of the jobs that waited.
     pub(super) late: Mutex<Stats>,
-    /// Why a job that waited ended the run.
+    /// The error of a waiting job that ended the run.
     pub(super) fatal: OnceLock<Error>,
     /// The records of the snapshot.
     pub(super) manifest: &'a Reader,
     /// The snapshot's tree.
     pub(super) tree: OwnedFd,
-    /// What was changed so far.
+    /// The changes so far.
     pub(super) done: Done,
     /// When the snapshot was begun.
     pub(super) created: Time,
-    /// What is mounted in the target.
+    /// The mounts in the target.
     pub(super) mounts: Mounts,
 }
 
@@ -50,7 +50,7 @@ impl Context<'_> {
     /// Whether the run goes on.
     ///
     /// # Errors
-    /// The monitor asks to stop, a job that waited for a sync ended the run, or a sync has failed.
+    /// If the monitor asks to stop, a job that waited for a sync ended the run, or a sync has failed.
     pub(super) fn check(&self) -> Result<()> {
         match self.fatal.get() {
             _ if self.monitor.is_cancelled() => Err(Error::interrupted()),
@@ -70,7 +70,7 @@ impl Context<'_> {
     }
 }
 
-/// How failures of a restore are worded.
+/// The wording of the failures of a restore.
 static WORDING: Wording = Wording {
     action: "restore",
     busy: Some("something is mounted on it"),

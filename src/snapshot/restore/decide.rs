@@ -1,4 +1,4 @@
-//! Compares one entry with what exists in its place, to decide what happens to it. Changes nothing. The rules
+//! Compares one entry with the existing entry in its place and decides what happens. Changes nothing. The rules
 //! themselves are in `tree::writer`.
 
 use super::content;
@@ -28,7 +28,7 @@ struct Comparison<'a, 'o> {
     stats: &'a mut Stats,
 }
 
-/// Decides on an entry. Both content and metadata are compared only as far as the answer needs it.
+/// Decides on an entry. Content and metadata are compared only as far as the decision needs it.
 pub(super) fn decide(
     context: &Context<'_>,
     place: &Place,
@@ -77,7 +77,7 @@ impl Compare for Comparison<'_, '_> {
     }
 
     fn would_lose_attributes(&mut self) -> bool {
-        // Attributes that nobody can list.
+        // Attributes that the kernel does not list.
         metadata::has_unlisted_xattrs_at(self.target, &self.entry.name)
     }
 }
@@ -95,7 +95,7 @@ impl Comparison<'_, '_> {
     }
 }
 
-/// Flags and project id of an existing file; nothing of other kinds of entries, and where the snapshot knows none.
+/// Flags and project id of an existing file. Empty for other types of entries, and if the snapshot records none.
 fn fileattr(target: &OwnedFd, entry: &Entry) -> FileAttr {
     if entry.file().is_none() || entry.meta.fileattr() == FileAttr::default() {
         return FileAttr::default();
@@ -103,7 +103,8 @@ fn fileattr(target: &OwnedFd, entry: &Entry) -> FileAttr {
     openat::open_file(target.as_fd(), &entry.name).map_or(FileAttr::default(), FileAttr::of)
 }
 
-/// Whether a file is written in place that should not be, or the other way round. Only an empty one could still change.
+/// Whether only one of the two files is written in place (no copy-on-write). Only an empty file could still change
+/// that.
 fn has_other_nocow(entry: &Entry, present: FileAttr) -> bool {
     let nocow = |flags: u32| flags & metadata::NOCOW;
     entry.meta.flags.zip(present.flags).is_some_and(|(wanted, present)| nocow(wanted) != nocow(present))

@@ -1,6 +1,6 @@
-//! Removes from a restored directory what the snapshot does not have. By descriptor; no link is followed, no mount
-//! moved or crossed, and neither the repository nor a directory above it is ever removed. The repository itself is
-//! skipped with a notice, as a snapshot skips it.
+//! Removes entries from a restored directory that the snapshot does not have. Works by descriptor: no link is followed,
+//! no mount is moved or crossed, and neither the repository nor a directory above it is ever removed. The repository
+//! itself is skipped with a notice, as a snapshot skips it.
 
 use super::context::Context;
 use super::options::TEMPORARY;
@@ -18,8 +18,9 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Removes what the directory has and the snapshot has not. Nothing is removed if `is_beyond_mount`: the directory is
-/// on a filesystem that is mounted below the restored one, and nobody knows whether it is the one of the snapshot.
+/// Removes entries of the directory that the snapshot does not have. Nothing is removed if `is_beyond_mount`: the
+/// directory is then on a filesystem that is mounted below the restored one, and may not be the filesystem of the
+/// snapshot.
 pub(super) fn extraneous(
     context: &Context<'_>,
     place: &Place,
@@ -55,15 +56,15 @@ pub(super) fn extraneous(
         }
     };
     for name in missing {
-        // A run beside this one has temporary names there; those of dead runs were removed when the directory was
-        // entered.
+        // Another run at the same time has temporary names there. Those of dead runs were removed when the directory
+        // was entered.
         if found.contains(&name) || writer::is_temporary(&name, TEMPORARY) {
             continue;
         }
         let path = join(&directory, &name);
         let shown = context.shown(&path);
         if Status::at(target, &name).is_ok_and(|status| context.is_repository(&status)) {
-            // No snapshot has it.
+            // No snapshot contains the repository.
             context.monitor.event(Event::RepositoryKept(&shown));
             continue;
         }
@@ -91,8 +92,8 @@ pub(super) fn extraneous(
     Ok(())
 }
 
-/// Removes an entry, a directory with everything in it; in a dry run, finds out whether it may be removed. A directory
-/// that holds the repository, a mount or a subvolume is kept whole.
+/// Removes an entry; a directory is removed with everything in it. A dry run only finds out whether the entry may be
+/// removed. A directory that holds the repository, a mount or a subvolume is kept whole.
 pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> Attempt<()> {
     match Status::at(parent, name) {
         Ok(status) if context.is_guarded(&status) => {
@@ -118,7 +119,7 @@ pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], s
 }
 
 /// Whether something is mounted on a directory that was opened from `parent`: another filesystem, or another part of
-/// this one. What cannot be known counts as mounted.
+/// the same one. If this is unknown, it counts as mounted.
 pub(super) fn is_mounted_on(parent: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> bool {
     match (mounts::mount_id(parent), mounts::mount_id(dir)) {
         (Ok(above), Ok(below)) => above != below,

@@ -1,4 +1,5 @@
-//! One directory of a restore: found or made in the target on the way in, given its own metadata on the way out.
+//! One directory of a restore. It is found or made in the target on the way in, and gets its own metadata on the way
+//! out.
 
 use super::context::Context;
 use super::end::End;
@@ -29,10 +30,10 @@ pub(super) struct Opened {
     pub(super) change: Option<Change>,
 }
 
-/// Opens a directory in the snapshot and, from its parent, in the target, where it is made if it is missing.
+/// Opens a directory in the snapshot and, from its parent, in the target. There it is made if it is missing.
 pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
     match open_once(context, above, record, is_wanted) {
-        // A run beside this one made it meanwhile.
+        // Another run at the same time made it meanwhile.
         Err(Failure::Meanwhile(_)) => open_once(context, above, record, is_wanted),
         opened => opened,
     }
@@ -67,7 +68,8 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
             if change == Change::Type {
                 rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
             }
-            // New entries must inherit only what the snapshot says, and the directory gets that last.
+            // New entries must not inherit more than the snapshot records, and the directory gets its inheritable
+            // metadata last.
             let made = above.dir.make_subdir(name, &context.creator);
             let made = made.map_err(|errno| above.failure(context, name, "make the directory", errno))?;
             context.done.count(change);
@@ -111,12 +113,12 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     Ok(Opened { place, end, change })
 }
 
-/// Removes what killed runs left in a directory under temporary names. What cannot be removed hinders nothing.
+/// Removes temporary names that killed runs left in a directory. A name that cannot be removed does no harm.
 pub(super) fn clear(dir: &OwnedFd) {
     let _ = writer::clear(dir.as_fd(), TEMPORARY);
 }
 
-/// Whether its owner lacks a permission to work in a directory.
+/// Whether the owner of a directory lacks a permission to work in it.
 fn is_closed(status: Status) -> bool {
     status.permissions() & 0o700 != 0o700
 }
@@ -129,10 +131,10 @@ fn in_the_way(shown: &Path, status: &Status) -> Failure {
     Failure::Entry(Error::io("restore", shown, Errno::NOTDIR).hint(hint))
 }
 
-/// Ends a directory: what the snapshot does not have is removed, and it gets its own metadata.
+/// Ends a directory: removes entries that the snapshot does not have, and sets the directory's metadata.
 ///
 /// # Errors
-/// What ends the run.
+/// The error that ends the run.
 pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut Stats) -> Result<()> {
     let problem = |stats: &mut Stats, error: &Error| {
         context.monitor.problem(error);
@@ -142,7 +144,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
         match delete::extraneous(context, place, end.known.as_ref(), end.is_beyond_mount, stats) {
             Ok(()) => {}
             Err(error) if context.monitor.is_cancelled() => return Err(error),
-            // What the manifest does not show is not deleted.
+            // Entries that the manifest does not show are not deleted.
             Err(error) => problem(stats, &error),
         }
     }
@@ -152,7 +154,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
             for error in errors.into_iter().map(|error| error.at(context.shown(&place.path()))) {
                 match end.is_wanted {
                     true => problem(stats, &error),
-                    // An ordinary user cannot make another's home, only what leads to their own.
+                    // An ordinary user cannot make another user's home, only the path to their own.
                     false => context.monitor.event(Event::ParentMetadata(&error)),
                 }
             }
@@ -162,8 +164,8 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
     Ok(())
 }
 
-/// Gives a directory its metadata, now that everything in it is done, if it differs. What is not as in the snapshot
-/// then; a dry run only looks.
+/// Sets the metadata of a directory, now that everything in it is done, if it differs. Returns the differences from the
+/// snapshot that remain. A dry run only looks.
 fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Vec<Error>> {
     let fail = |action: &str, errno| context.failure(&place.path(), action, errno);
     let recorded = origin::recorded(meta, || metadata::readable_xattrs(&place.source))
@@ -190,7 +192,7 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
     Ok(outcome::refused_error(&given.refused).into_iter().chain(lacking).collect())
 }
 
-/// Whether a directory that is there has other metadata than the snapshot's.
+/// Whether the metadata of an existing directory differs from the snapshot's.
 fn differs(status: &Status, place: &Place, meta: &Meta, recorded: &Recorded) -> bool {
     let own = (status.uid, status.gid, status.permissions());
     if own != (meta.uid, meta.gid, meta.mode & 0o7777) || !content::has_mtime(status, meta.mtime) {

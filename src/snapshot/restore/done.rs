@@ -1,10 +1,11 @@
-//! What a restore has changed so far, counted at the moment of each change: so a run that ends early can report it.
+//! The changes of a restore so far. Each is counted at the moment of the change, so a run that ends early can report
+//! them.
 
 use super::stats::Stats;
 use crate::monitor::Change;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counts, by any number of threads.
+/// The counts, shared by any number of threads.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     made: AtomicU64,
@@ -14,7 +15,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// An entry was changed so, or in a dry run would be.
+    /// Counts a change of an entry, which a dry run only plans.
     pub(super) fn count(&self, change: Change) {
         let counter = match change {
             Change::Added => &self.made,

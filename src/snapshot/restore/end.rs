@@ -1,29 +1,29 @@
-//! What a directory gets when everything in it is done, as data. `directory` gives it that.
+//! The changes to a directory when everything in it is done, as data. `directory` applies them.
 
 use super::wanted_names::WantedNames;
 use crate::snapshot::manifest::Meta;
 
-/// What a directory gets when everything in it is done.
+/// The changes to a directory when everything in it is done.
 pub(super) struct End {
-    /// Its metadata, unless it stays as it is.
+    /// The metadata to set, unless it stays unchanged.
     pub(super) meta: Option<Meta>,
-    /// It was asked for, and not only made on the way: metadata that it cannot take is an error.
+    /// It was asked for, and not only made on the way: then metadata that it cannot take is an error.
     pub(super) is_wanted: bool,
-    /// What the snapshot does not have is removed.
+    /// Entries that the snapshot does not have are removed.
     pub(super) delete: bool,
     /// Something is mounted on it that was not in the source.
     pub(super) is_beyond_mount: bool,
-    /// What the snapshot has in it, if something must be removed. `None`: it must be looked up.
+    /// The names that the snapshot has in it, if entries must be removed. `None` if they must be looked up.
     pub(super) known: Option<WantedNames>,
 }
 
 impl End {
-    /// It gets nothing.
+    /// Nothing changes.
     pub(super) fn nothing() -> End {
         End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false, known: None }
     }
 
-    /// Whether it gets anything.
+    /// Whether anything changes.
     pub(super) fn is_something(&self) -> bool {
         self.meta.is_some() || self.delete
     }

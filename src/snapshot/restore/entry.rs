@@ -1,4 +1,4 @@
-//! One entry: what must be done with it is decided, then done or, in a dry run, foreseen.
+//! One entry: decides what to do, then does it or, in a dry run, predicts it.
 
 use super::context::Context;
 use super::options::Overwrite;
@@ -12,15 +12,15 @@ use crate::tree::writer::{self, Attempt, Decision, Failure, Target as _};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
-/// Restores one entry that is no further name of an inode restored before.
+/// Restores one entry, unless it is a further name of an inode that was restored before.
 ///
-/// If somebody else made it meanwhile, or changed its metadata, it is decided on again: a run beside this one may be
-/// restoring it. A file with other content is kept then.
+/// If somebody else made it meanwhile, or changed its metadata, the decision is repeated: another run may be restoring
+/// it at the same time. Then a file with other content is kept.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
     writer::again(once(context, place, entry, false), |_| once(context, place, entry, true))
 }
 
-/// `came_meanwhile`: what is there was not there when the entry was first looked at, so it is not replaced.
+/// `came_meanwhile`: an existing entry was not there when the entry was first looked at, so it is not replaced.
 fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: bool) -> Attempt<Outcome> {
     let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
     let mut origin = Origin::new(place, entry);
@@ -60,10 +60,10 @@ fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: boo
     Ok(outcome)
 }
 
-/// In a dry run: counts what would be done with an entry.
+/// In a dry run: counts the changes to an entry.
 ///
 /// # Errors
-/// Those of the run, as far as they can be foreseen.
+/// The errors of a real run, as far as they can be predicted.
 pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decision: Decision) -> Attempt<()> {
     match (decision, &place.dir.fd) {
         (Decision::Replace(_), _) if place.has_mount_at(&context.mounts, &entry.name) => {
@@ -78,7 +78,7 @@ pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decis
     Ok(())
 }
 
-/// Whether there are extended attributes in its place that cannot be listed, if the decision concerns them.
+/// Whether the existing entry has extended attributes that cannot be listed, if the decision concerns them.
 fn has_unlisted_xattrs(place: &Place, entry: &Entry, decision: Decision) -> bool {
     let is_asked = matches!(decision, Decision::Metadata | Decision::Keep | Decision::Replace(_));
     let target = place.dir.fd.as_ref().filter(|_| is_asked);

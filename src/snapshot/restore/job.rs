@@ -1,4 +1,4 @@
-//! The jobs of a restore that wait for a sync, as data. `pending` does them.
+//! The jobs of a restore that wait for a sync, as data. `pending` runs them.
 
 use super::end::End;
 use super::place::Place;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// A job for after the next sync.
 pub(super) enum Job {
-    /// A file gets its times, the name of the file that it replaces, and what forbids changes.
+    /// A file gets its times, the name of the file that it replaces, and the flags that forbid changes.
     File {
         /// The file.
         file: Unsynced,
-        /// What it is sealed with.
+        /// The flags and project id that seal it.
         seal: Option<FileAttr>,
-        /// What is counted when it has its name; `None`: it had one from the beginning.
+        /// The change to count when it has its name. `None` if it had a name from the beginning.
         change: Option<Change>,
         /// Its path in the snapshot.
         path: Arc<PathNode>,

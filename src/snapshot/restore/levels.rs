@@ -1,5 +1,5 @@
-//! The directories from the top to the present one. The nearest are open; those above are closed, and opened again when
-//! the restore comes back to them.
+//! The directories from the top to the current one. The nearest are open. Those above them are closed, and are opened
+//! again when the restore returns to them.
 
 use super::context::Context;
 use super::end::End;
@@ -12,38 +12,38 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Directories that are held open, at most.
+/// How many directories are held open, at most.
 const NEAREST: usize = 64;
 
-/// The way from the top to the present directory.
+/// The path from the top to the current directory.
 pub(super) struct Levels {
     source: Reopener,
     target: Option<Reopener>,
-    /// The path of the present directory.
+    /// The path of the current directory.
     path: Vec<u8>,
     levels: Vec<Level>,
-    /// [`NEAREST`], or fewer where this process may open few files.
+    /// [`NEAREST`], or fewer if this process may open few files.
     nearest: usize,
 }
 
-/// A directory on the way.
+/// A directory on this path.
 pub(super) struct Level {
-    /// How much of the present path is its own.
+    /// The length of its path: so many first bytes of the current path.
     length: usize,
     held: Held,
     /// `st_dev` in the source.
     pub(super) dev: Option<u64>,
-    /// What it gets when the restore leaves it.
+    /// The changes to it when the restore leaves it.
     pub(super) end: End,
 }
 
 /// A directory that the restore has left.
 pub(super) enum Left {
-    /// It gets nothing.
+    /// Nothing changes.
     AsItIs,
-    /// It gets this.
+    /// These changes are due.
     Ends(Arc<Place>, End),
-    /// It should get something and cannot be opened again.
+    /// Changes are due, but it cannot be opened again.
     Lost(Error),
 }
 
@@ -66,27 +66,28 @@ impl Levels {
         Ok(Levels { source, target, path: Vec::new(), levels: vec![top], nearest })
     }
 
-    /// The path of the present directory.
+    /// The path of the current directory.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Whether the present directory is the top.
+    /// Whether the current directory is the top.
     pub(super) fn is_top(&self) -> bool {
         self.levels.len() <= 1
     }
 
-    /// The present directory.
+    /// The current directory.
     pub(super) fn present(&mut self) -> Option<&mut Level> {
         self.levels.last_mut()
     }
 
-    /// Records of the snapshot were lost to damage: what there is in the directories on the way must be looked up.
+    /// Forgets the known names of the directories on the path, because records were lost to damage. They must be looked
+    /// up.
     pub(super) fn forget_known(&mut self) {
         self.levels.iter_mut().for_each(|level| level.end.known = None);
     }
 
-    /// The present directory, open.
+    /// The current directory, open.
     pub(super) fn here(&mut self, context: &Context<'_>) -> Result<Arc<Place>> {
         let Some(level) = self.levels.last_mut() else { return Err(Error::failed("leave the target")) };
         let place = level.open(context, &self.path, (&self.source, self.target.as_ref()))?;
@@ -94,7 +95,7 @@ impl Levels {
         Ok(place)
     }
 
-    /// Makes a subdirectory of the present directory the present one.
+    /// Enters a subdirectory of the current directory.
     pub(super) fn enter(&mut self, path: &[u8], place: Place, dev: Option<u64>, end: End) {
         self.path.clear();
         self.path.extend_from_slice(path);
@@ -104,7 +105,7 @@ impl Levels {
         }
     }
 
-    /// Leaves the present directory, never the top.
+    /// Leaves the current directory, which is never the top.
     pub(super) fn leave(&mut self, context: &Context<'_>) -> Left {
         let level = if self.is_top() { None } else { self.levels.pop() };
         let Some(level) = level else { return Left::AsItIs };
@@ -121,7 +122,7 @@ impl Levels {
 }
 
 impl Level {
-    /// The directory, whose path this is.
+    /// The directory with this path.
     fn open(
         &self,
         context: &Context<'_>,
@@ -138,7 +139,7 @@ impl Level {
     }
 
     fn close(&mut self) {
-        // What cannot be recognized again stays open.
+        // A directory that cannot be recognized again stays open.
         if let Held::Open(place) = &self.held
             && let Ok(closed) = place.closed()
         {

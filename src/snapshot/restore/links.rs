@@ -18,32 +18,32 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// The inodes with several names that have been met.
+/// The inodes with several names that the restore has met.
 pub(super) struct Links {
     known: writer::Links,
     top: Top,
 }
 
-/// The target, to open directories in it. None in a dry run where it does not exist yet.
+/// The target, to open directories in it. `None` in a dry run if it does not exist yet.
 struct Top(Option<Reopener>);
 
-/// What became of a further name.
+/// The result of a further name.
 enum Joined {
-    /// It was restored: as a name of the inode, or else as a file of its own.
+    /// It was restored as a name of the inode, or else as a file of its own.
     Restored(Outcome),
     /// The inode has as many names as the filesystem allows.
     Full,
 }
 
 impl Links {
-    /// No inode is known. What does not fit into memory goes into a file without a name in the target.
+    /// Begins without inodes. Inodes that do not fit into memory go into a file without a name in the target.
     pub(super) fn new(target: Option<&OwnedFd>) -> Links {
         let top = Top(target.and_then(|target| Reopener::new(target).ok()));
         let target = target.and_then(|target| rustix::io::fcntl_dupfd_cloexec(target, 0).ok());
         Links { known: writer::Links::new(target), top }
     }
 
-    /// Restores a name of an inode that has several. Names come one at a time, in the order of the manifest.
+    /// Restores a name of an inode that has several. Names are restored one at a time, in the order of the manifest.
     pub(super) fn restore(&self, context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
         let inode = entry.meta.inode();
         let fail = |errno| place.failure(context, &entry.name, "remember the names of", errno);
@@ -54,7 +54,7 @@ impl Links {
             return restored;
         };
         let mut restored = match join(context, &self.top, place, entry, &known) {
-            // This name begins another inode, which the others join.
+            // This name begins another inode, which the other names join.
             Ok(Joined::Full) => {
                 let errors = seal(context, &self.top, &known);
                 let mut outcome = entry::restore(context, place, entry)?;
@@ -76,7 +76,7 @@ impl Links {
         restored
     }
 
-    /// Seals the inodes some of whose names were not asked for. Counts those that could not be sealed, which were
+    /// Seals inodes with names that were not asked for. Returns the number that could not be sealed; these were
     /// reported.
     pub(super) fn finish(&self, context: &Context<'_>) -> u64 {
         let mut errors = 0;
@@ -99,7 +99,7 @@ impl Top {
     }
 }
 
-/// The name that an entry just got.
+/// The name that an entry just got, as the first of its inode.
 fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome) -> First {
     let is_made = outcome.change.is_some() && !context.options.dry_run && entry.file().is_some();
     let is_sealed = outcome.change == Some(Change::Metadata) || place.dir.is_sealed(entry.meta.fileattr());
@@ -114,7 +114,7 @@ fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome)
     }
 }
 
-/// Gives an inode what comes when it has all its names. Counts the failures, which were reported.
+/// Seals an inode that has all its names. Returns the number of failures, which were reported.
 fn seal(context: &Context<'_>, top: &Top, first: &First) -> u64 {
     let Some(wanted) = first.seal else { return 0 };
     match top.open(&first.directory, None).and_then(|directory| first.open(directory)) {
@@ -163,7 +163,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         Linked::Made(temporary) => temporary,
         Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
         Linked::Refused(Errno::MLINK) => return Ok(Joined::Full),
-        // Another filesystem is mounted here, or its first name is gone: a file of its own.
+        // Another filesystem is mounted here, or the first name is gone: the entry becomes a file of its own.
         Linked::Refused(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
             let mut outcome = entry::restore(context, place, entry)?;
             outcome.stats.errors += seal(context, top, &self::first(context, place, entry, &outcome));
@@ -173,12 +173,12 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     };
     let replaces = decision.replaces(existing);
     if is_waiting && replaces.is_some() {
-        // What it replaces may be the last good version.
+        // The entry that it replaces may be the last good version.
         openat::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
     }
     let put = || temporary.put(&entry.name, replaces.as_ref());
     match make::put(context, place, entry, (decision, existing), put) {
-        // A run beside this one made that name, too.
+        // Another run at the same time made that name, too.
         Err(Failure::Meanwhile(_)) if decision == Decision::Make && is_there(place, entry, first) => {}
         put => put?,
     }

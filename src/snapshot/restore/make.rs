@@ -1,5 +1,5 @@
-//! Makes one entry: under a temporary name, then puts it in its place, so that a reader sees the old or the new one and
-//! a killed run leaves no half of a file under its name.
+//! Makes one entry under a temporary name, then renames it into its place. So a reader sees the old or the new entry,
+//! and a killed run leaves no half of a file under its name.
 
 use super::context::Context;
 use super::job::Job;
@@ -22,15 +22,15 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What was made, and has not its name yet.
+/// A new inode that does not have its name yet.
 enum Made<'d> {
     File(TempFile<'d>),
-    /// With data that may be in memory only, and the times that it gets when that is on the disk.
+    /// Its data may be in memory only. It gets these times when the data is on the disk.
     Written(TempFile<'d>, (Time, Time)),
     Node(Temporary<BorrowedFd<'d>>),
 }
 
-/// Does what was decided about an entry, and completes its outcome. `existing` is in its place.
+/// Applies the decision on an entry, and completes its outcome. `existing` is in its place.
 pub(super) fn carry_out(
     context: &Context<'_>,
     place: &Place,
@@ -117,7 +117,7 @@ fn clear(
     delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))
 }
 
-/// Makes the inode aside, with content and metadata.
+/// Makes the inode under a temporary name, with content and metadata.
 fn make<'d>(
     context: &Context<'_>,
     place: &Place,
@@ -147,8 +147,8 @@ fn make<'d>(
     Ok(made)
 }
 
-/// Has a written file put in its place, with its times, when its data is on the disk. A new file has its name at once,
-/// under a provisional time. Returns the inode.
+/// Puts a written file in its place, with its times, when its data is on the disk. A new file gets its name at once,
+/// with a provisional time. Returns the inode.
 fn put_before_sync(
     context: &Context<'_>,
     place: &Place,
@@ -162,7 +162,7 @@ fn put_before_sync(
     let inode = Some((status.dev, status.ino));
     let is_sealed = place.dir.is_sealed(entry.meta.fileattr());
     if entry.meta.nlink > 1 && (decision.replaces(existing).is_some() || is_sealed) {
-        // Its other names follow, and the last of them seals it: it does not wait.
+        // Its other names follow, and the last name seals it, so it does not wait.
         rustix::fs::fsync(&aside).map_err(|errno| fail("write", errno))?;
         set_times(&aside, times.0, times.1).map_err(|errno| fail("set the times of", errno))?;
         put(context, place, entry, (decision, existing), || aside.put(&entry.name))?;
@@ -183,8 +183,8 @@ fn put_before_sync(
     Ok(inode)
 }
 
-/// Gives an empty file content and metadata. If data was written, the times are returned instead of set: they come when
-/// the data is on the disk.
+/// Sets the content and the metadata of an empty file. If data was written, the times are returned instead of set: they
+/// are set when the data is on the disk.
 fn fill(
     context: &Context<'_>,
     place: &Place,
@@ -226,7 +226,7 @@ fn fill(
         times = place.dir.device.must_sync(&copied).then_some((attributes.atime, attributes.mtime));
     }
     // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
-    // gives its own group to what is made in it.
+    // gives its own group to new entries in it.
     let given = match times {
         Some(_) => context.creator.apply_but_times(file, &attributes),
         None => context.creator.apply(file, &attributes),

@@ -1,4 +1,4 @@
-//! Gives an entry of the target the metadata of the snapshot. Directories are in `directory`.
+//! Sets the metadata of an entry of the target as in the snapshot. `directory` does so for directories.
 
 use super::context::Context;
 use super::origin::Origin;
@@ -11,7 +11,7 @@ use crate::tree::writer::{self, Version, pin};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Gives an existing inode, which was `seen` so, the metadata of the snapshot.
+/// Sets the snapshot's metadata on an existing inode. `seen` is its earlier status.
 pub(super) fn set(
     context: &Context<'_>,
     target: &OwnedFd,
@@ -41,7 +41,7 @@ pub(super) fn set(
     give_to_node(context, place, &node, entry, true, origin)
 }
 
-/// Gives an inode that must not be opened the entry's metadata. `has_others`: it may have other attributes.
+/// Sets the entry's metadata on an inode that must not be opened. `has_others`: it may have other attributes.
 pub(super) fn give_to_node(
     context: &Context<'_>,
     place: &Place,
@@ -58,7 +58,7 @@ pub(super) fn give_to_node(
     Ok(given.refused)
 }
 
-/// The attributes of an entry, except its project: that comes when the file is in its place.
+/// The attributes of an entry, except its project id, which is set when the file is in its place.
 pub(super) fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
     let Meta { uid, gid, mode, mtime, flags, .. } = entry.meta;
     let fileattr = FileAttr { flags, project: None };

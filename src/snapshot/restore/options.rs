@@ -1,40 +1,39 @@
-//! What a caller can choose.
+//! The options of a restore.
 
 use std::path::PathBuf;
 
-/// Which existing files are replaced. Unless they stay untouched, their metadata is set right in any case.
+/// Which existing files are replaced. Except with `Never`, the metadata of all existing files is corrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Those with other content. Another type or size is another content. The same size with the same modification time
-    /// is trusted, unless the file is the snapshot's very source and its change time is another one. In doubt the file
-    /// is read from the disk and compared with the manifest's hash.
+    /// Files with different content. Files of another type or size are different. A file with the same size and the
+    /// same modification time is trusted, unless it is the very source of the snapshot and its change time differs. In
+    /// doubt the file is read from the disk and compared with the manifest's hash.
     #[default]
     IfDifferent,
-    /// All of them, identical ones too.
+    /// All files, identical ones too.
     Always,
-    /// Those of another type, size or modification time, without reading them.
+    /// Files of another type, size or modification time, without reading them.
     IfChanged,
-    /// None: they stay untouched, and unread.
+    /// None: existing files stay untouched, and unread.
     Never,
 }
 
 /// How to restore.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The directory that the absolute paths of the snapshot are put below. Made if it is missing.
+    /// The directory below which the absolute paths of the snapshot are restored. Made if it is missing.
     pub target: PathBuf,
-    /// Remove what the restored directories have and the snapshot has not.
+    /// Remove entries from the restored directories that the snapshot does not have.
     pub delete: bool,
     /// Which existing files are replaced.
     pub overwrite: Overwrite,
-    /// Existing files are read even if size and time match, and everything restored is checked against the manifest's
-    /// hash.
+    /// Read existing files even if size and time match, and check everything restored against the manifest's hash.
     pub verify: bool,
     /// Only report to the monitor what would be done.
     pub dry_run: bool,
-    /// How many threads; by default as many as there are processors.
+    /// How many threads work; by default as many as there are processors.
     pub threads: Option<usize>,
 }
 
-/// The beginning of temporary names. `--delete` removes those that a killed run left.
+/// The beginning of temporary names. Temporary files of killed runs are removed when their directory is restored.
 pub(super) const TEMPORARY: &str = ".pleach-restore.";

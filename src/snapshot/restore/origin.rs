@@ -17,9 +17,9 @@ pub(super) struct Origin<'a> {
 
 /// The extended attributes that a snapshot has of an inode.
 pub(super) struct Recorded {
-    /// Sorted by name.
+    /// The attributes, sorted by name.
     pub(super) xattrs: Vec<Xattr>,
-    /// Whether the source had no others, as far as the snapshot shows.
+    /// Whether the source had no other attributes, as far as the snapshot shows.
     pub(super) is_complete: bool,
 }
 
@@ -47,8 +47,8 @@ impl<'a> Origin<'a> {
 }
 
 impl Recorded {
-    /// Whether an inode that has these, sorted by name, has what the snapshot has: no others, unless the snapshot may
-    /// lack some.
+    /// Whether an inode with these attributes, sorted by name, has the snapshot's attributes. It must have no others,
+    /// unless the snapshot may lack some.
     pub(super) fn is_met_by(&self, present: &[Xattr]) -> bool {
         match self.is_complete {
             true => self.xattrs == present,
@@ -57,7 +57,7 @@ impl Recorded {
     }
 }
 
-/// The extended attributes of the tree, which `present` reads, and those that only the manifest has.
+/// The extended attributes of the tree, read by `present`, and those that only the manifest has.
 ///
 /// # Errors
 /// If the tree does not have the inode.
@@ -73,7 +73,7 @@ pub(super) fn recorded(
         Some(Errno::NOENT) => return Err(Errno::NOENT),
         Some(_) => false,
     };
-    // Manifests of earlier versions have names that are no attributes of their own.
+    // Manifests of earlier versions have names that are only aliases of other metadata.
     for (name, value) in meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
         xattrs.retain(|(present, _)| present != name.as_ref());
         xattrs.push((name.to_vec(), value.to_vec()));

@@ -1,4 +1,4 @@
-//! The result of restoring one entry: its counts, and how metadata that the target did not take is reported.
+//! The result of restoring one entry: its counts, and reports on metadata that the target did not take.
 
 use super::context::Context;
 use super::place::Place;
@@ -19,13 +19,14 @@ pub(super) struct Outcome {
     pub(super) stats: Stats,
     /// The line of the plan.
     pub(super) change: Option<Change>,
-    /// The inode that has its name now, if it may have others; in a dry run, if it stays.
+    /// The inode that has its name now, if the inode may have other names. In a dry run, only if the existing inode
+    /// stays.
     pub(super) inode: Option<(u64, u64)>,
-    /// Its data may not be on the disk yet.
+    /// Whether its data may not be on the disk yet.
     pub(super) is_waiting: bool,
 }
 
-/// An entry's share in the counts, whatever is done with it.
+/// An entry's share in the counts, whatever happens to it.
 pub(super) fn count(entry: &Entry) -> Stats {
     let mut stats = Stats::default();
     match &entry.body {
@@ -47,7 +48,7 @@ pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: 
     })
 }
 
-/// What was not restored of an inode's metadata.
+/// The error for metadata of an inode that was not restored.
 pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
     let names = || {
         let names: Vec<_> =
@@ -75,7 +76,7 @@ pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
     Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
 }
 
-/// The failure of an entry that a directory is in the place of.
+/// The failure of an entry that has a directory in its place.
 pub(super) fn blocked(context: &Context<'_>, place: &Place, entry: &Entry) -> Failure {
     let error = Error::io("restore", context.shown(&place.join(&entry.name)), Errno::ISDIR);
     Failure::Entry(error.hint("a directory is in its place").advise(Advice::DeleteOthers))

@@ -1,5 +1,5 @@
-//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what
-//! must come after these. See `tree::writer`'s `after_sync`.
+//! Runs the jobs that wait until data is on the disk: they set the times of written files, put names in the place of
+//! others, and do what must follow. See `after_sync` in `tree::writer`.
 
 use super::context::Context;
 use super::job::Job;

@@ -13,13 +13,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// A directory of the snapshot and where it is restored.
+/// A directory of the snapshot, and the directory of the target that it is restored to.
 pub(super) struct Place {
     /// Its path in the snapshot.
     node: Arc<PathNode>,
-    /// It in the snapshot's tree.
+    /// The directory in the snapshot's tree.
     pub(super) source: OwnedFd,
-    /// It in the target.
+    /// The directory in the target.
     pub(super) dir: TargetDir,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
@@ -34,7 +34,7 @@ pub(super) struct Closed {
 }
 
 impl Place {
-    /// The directory with this path, as it was opened. `target`: `None` in a dry run where it does not exist yet.
+    /// The directory with this path, as it was opened. `target` is `None` in a dry run if it does not exist yet.
     pub(super) fn new(
         devices: &Devices,
         node: Arc<PathNode>,
@@ -55,7 +55,7 @@ impl Place {
         Ok(Place { node, source, dir, mounts: OnceLock::new() })
     }
 
-    /// What is needed to open it again.
+    /// The data that is needed to open it again.
     pub(super) fn closed(&self) -> Result<Closed> {
         let source = inode(&self.source)?;
         let target = self.dir.fd.as_ref().map(inode).transpose()?;
@@ -77,13 +77,12 @@ impl Place {
         self.node.child(name)
     }
 
-    /// Fails if the entry that is found under a name in the target is another one's of the snapshot, which must not be
-    /// lost.
+    /// Fails if the entry found under a name in the target is another entry of the snapshot, which must not be lost.
     pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8]) -> Attempt<()> {
         self.dir.refuse_another(target, self.entry(name, &|name| self.join(name)))
     }
 
-    /// A call on an entry failed.
+    /// The failure of a call on an entry.
     pub(super) fn failure(&self, target: &impl Target, name: &[u8], action: &str, errno: Errno) -> Failure {
         self.dir.failure(target, self.entry(name, &|name| self.join(name)), action, errno)
     }
@@ -92,14 +91,14 @@ impl Place {
         EntryName { name, wanted: Wanted::Of(self.source.as_fd()), path_of }
     }
 
-    /// Those of these names in the target that entries of the snapshot are found under, although it has them under
-    /// others.
+    /// Those of these names in the target that lead to entries of the snapshot, although the snapshot has these entries
+    /// under other names.
     pub(super) fn found_under_others(&self, names: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>> {
         self.dir.found_under_others(names, Wanted::Of(self.source.as_fd()))
     }
 
-    /// Whether something is mounted on this entry of the target, or below it, as it was when this was first asked. What
-    /// cannot be known counts as mounted.
+    /// Whether something is mounted on this entry of the target, or below it, as it was when this was first asked. If
+    /// this is unknown, it counts as mounted.
     pub(super) fn has_mount_at(&self, mounts: &Mounts, name: &[u8]) -> bool {
         let Some(target) = &self.dir.fd else { return false };
         let inside = match self.mounts.get() {
@@ -117,7 +116,7 @@ impl Closed {
     /// Opens the directory again; `path` is its path.
     ///
     /// # Errors
-    /// `STALE` if another one is there.
+    /// `STALE` if another directory is there.
     pub(super) fn reopen(
         &self,
         devices: &Devices,

@@ -10,21 +10,21 @@ use std::path::{Component, Path, PathBuf};
 /// How many missing paths an error names.
 const SHOWN: usize = 5;
 
-/// The parts to be restored, in the order of the manifest, none inside another.
+/// The parts to restore, in the order of the manifest, none inside another.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Selection(Vec<Part>);
 
 /// A subtree or an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A directory and all below it. The root's path is empty.
+    /// A directory and everything below it. The root's path is empty.
     Subtree(Vec<u8>),
     /// One entry: its directory and its name.
     Entry(Vec<u8>, Vec<u8>),
 }
 
 impl Selection {
-    /// Finds what is asked for in a snapshot. No paths mean all of it.
+    /// Finds the requested paths in a snapshot. Without paths, all of it is selected.
     pub(super) fn resolve(manifest: &Reader, snapshot: &str, paths: &[PathBuf]) -> Result<Selection> {
         if paths.is_empty() {
             return Ok(Selection(vec![Part::Subtree(Vec::new())]));
@@ -52,7 +52,7 @@ impl Selection {
             .hint("paths are those of the sources, absolute"))
     }
 
-    /// Whether it is all of the snapshot.
+    /// Whether the whole snapshot is selected.
     pub(super) fn is_all(&self) -> bool {
         self.0 == [Part::Subtree(Vec::new())]
     }

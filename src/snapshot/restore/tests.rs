@@ -6,8 +6,8 @@ use crate::snapshot::create;
 use crate::snapshot::manifest::lookups;
 use std::fs;
 
-/// Restores a chain of directories of this depth, a file in each, twice, the second time with `delete`. How many
-/// directories were looked up in the manifest by their path that time.
+/// Restores a chain of directories of this depth, with a file in each, twice, the second time with `delete`. Returns
+/// how many directories the second restore looked up in the manifest by their path.
 fn lookups_of_a_restore(depth: usize) -> u64 {
     let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -1,5 +1,5 @@
-//! The order of a restore: directories on the way in, then their entries (`batch`), then, deepest first, what each
-//! directory gets last (removals, its own metadata).
+//! The order of a restore: first directories on the way in, then their entries (`batch`). The last changes to each
+//! directory (removals, its own metadata) follow, deepest directory first.
 
 use super::batch::Batch;
 use super::context::Context;
@@ -28,7 +28,7 @@ struct Tree<'a> {
     stats: &'a mut Stats,
 }
 
-/// Restores the selected parts of the tree `source` into `target`. The stats are right also after an error.
+/// Restores the selected parts of the tree `source` into `target`. The stats are right even after an error.
 pub(super) fn restore(
     context: &Context<'_>,
     selection: &Selection,
@@ -66,7 +66,7 @@ impl Tree<'_> {
                     self.enter(record, is_wanted, Some(items.address()))?;
                 }
                 Ok(Item::Entry(entry)) => {
-                    // Not so only behind a damaged block.
+                    // They differ only behind a damaged block.
                     if self.levels.path() != items.directory() {
                         self.go_to(items.directory())?;
                     }
@@ -94,7 +94,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Makes a directory the present one. Directories above it are made if they are missing, and otherwise not changed.
+    /// Makes a directory the current one. Missing directories above it are made; existing ones are not changed.
     fn go_to(&mut self, path: &[u8]) -> Result<()> {
         self.ascend(path)?;
         while self.levels.path() != path && !self.is_skipped(path) {
@@ -116,8 +116,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Makes a directory the present one although its record was lost to damage, so that the records behind it are not
-    /// lost as well. It gets the metadata that it has in the snapshot's tree.
+    /// Makes a directory the current one although its record was lost to damage, so that the records behind it are not
+    /// lost as well. Its metadata is taken from the snapshot's tree.
     fn enter_lost(&mut self, path: &[u8], error: Error) -> Result<()> {
         let above = self.levels.here(self.context)?;
         match Status::at(&above.source, split(path).1) {
@@ -146,7 +146,7 @@ impl Tree<'_> {
         self.stats.damaged += u64::from(error.kind() == ErrorKind::Damage);
     }
 
-    /// Leaves directories until the present one is `path` or above it.
+    /// Leaves directories until the current one is `path` or above it.
     fn ascend(&mut self, path: &[u8]) -> Result<()> {
         while !self.levels.is_top() && !is_within(path, self.levels.path()) {
             self.leave()?;
@@ -164,8 +164,8 @@ impl Tree<'_> {
         if self.batch.has_many_directories() { self.flush() } else { Ok(()) }
     }
 
-    /// A directory begins. `is_wanted`: it must be as in the snapshot; else it is only on the way. `address`: of its
-    /// record, if all that comes behind that is streamed.
+    /// Begins a directory. `is_wanted`: it must be as in the snapshot; otherwise it is only on the way. `address`: the
+    /// address of its record, if everything behind that record is streamed.
     fn enter(&mut self, record: Directory, is_wanted: bool, address: Option<Address>) -> Result<()> {
         if self.is_skipped(&record.path) {
             return Ok(());
@@ -211,13 +211,13 @@ impl Tree<'_> {
         }
     }
 
-    /// Makes a directory that was opened in the present one the present one.
+    /// Makes a directory that was opened in the current directory the current one.
     fn opened(&mut self, Opened { place, mut end, change }: Opened, record: &Directory, address: Option<Address>) {
         end.known = address.filter(|_| end.delete).map(WantedNames::new);
         if let Some(change) = change.filter(|_| self.context.options.dry_run) {
             self.batch.line(change, self.context.shown(&record.path));
         }
-        // A directory that was named, as a source or as a PATH, may be a mount point on purpose.
+        // A directory that the user named, as a source or as a PATH, may be a mount point on purpose.
         end.is_beyond_mount = self
             .levels
             .present()

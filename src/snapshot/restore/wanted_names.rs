@@ -4,28 +4,28 @@ use super::selection::join;
 use crate::error::Result;
 use crate::snapshot::manifest::{Address, Reader};
 
-/// What the snapshot has in a directory, as it was streamed: its entries and subdirectories are known without being
-/// looked up by their paths, which are as long as a tree is deep.
+/// The names that the snapshot has in a directory, as they were streamed. Its entries and subdirectories need no lookup
+/// by path; paths are as long as a tree is deep.
 pub(super) struct WantedNames {
-    /// Where the directory's record is.
+    /// The address of the directory's record.
     record: Address,
-    /// The names of its subdirectories that came so far, in their order, each with a slash behind it.
+    /// The names of its subdirectories so far, in their order, each with a slash behind it.
     subdirectories: Vec<u8>,
 }
 
 impl WantedNames {
-    /// A directory whose record was just read.
+    /// Begins a directory after its record was read.
     pub(super) fn new(record: Address) -> WantedNames {
         WantedNames { record, subdirectories: Vec::new() }
     }
 
-    /// The record of a subdirectory was read.
+    /// Adds a subdirectory after its record was read.
     pub(super) fn add(&mut self, subdirectory: &[u8]) {
         self.subdirectories.extend_from_slice(subdirectory);
         self.subdirectories.push(b'/');
     }
 
-    /// Those of these names, which are sorted, that the snapshot does not have.
+    /// Returns those of `names` that the snapshot does not have. The names are sorted.
     pub(super) fn missing(&self, manifest: &Reader, names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
         let Some(mut entries) = manifest.names_at(self.record)? else { return Ok(None) };
         let mut subdirectories = self.subdirectories.split(|byte| *byte == b'/').peekable();
@@ -42,7 +42,7 @@ impl WantedNames {
     }
 }
 
-/// Those of these names that the snapshot does not have, each looked up: records between were lost to damage.
+/// Returns those of `names` that the snapshot does not have. Each is looked up, because records were lost to damage.
 pub(super) fn missing(manifest: &Reader, directory: &[u8], names: Vec<Vec<u8>>) -> Result<Option<Vec<Vec<u8>>>> {
     let Some(mut known) = manifest.directory(directory)? else { return Ok(None) };
     let mut missing = Vec::new();

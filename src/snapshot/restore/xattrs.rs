@@ -10,8 +10,8 @@ use crate::snapshot::manifest::Entry;
 use crate::tree::writer::{Decision, Target as _};
 use rustix::io::Errno;
 
-/// Reports what is not right with an entry's attributes after (or in a dry run, by) this decision, and counts it.
-/// `is_unlisted`: what was in its place had more names than the kernel lists.
+/// Reports the faults of an entry's attributes after this decision (or, in a dry run, because of it), and counts them.
+/// `is_unlisted`: the existing entry had more names than the kernel lists.
 pub(super) fn report(
     context: &Context<'_>,
     place: &Place,
@@ -44,7 +44,7 @@ pub(super) fn report(
     1
 }
 
-/// What is not right with a directory's attributes. `is_unlisted`: it has more names than the kernel lists.
+/// The error for a directory's attributes. `is_unlisted`: it has more names than the kernel lists.
 pub(super) fn of_directory(context: &Context<'_>, recorded: &Recorded, is_unlisted: bool) -> Option<Error> {
     match (recorded.is_complete, is_unlisted) {
         (false, _) => Some(lacking(context, "those that are there were kept")),
@@ -53,7 +53,7 @@ pub(super) fn of_directory(context: &Context<'_>, recorded: &Recorded, is_unlist
     }
 }
 
-/// The snapshot does not have all attributes.
+/// The error for attributes that the snapshot does not have.
 fn lacking(context: &Context<'_>, rest: &str) -> Error {
     let why = match context.creator.is_root() {
         true => "the snapshot does not have them, because they could not be read",
