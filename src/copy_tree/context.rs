@@ -106,7 +106,8 @@ impl<'a> Context<'a> {
 
     /// Checks whether the run can continue.
     ///
-    /// # Errors The run was interrupted, or a sync has failed.
+    /// # Errors
+    /// The run was interrupted, or a sync has failed.
     pub(super) fn check(&self) -> Result<()> {
         if self.monitor.is_cancelled() { Err(Error::interrupted()) } else { self.devices.check(&self.plan.shown) }
     }

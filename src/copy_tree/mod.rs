@@ -61,9 +61,9 @@ use std::time::Instant;
 
 /// Copies `sources` to `destination`, as `cp -a` does.
 ///
-/// # Errors If the request contradicts itself, a source does not exist, the destination cannot be used or is full, or
-/// the run is cancelled. [`Stopped`] has the counts so far. A single entry that fails is reported to the monitor and
-/// counted.
+/// # Errors
+/// If the request contradicts itself, a source does not exist, the destination cannot be used or is full, or the run is
+/// cancelled. [`Stopped`] has the counts so far. A single entry that fails is reported to the monitor and counted.
 pub fn copy(
     sources: &[PathBuf],
     destination: &Path,

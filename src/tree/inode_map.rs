@@ -65,7 +65,8 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
 
     /// The value of an inode.
     ///
-    /// # Errors Errors of the files that hold the parts not in memory. The same applies to all other methods.
+    /// # Errors
+    /// Errors of the files that hold the parts not in memory. The same applies to all other methods.
     pub(crate) fn get(&self, inode: &Identity) -> Result<Option<T>> {
         Ok(self.find(inode)?.map(|(_, value)| value))
     }

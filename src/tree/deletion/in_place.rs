@@ -31,14 +31,16 @@ pub(crate) struct Mounts(Mutex<Option<Table>>);
 impl Mounts {
     /// A current mount on this entry of a directory or below it.
     ///
-    /// # Errors If this is unknown, for example because `/proc` is not mounted.
+    /// # Errors
+    /// If this is unknown, for example because `/proc` is not mounted.
     pub(crate) fn at(&self, dir: BorrowedFd<'_>, name: &[u8]) -> std::io::Result<Option<PathBuf>> {
         Ok(self.inside(dir)?.into_iter().find(|mount| mount.is_at(name)).map(|mount| mount.point))
     }
 
     /// All current mounts inside a directory.
     ///
-    /// # Errors Like [`Mounts::at`].
+    /// # Errors
+    /// Like [`Mounts::at`].
     pub(crate) fn inside(&self, dir: BorrowedFd<'_>) -> std::io::Result<Vec<Inside>> {
         let mut table = lock(&self.0);
         let table = match &mut *table {
@@ -65,7 +67,8 @@ pub(crate) enum Kept {
 
 /// Deletes the entry `name` of `parent`, a directory with everything in it. `shown` is its path, for messages.
 ///
-/// # Errors Why all or part of it was kept. A tree that contains a mount or a subvolume is kept whole.
+/// # Errors
+/// Why all or part of it was kept. A tree that contains a mount or a subvolume is kept whole.
 pub(crate) fn delete(
     parent: BorrowedFd<'_>,
     name: &[u8],
@@ -88,7 +91,8 @@ pub(crate) fn delete(
 
 /// Checks whether the entry could be deleted, as far as possible without deleting anything.
 ///
-/// # Errors Why it would be kept.
+/// # Errors
+/// Why it would be kept.
 pub(crate) fn check(
     parent: BorrowedFd<'_>,
     name: &[u8],

@@ -54,8 +54,9 @@ pub struct Stats {
 
 /// Deletes everything in the directory `trash`, which must be on one filesystem. `path` is for messages.
 ///
-/// # Errors If the trash cannot be read, or the run is cancelled. Entries that cannot be deleted are counted and
-/// reported to the monitor.
+/// # Errors
+/// If the trash cannot be read, or the run is cancelled. Entries that cannot be deleted are counted and reported to the
+/// monitor.
 pub(crate) fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let started = Instant::now();
     let run = Run {
@@ -99,7 +100,8 @@ pub(crate) fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monit
 /// Deletes the directory `name` of `parent` with everything in it. Nothing is renamed out of it. Returns `false` if
 /// there is no directory with that name. `path` is for messages.
 ///
-/// # Errors If any entry of it cannot be deleted.
+/// # Errors
+/// If any entry of it cannot be deleted.
 pub(crate) fn directory(parent: BorrowedFd<'_>, name: &[u8], path: &Path, monitor: &dyn Monitor) -> Result<bool> {
     let failed = |errno| Error::io("delete", path, errno);
     let name = CString::new(name).map_err(|_| failed(Errno::INVAL))?;

@@ -74,7 +74,8 @@ pub(super) enum Part {
 /// Parses a pattern. A pattern without a slash (except at its end) matches a name anywhere. If it begins with a slash,
 /// it matches an absolute path. If it has a slash in its middle, it matches a path relative to each source.
 ///
-/// # Errors A pattern that can never match.
+/// # Errors
+/// A pattern that can never match.
 pub(super) fn parse(line: &Line) -> Result<Pattern> {
     let (text, keeps) = match line.text.strip_prefix('!') {
         Some(rest) => (rest, true),

@@ -60,7 +60,8 @@ struct Node {
 impl Patterns {
     /// Parses the patterns.
     ///
-    /// # Errors An invalid pattern, which is wrong usage.
+    /// # Errors
+    /// An invalid pattern, which is wrong usage.
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Result<Patterns> {
         let mut tree = Tree { nodes: vec![Node::default(), Node::default()], rules: Vec::new() };
         for line in lines {

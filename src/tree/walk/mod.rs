@@ -47,7 +47,8 @@ pub fn absolute(path: &[u8]) -> PathBuf {
 /// Memory: the names of the directories that are being visited, and the outputs of a limited number of tasks (see
 /// [`frontier`]).
 ///
-/// # Errors The first error from the visitor or the sink. Errors that do not end the walk are not returned to it.
+/// # Errors
+/// The first error from the visitor or the sink. Errors that do not end the walk are not returned to it.
 pub fn walk<V: Visitor>(
     sources: &Sources,
     visitor: &V,
@@ -59,7 +60,8 @@ pub fn walk<V: Visitor>(
 
 /// Like [`walk`], for directories as they are named, side by side. Their outputs arrive one directory after the other.
 ///
-/// # Errors Like [`walk`].
+/// # Errors
+/// Like [`walk`].
 pub fn walk_tops<V: Visitor>(
     tops: Vec<Top>,
     visitor: &V,

@@ -66,8 +66,8 @@ impl Sources {
     /// Resolves the paths that the user named. Links in a named path are followed, as the user sees them. Links below
     /// it are not followed.
     ///
-    /// # Errors A source does not exist. A mistyped or unmounted source must not result in a snapshot that looks
-    /// complete.
+    /// # Errors
+    /// A source does not exist. A mistyped or unmounted source must not result in a snapshot that looks complete.
     pub fn resolve(named: &[PathBuf]) -> Result<Sources> {
         let mut paths = Vec::new();
         for path in named {

@@ -63,7 +63,8 @@ impl Aliases {
     /// Which name owns the entry that was found in `dir` under this name. This costs nothing if names are compared byte
     /// by byte.
     ///
-    /// # Errors Errors of listing one of the directories.
+    /// # Errors
+    /// Errors of listing one of the directories.
     pub(crate) fn owner(&self, dir: impl AsFd, device: &Device, name: &[u8], wanted: Wanted<'_>) -> Result<Owner> {
         let dir = dir.as_fd();
         match self.sense(dir, device, name) {
@@ -93,7 +94,8 @@ impl Aliases {
     /// The listed names with entries that are also found under other, wanted names. They must not be deleted, even if
     /// nobody wants them as listed. Empty if none of `names` can be found under another name.
     ///
-    /// # Errors Errors of listing one of the directories.
+    /// # Errors
+    /// Errors of listing one of the directories.
     pub(crate) fn found(
         &self,
         dir: impl AsFd,

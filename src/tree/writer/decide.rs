@@ -85,7 +85,8 @@ pub(crate) trait Compare {
 
 /// Decides what to do with an entry.
 ///
-/// # Errors Errors of the comparison.
+/// # Errors
+/// Errors of the comparison.
 pub(crate) fn decide(wanted: WantedEntry, existing: Option<&Status>, compare: &mut impl Compare) -> Result<Decision> {
     let Some(existing) = existing else { return Ok(Decision::Make) };
     if existing.file_type() == FileType::Directory {

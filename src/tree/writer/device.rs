@@ -108,7 +108,8 @@ impl Devices {
 
     /// Syncs all filesystems that were written to. `target` is for messages.
     ///
-    /// # Errors After the first failure, every call fails.
+    /// # Errors
+    /// After the first failure, every call fails.
     pub(crate) fn sync(&self, target: &Path) -> Result<Synced> {
         for device in self.all() {
             device.sync().map_err(|errno| not_written(target, errno))?;
@@ -118,7 +119,8 @@ impl Devices {
 
     /// Checks that no sync has failed.
     ///
-    /// # Errors The failure.
+    /// # Errors
+    /// The failure.
     pub(crate) fn check(&self, target: &Path) -> Result<()> {
         let failure = self.all().into_iter().find_map(|device| device.failure.get().copied());
         failure.map_or(Ok(()), |errno| Err(not_written(target, errno)))

@@ -26,7 +26,8 @@ impl Failure {
 
     /// Why the entry is skipped, for the report.
     ///
-    /// # Errors The error that ends the run.
+    /// # Errors
+    /// The error that ends the run.
     pub(crate) fn skipped(self) -> Result<Error> {
         match self {
             Failure::Fatal(error) => Err(error),

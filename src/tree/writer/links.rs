@@ -148,7 +148,8 @@ impl First {
 
     /// Opens the inode by its name in its directory.
     ///
-    /// # Errors `STALE` if the name now belongs to another inode.
+    /// # Errors
+    /// `STALE` if the name now belongs to another inode.
     pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
         let file = openat::open_file(directory.as_fd(), &self.name)?;
         let status = Status::of(&file)?;

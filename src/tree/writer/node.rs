@@ -30,7 +30,8 @@ impl Node<'_> {
 
     /// Creates it under a temporary name, and opens it without its content.
     ///
-    /// # Errors `STALE` if somebody replaced it with something else.
+    /// # Errors
+    /// `STALE` if somebody replaced it with something else.
     pub(crate) fn make_temporary<'d>(
         &self,
         dir: BorrowedFd<'d>,
@@ -54,7 +55,8 @@ impl Node<'_> {
 
 /// Opens the inode that has a name now, without its content, if it is the expected one.
 ///
-/// # Errors `STALE` if it is another inode.
+/// # Errors
+/// `STALE` if it is another inode.
 pub(crate) fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> Result<OwnedFd> {
     let node = metadata::open_path(dir, name)?;
     if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }

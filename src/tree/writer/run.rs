@@ -35,7 +35,8 @@ pub(crate) trait Run: Target {
 
     /// Does rounds until no job is left, including the jobs that jobs add.
     ///
-    /// # Errors See [`Run::round`].
+    /// # Errors
+    /// See [`Run::round`].
     fn settle(&self) -> Result<()> {
         while self.round()? > 0 {}
         Ok(())
@@ -43,7 +44,8 @@ pub(crate) trait Run: Target {
 
     /// Syncs all filesystems that were written to.
     ///
-    /// # Errors After the first failure, every call fails.
+    /// # Errors
+    /// After the first failure, every call fails.
     fn sync(&self) -> Result<Synced> {
         self.devices().sync(self.path())
     }

@@ -18,7 +18,8 @@ pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<b
 /// Whether a source and its copy, both of this size, have the same content. Compares the extents first, then the data.
 /// The copy is read from its disk.
 ///
-/// # Errors `CANCELED` when the monitor asks to stop. Errors of writing the copy's dirty pages, and of reading.
+/// # Errors
+/// `CANCELED` when the monitor asks to stop. Errors of writing the copy's dirty pages, and of reading.
 pub(crate) fn has_same_content(
     source: BorrowedFd<'_>,
     copy: BorrowedFd<'_>,
@@ -35,7 +36,8 @@ pub(crate) fn has_same_content(
 /// Drops the cached pages of a file, so that the next read comes from its disk. After a failed write the kernel keeps
 /// the pages and marks them clean: they have the written data, but the disk does not.
 ///
-/// # Errors Errors of writing the dirty pages.
+/// # Errors
+/// Errors of writing the dirty pages.
 fn drop_cached(file: BorrowedFd<'_>) -> Result<()> {
     rustix::fs::fdatasync(file)?;
     fadvise(file, 0, None, Advice::DontNeed)

@@ -140,7 +140,8 @@ impl TargetDir {
     /// Gives a written file of this directory its name, unless it replaces another file. In that case the name follows
     /// after the next sync. The times always follow after the next sync.
     ///
-    /// # Errors See [`TempFile::put`].
+    /// # Errors
+    /// See [`TempFile::put`].
     pub(crate) fn put_before_sync(&self, aside: TempFile<'_>, name: &[u8], times: (Time, Time)) -> Result<Unsynced> {
         let dir = self.fd.as_ref().ok_or(Errno::BADF)?;
         let (file, replaces) = match aside.postpone(dir, name) {

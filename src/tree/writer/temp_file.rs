@@ -39,7 +39,8 @@ impl<'d> TempFile<'d> {
 
     /// Gives the file its name. Returns the file.
     ///
-    /// # Errors An entry that was created there meanwhile is not replaced: see [`Temporary::put`].
+    /// # Errors
+    /// An entry that was created there meanwhile is not replaced: see [`Temporary::put`].
     pub(crate) fn put(self, name: &[u8]) -> Result<OwnedFd> {
         match self.temporary {
             Some(temporary) => temporary.put(name, self.replaces.as_ref())?,

@@ -48,8 +48,9 @@ impl<D: AsFd> Temporary<D> {
 
     /// Moves it to its own name, in place of this version of another entry.
     ///
-    /// # Errors `STALE` if something else is there now, and `EXIST` if something is there although nothing was
-    /// expected. In both cases the existing entry is kept.
+    /// # Errors
+    /// `STALE` if something else is there now, and `EXIST` if something is there although nothing was expected. In both
+    /// cases the existing entry is kept.
     pub(crate) fn put(self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
         let found = match replaces {
             Some(version) => version.find(self.dir.as_fd(), name, self.name())?,

@@ -40,8 +40,9 @@ impl Unsynced {
 
     /// Sets its times and gives it its name. Returns the file.
     ///
-    /// # Errors Errors of the calls. After an error, the file lacks its times, or the other file is still in its place.
-    /// `STALE`: the other file was changed meanwhile.
+    /// # Errors
+    /// Errors of the calls. After an error, the file lacks its times, or the other file is still in its place. `STALE`:
+    /// the other file was changed meanwhile.
     pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
@@ -50,7 +51,8 @@ impl Unsynced {
 
     /// Gives it its name but not its times, so that the next run considers it different. Returns the file.
     ///
-    /// # Errors Errors of the calls.
+    /// # Errors
+    /// Errors of the calls.
     pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<OwnedFd> {
         if let Some(replaces) = self.replaces {
             replaces.put()?;

@@ -47,7 +47,8 @@ impl Version {
 
     /// Finds the entry that now has the name of this version. `new` is the entry that will replace it.
     ///
-    /// # Errors `STALE` if the found entry must not be replaced.
+    /// # Errors
+    /// `STALE` if the found entry must not be replaced.
     pub(super) fn find(&self, dir: BorrowedFd<'_>, name: &[u8], new: &[u8]) -> Result<Found> {
         for _ in 1..TRIES {
             match self.find_once(dir, name, new) {
