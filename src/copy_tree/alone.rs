@@ -1,4 +1,4 @@
-//! Copies one entry as if it had no other names, again if somebody else interferes.
+//! Copies one entry as if it had no other names, and retries if somebody else interferes.
 
 use super::context::Context;
 use super::look::look;
@@ -11,20 +11,20 @@ use crate::tree::writer::{self, Attempt, Decision, Failure};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Copies an entry, as it was decided.
+/// Copies an entry according to its decision.
 pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
     let copied = once(pair, seen, part);
     or_again(pair, copied, seen, part)
 }
 
-/// Copies a regular file, again if it changes meanwhile. `first`: the source, if it is open already.
+/// Copies a regular file, again if it changes meanwhile. `first`: the source, if it is already open.
 pub(super) fn file(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<file::Source>, part: &mut Stats) -> Attempt<Placed> {
     let copied = file::copy(pair, seen, first, part);
     or_again(pair, copied, seen, part)
 }
 
-/// Decides again if somebody else made the entry meanwhile, or changed its metadata: a run beside this one may be
-/// copying it. An entry with other content is kept then.
+/// Decides again if somebody else created the entry meanwhile or changed its metadata: another run may be copying it.
+/// An entry with different content is kept then.
 fn or_again(pair: &Pair<'_>, copied: Attempt<Placed>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
     if seen.replaces().is_some() {
         return copied;
@@ -68,7 +68,7 @@ fn once(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
     }
 }
 
-/// The failure of an entry that a directory is in the place of.
+/// The failure of an entry with a directory in its place.
 pub(super) fn blocked(pair: &Pair<'_>, seen: &Seen<'_>) -> Failure {
     let error = Error::io("copy over", pair.shown(seen.name), Errno::ISDIR);
     Failure::Entry(error.hint("a directory is in its place; remove it, or copy to another place"))

@@ -1,4 +1,4 @@
-//! What every step of a copy knows. What the steps do is in files of their own.
+//! The data that every step of a copy needs. The steps have their own files.
 
 use super::job::Job;
 use super::not_kept::NotKept;
@@ -25,10 +25,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// How many files a thread copies together: this many sources are open.
+/// How many files a thread copies together, and so how many sources it has open.
 const GROUP: usize = 64;
 
-/// Files from this size on are copied on a thread of their own.
+/// Files of at least this size are copied on a thread of their own.
 pub(super) const LARGE: u64 = 1 << 20;
 
 /// A run.
@@ -36,27 +36,27 @@ pub(super) struct Context<'a> {
     pub(super) plan: &'a Plan,
     pub(super) options: &'a Options,
     pub(super) monitor: &'a dyn Monitor,
-    /// When it began, on the clock that stamps files.
+    /// When it began, by the clock that stamps files.
     pub(super) begun: Time,
     pub(super) creator: Creator,
     pub(super) devices: Devices,
-    /// What waits until data is on the disk.
+    /// Jobs that wait until data is on the disk.
     pub(super) waiting: AfterSync<Job>,
     /// Flushes sources before they are read.
     pub(super) flusher: Flusher,
     /// The clocks that stamp sources.
     pub(super) clocks: Clocks,
-    /// Flags and projects of the sources.
+    /// The flags and project ids of the sources.
     pub(super) fileattrs: FileAttrs,
     pub(super) links: Links,
     pub(super) not_kept: NotKept,
-    /// How content comes over.
+    /// How to copy content.
     pub(super) request: Request,
-    /// How many small files a thread has open together.
+    /// How many small files a thread has open at once.
     pub(super) group: usize,
-    /// Threads that create and fill small files at once.
+    /// Limits the threads that create and fill small files at once.
     pub(super) writers: Semaphore,
-    /// Threads that copy a large file at once: each keeps the device busy.
+    /// Limits the threads that copy a large file at once: each keeps the device busy.
     pub(super) large: Semaphore,
     stats: Mutex<Stats>,
     reopener: OnceLock<Reopener>,
@@ -64,12 +64,12 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(plan: &'a Plan, options: &'a Options, threads: usize, monitor: &'a dyn Monitor) -> Self {
-        // Of each a source and a copy are open. Half of the descriptors are for directories and for what waits for a
-        // sync.
+        // Each file needs two descriptors: source and copy. Half of the descriptors are for directories and for jobs
+        // that wait for a sync.
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
         let group = usize::try_from(descriptors).unwrap_or(usize::MAX) / threads.max(1) / 2;
         let kind = Kind::of(&plan.top).unwrap_or(Kind::UNKNOWN);
-        // In a dry run nothing is written to the destination.
+        // In a dry run, nothing is written to the destination.
         let spill = (!options.dry_run).then(|| rustix::io::fcntl_dupfd_cloexec(&plan.top, 0).ok()).flatten();
         Context {
             plan,
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Opens directories of the destination again.
+    /// Reopens directories of the destination.
     pub(super) fn reopener(&self) -> rustix::io::Result<&Reopener> {
         match self.reopener.get() {
             Some(reopener) => Ok(reopener),
@@ -104,36 +104,36 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether the run goes on.
+    /// Checks whether the run can continue.
     ///
     /// # Errors
-    /// It was interrupted, or a sync has failed.
+    /// The run was interrupted, or a sync has failed.
     pub(super) fn check(&self) -> Result<()> {
         if self.monitor.is_cancelled() { Err(Error::interrupted()) } else { self.devices.check(&self.plan.shown) }
     }
 
-    /// The names that a directory of the sources wants in its copy.
+    /// The names that a source directory wants in its copy.
     pub(super) fn wanted<'w, P>(&'w self, directory: &'w Directory<P>) -> Wanted<'w> {
         if directory.scaffold { Wanted::These(&self.plan.names) } else { Wanted::Of(directory.fd.as_fd()) }
     }
 
-    /// Whether a directory of the destination is the same as one of the sources.
+    /// Whether a directory of the destination is also a source directory.
     pub(super) fn is_source(&self, inode: (u64, u64)) -> bool {
         self.plan.source_inodes.contains(&inode)
     }
 
-    /// How many large files of one directory are begun at once; the run as a whole has its turns.
+    /// How many large files of one directory are started at once. `large` limits the whole run.
     pub(super) fn side_by_side(&self) -> usize {
         cores().min(self.options.threads.unwrap_or(usize::MAX))
     }
 
-    /// Reports that an entry was skipped, and why; counts it in `part`.
+    /// Reports that an entry was skipped, and why. Counts it in `part`.
     pub(super) fn problem(&self, error: &Error, part: &mut Stats) {
         part.errors += 1;
         self.monitor.problem(error);
     }
 
-    /// Reports that an entry was skipped, and why; counts it.
+    /// Reports that an entry was skipped, and why. Counts it.
     pub(super) fn report(&self, error: &Error) {
         let mut part = Stats::default();
         self.problem(error, &mut part);
@@ -152,7 +152,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// How failures of a copy are worded.
+/// The words for failures of a copy.
 static WORDING: Wording = Wording {
     action: "copy to",
     busy: None,

@@ -1,4 +1,4 @@
-//! Counts what was copied, and how.
+//! Counts the copied entries, and how they were copied.
 
 use super::context::Context;
 use super::stats::Stats;
@@ -7,7 +7,7 @@ use crate::fs::status::Status;
 use crate::monitor::Amount;
 use rustix::fs::FileType;
 
-/// Counts an entry, with this status in the source, that is as it should be. `is_there`: its content existed already.
+/// Counts an entry that is now as wanted. `status` is that of the source. `is_there`: its content existed already.
 pub(super) fn entry(context: &Context<'_>, status: &Status, is_there: bool, part: &mut Stats) {
     part.bytes = match status.file_type() {
         FileType::RegularFile => part.bytes.saturating_add(status.size),
@@ -18,7 +18,7 @@ pub(super) fn entry(context: &Context<'_>, status: &Status, is_there: bool, part
     context.monitor.advance(Amount { files: 1, bytes });
 }
 
-/// Counts a further name of an inode, whose content was counted with the first.
+/// Counts another name of an inode. Its content was counted with the first name.
 pub(super) fn further_name(context: &Context<'_>, status: &Status, is_there: bool, part: &mut Stats) {
     name(status, is_there, part);
     context.monitor.advance(Amount { files: 1, bytes: 0 });

@@ -1,5 +1,5 @@
-//! Compares one entry with the entry at its place in the destination, to decide what happens to it. Changes nothing.
-//! The rules themselves are in `tree::writer`.
+//! Compares one entry with the entry in its place in the destination, to decide what to do with it. Changes nothing.
+//! The rules are in `tree::writer`.
 
 use super::context::Context;
 use super::pair::Pair;
@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// An entry of the source, and where its copy is.
+/// An entry of the source, and the place of its copy.
 struct Comparison<'a> {
     pair: &'a Pair<'a>,
     target: &'a OwnedFd,
@@ -21,12 +21,13 @@ struct Comparison<'a> {
     target_name: &'a [u8],
 }
 
-/// Decides on an entry with this name in the destination.
+/// Decides what to do with an entry that has this name in the destination.
 ///
-/// A file is unchanged if its type, size and modification time are the same, to the nanosecond: a copy gets that time
-/// last, when its data is on the disk, so no killed run and no power cut leaves a file that looks finished and is not.
-/// Programs can set times, and files of the same tick have equal ones. So both files are read and compared, the copy
-/// from its disk, unless the source's inode surely changed before the copy's did, and the copy's before this run began.
+/// A file is unchanged if its type, size and modification time are the same, to the nanosecond. A copy gets that time
+/// last, when its data is on the disk, so no killed run and no power cut leaves an incomplete file that looks complete.
+/// But programs can set times, and files changed in the same tick have equal times. So both files are read and
+/// compared, the copy from its disk, unless the source's inode surely changed before the copy's inode, and the copy's
+/// inode before this run began.
 pub(super) fn decide(
     pair: &Pair<'_>,
     (name, status): (&[u8], &Status),
@@ -45,7 +46,7 @@ impl Compare for Comparison<'_> {
         let Comparison { pair, target, name, status, target_name } = *self;
         match status.file_type() {
             FileType::RegularFile if there.size != status.size => Ok(false),
-            // A run beside this one may have copied it, and have not given it its time yet.
+            // An entry that changed during this run may be the copy of another run, which did not set its time yet.
             FileType::RegularFile if there.mtime != status.mtime && !is_of_this_run(pair, there) => Ok(false),
             FileType::RegularFile if there.mtime == status.mtime && is_surely_later(pair, there, status) => Ok(true),
             FileType::RegularFile => {
@@ -78,7 +79,8 @@ impl Comparison<'_> {
         if unread.or(unknown).is_some() || !has_same_xattrs(pair.context, wanted, present) {
             return Ok(false);
         }
-        // Flags are asked for by opening the file, so only where its inode changed after the copy's did.
+        // The file must be opened to read its flags, so they are only read if its inode may have changed after the
+        // copy's inode.
         if status.file_type() != FileType::RegularFile || is_surely_later(pair, there, status) {
             return Ok(true);
         }
@@ -91,8 +93,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether an existing copy surely changed later than its source did, and before this run began. Times are compared as
-/// coarsely as they are stored, and those that servers stamp allow for their clocks.
+/// Whether an existing copy surely changed later than its source, and before this run began. Times are compared with
+/// the resolution at which they are stored. Times from servers are compared with allowance for their clocks.
 fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
     let clock = clock(pair, copy);
     let both = if clock == Clock::Local { pair.context.clocks.of(source.dev, &pair.directory.fd) } else { clock };
@@ -109,7 +111,7 @@ fn clock(pair: &Pair<'_>, copy: &Status) -> Clock {
     pair.target().map_or(Clock::Remote, |target| pair.context.clocks.of(copy.dev, target))
 }
 
-/// Whether two inodes have the same owner, mode and times, as far as this process may give them.
+/// Whether two inodes have the same owner, mode and times, as far as this process can set them.
 pub(super) fn has_same_status(context: &Context<'_>, wanted: &Status, there: &Status) -> bool {
     let is_root = context.creator.is_root();
     let mask = if is_root { 0o7777 } else { 0o1777 };
@@ -118,7 +120,7 @@ pub(super) fn has_same_status(context: &Context<'_>, wanted: &Status, there: &St
     is_owned && wanted.mtime == there.mtime && (is_link || (wanted.mode ^ there.mode) & mask == 0)
 }
 
-/// Whether two inodes have the same attributes, as far as this process may give them.
+/// Whether two inodes have the same attributes, as far as this process can set them.
 pub(super) fn has_same_xattrs(
     context: &Context<'_>,
     mut wanted: Vec<metadata::Xattr>,

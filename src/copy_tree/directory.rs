@@ -1,4 +1,5 @@
-//! One directory: found or made in the destination on the way in, given its metadata on the way out (`leaving`).
+//! One directory: found or created in the destination when the walk enters it, and given its metadata when the walk
+//! leaves it (`leaving`).
 
 use super::context::Context;
 use super::job::{Job, Leaving};
@@ -30,14 +31,14 @@ pub(super) fn top(context: &Context<'_>) -> Attempt<Place> {
     open().or_else(|errno| context.failed(b"", "open", errno))
 }
 
-/// Enters a directory of the source: what it becomes, and the line of the plan.
+/// Enters a source directory. Returns its place in the destination, and the line of the plan.
 pub(super) fn enter(
     context: &Context<'_>,
     step: &Step,
     directory: &Directory<()>,
     parent: Option<&Directory<Place>>,
 ) -> Attempt<(Place, Option<Change>)> {
-    // Only below a mount of the destination on itself: the copy would be copied.
+    // Only happens if the destination is mounted inside itself: the copy would be copied.
     if parent.is_some() && (directory.status.dev, directory.status.ino) == context.plan.top_inode {
         let error = Error::failed("copy the destination into itself, from").at(absolute(&directory.path));
         return Err(Failure::Entry(error.hint("it is mounted there; it was skipped")));
@@ -60,7 +61,7 @@ pub(super) fn enter(
     }
 }
 
-/// Finds or makes a directory below another.
+/// Finds or creates a directory in another.
 fn below(
     context: &Context<'_>,
     (above, wanted): (&Place, Wanted<'_>),
@@ -87,7 +88,7 @@ fn below(
                 let inherited = Inherited { inherits: false, ..above.dir.inherited };
                 return Ok((made(Some(target), inherited, true)?, Some(Change::Added)));
             }
-            // A run beside this one made it meanwhile, or it is the name of another entry.
+            // Another run created it meanwhile, or it is the name of another entry.
             Err(Errno::EXIST) => None,
             Err(errno) => return Err(fail("make the directory", errno)),
         },
@@ -105,7 +106,7 @@ fn below(
             }
             let open = || openat::open_subdir(dir, name);
             let target = match open() {
-                // One's own directory, closed to oneself: it gets its mode when all in it is done.
+                // One's own directory without permission for oneself. It gets its mode when everything in it is done.
                 Err(Errno::ACCESS) if !context.options.dry_run && context.creator.is_owner(&status) => {
                     let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
                     allow_all(dir.as_fd(), &name).and_then(|()| open())
@@ -134,7 +135,7 @@ fn below(
     }
 }
 
-/// Makes an empty directory for one that something else is mounted on in the source.
+/// Creates an empty directory for a source directory that is a mount point.
 pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name: &[u8]) -> Attempt<Option<Change>> {
     let place = &parent.place;
     let target_name = place.name(name);
@@ -146,7 +147,7 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
         Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
         Err(Errno::NOENT) => {
             let made = match place.dir.make_subdir(target_name, &context.creator) {
-                // A run beside this one made it meanwhile, or it is the name of another entry.
+                // Another run created it meanwhile, or it is the name of another entry.
                 Err(Errno::EXIST) => {
                     return place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None);
                 }
@@ -164,7 +165,7 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
     }
 }
 
-/// Removes what runs that were killed left in a directory.
+/// Removes the remains of killed runs from a directory.
 fn clear(context: &Context<'_>, place: &Place) {
     if context.options.dry_run {
         return;
@@ -176,13 +177,13 @@ fn clear(context: &Context<'_>, place: &Place) {
     }
 }
 
-/// Clears the top, once and before anything is made in it.
+/// Clears the top, once, before anything is created in it.
 pub(super) fn clear_top(context: &Context<'_>) -> Attempt<()> {
     clear(context, &top(context)?);
     Ok(())
 }
 
-/// Gives a directory its metadata, now that all in it is done, if it differs.
+/// Sets the metadata of a directory when everything in it is done, if it differs.
 pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Attempt<()> {
     let place = &directory.place;
     let Some(target) = place.dir.fd.as_ref().filter(|_| !directory.scaffold && !context.options.dry_run) else {
@@ -198,7 +199,7 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Atte
     }
     let wanted = context.fileattrs.of(&directory.fd, directory.status.dev);
     let (target, status, path) = (Arc::clone(target), directory.status, place.path.clone());
-    // Of attributes that could not be read none is removed.
+    // If some attributes of the source could not be read, none is removed from the copy.
     let keeps_others = place.fresh || unread.is_some();
     let leaving = Leaving { target, status, xattrs, wanted, keeps_others, path };
     if is_waiting {
@@ -208,7 +209,7 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Atte
     leaving::give(context, &leaving)
 }
 
-/// Whether a directory that is there has other metadata than its source.
+/// Whether the metadata of an existing directory differs from that of its source.
 fn differs<P>(context: &Context<'_>, directory: &Directory<P>, place: &Place) -> bool {
     let Some(target) = &place.dir.fd else { return true };
     let has_same_status =

@@ -1,8 +1,8 @@
-//! The entries of one directory, a batch at a time: looked at, decided on, and copied.
+//! The entries of one directory, one batch at a time: examines them, decides on them, and copies them.
 //!
-//! They are taken in the order of their inodes and not of their names, because that is commonly the order in which they
-//! lie on the disk. Small files go in groups, larger ones side by side, each on a thread of its own. Entries that have
-//! several names or are no files go one by one.
+//! Entries are processed in the order of their inodes, not of their names, because that is usually their order on the
+//! disk. Small files are copied in groups, larger files side by side, each on its own thread. Entries that have several
+//! names or are not files are copied one by one.
 
 use super::context::LARGE;
 use super::look::look;
@@ -47,7 +47,7 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
         group::copy(pair, files, part)?;
     }
     let results = parallel::each(context.side_by_side(), large, |seen| copy_large(pair, &seen));
-    // All of them are counted, whether one ended the run or not.
+    // All results are counted, even if one ended the run.
     let mut ended = Ok(());
     for result in results {
         match result {
@@ -63,7 +63,7 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
     Ok(lines)
 }
 
-/// Copies a large file, when its turn has come.
+/// Copies a large file once the semaphore permits it.
 fn copy_large(pair: &Pair<'_>, seen: &Seen<'_>) -> Result<Stats> {
     let context = pair.context;
     let mut part = Stats::default();
@@ -75,7 +75,7 @@ fn copy_large(pair: &Pair<'_>, seen: &Seen<'_>) -> Result<Stats> {
     Ok(part)
 }
 
-/// Copies an entry that does not go in groups.
+/// Copies an entry that is not copied in a group.
 fn single(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Result<()> {
     let before = (part.files, part.copied_bytes);
     let copied = match seen.decision {

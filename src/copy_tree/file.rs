@@ -1,4 +1,5 @@
-//! Regular files: made aside with content and metadata, and put in their place if the source is still as it was.
+//! Regular files: created under a temporary name with content and metadata, and put in their place if the source is
+//! unchanged.
 
 use super::context::Context;
 use super::job::{self, Job};
@@ -18,16 +19,16 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How often a file that changes while it is copied is copied again.
+/// How often a file is copied again if it changes during the copy.
 const ATTEMPTS: usize = 3;
 
-/// A source that has been opened, with the status that it must still have at the end.
+/// An open source, with the status that it must still have at the end.
 pub(super) struct Source {
     pub(super) fd: OwnedFd,
     pub(super) kept: Kept,
 }
 
-/// What is kept of a source besides its content.
+/// The metadata that is copied from a source.
 pub(super) struct Kept {
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
@@ -37,7 +38,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// What its copy gets before it is in its place. The project and the seals come then.
+    /// The attributes that its copy gets before it is in its place. The project id and the seals follow then.
     pub(super) fn attributes(&self) -> Attributes<'_> {
         Attributes::of(&self.status, &self.xattrs).with(FileAttr { project: None, ..self.fileattr })
     }
@@ -74,7 +75,7 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<Source>, part
     Ok(Placed::default())
 }
 
-/// Opens a source and reads what is kept of it besides its content. `None`: it is gone.
+/// Opens a source and reads the metadata to copy. `None`: the source no longer exists.
 pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     let fail = |action, errno| pair.unreadable(name, action, errno);
     let fd = match openat::open_file(pair.directory.fd.as_fd(), name) {
@@ -90,22 +91,22 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     Ok(Some(Source { fd, kept }))
 }
 
-/// Reads what is kept of an open source besides its content, and flushes it: a later store through a mapping will
-/// change its times.
+/// Reads the metadata of an open source, and flushes the source, so that a later store through a mapping will change
+/// its times.
 pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) -> Kept {
-    // A disk that does not take the data may give it all the same.
+    // A disk that refuses to write the data may still be able to read it.
     let _ = context.flusher.flush(fd, status.dev);
     let (xattrs, unread) = metadata::readable_xattrs(fd);
     Kept { status, xattrs, fileattr: context.fileattrs.of(fd, status.dev), unread }
 }
 
-/// The failure of an entry that is no regular file any more.
+/// The failure of an entry that is no longer a regular file.
 pub(super) fn became_something_else(pair: &Pair<'_>, name: &[u8]) -> Failure {
     let error = Error::failed("copy").at(absolute(&pair.directory.join(name)));
     Failure::Entry(error.hint("it became something else while its directory was read; run again"))
 }
 
-/// Makes an empty file aside, with what it must have before its first byte.
+/// Creates an empty temporary file, with everything that must be set before its first byte.
 pub(super) fn make<'a>(pair: &Pair<'a>, seen: &Seen<'_>, kept: &Kept) -> Attempt<TempFile<'a>> {
     let aside = TempFile::make(pair.above()?, TEMPORARY, seen.replaces())
         .map_err(|errno| pair.wrong(seen.name, "make", errno))?;
@@ -114,7 +115,7 @@ pub(super) fn make<'a>(pair: &Pair<'a>, seen: &Seen<'_>, kept: &Kept) -> Attempt
     Ok(aside)
 }
 
-/// Makes the file aside, with the content of the source as it is now.
+/// Creates the temporary file, with the current content of the source.
 fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempFile<'a>, Copied)> {
     let context = pair.context;
     let aside = make(pair, seen, &source.kept)?;
@@ -135,7 +136,7 @@ fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempF
     }
 }
 
-/// A clone was asked for and nothing else. Where no file of the source's filesystem can be cloned the run ends.
+/// The failure when only a clone was requested. Ends the run if no file of the source's filesystem can be cloned.
 fn refused(pair: &Pair<'_>, seen: &Seen<'_>, reason: Reason) -> Failure {
     let error = Error::failed("clone").at(absolute(&pair.directory.join(seen.name)));
     let error = error.hint(reason.to_string()).advise(Advice::AnyEngine);
@@ -145,8 +146,8 @@ fn refused(pair: &Pair<'_>, seen: &Seen<'_>, reason: Reason) -> Failure {
     }
 }
 
-/// Gives a file that has its content its metadata and its name. If data was written, the times come after the next
-/// sync, and so does the name if it is another file's until then.
+/// Sets the metadata of a file with complete content, and gives it its name. If data was written, the times are set
+/// after the next sync, and so is the name if it replaces another file.
 pub(super) fn put(
     pair: &Pair<'_>,
     seen: &Seen<'_>,
@@ -158,7 +159,7 @@ pub(super) fn put(
     let wrong = |action, errno| pair.wrong(seen.name, action, errno);
     let must_sync = place.dir.device.must_sync(copied);
     let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
-    // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to what is made in it.
+    // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to new files.
     let given = match (place.fresh, must_sync) {
         (true, false) => context.creator.finish(&aside, 0o600, &attributes),
         (true, true) => context.creator.finish_but_times(&aside, 0o600, &attributes),
@@ -182,7 +183,7 @@ pub(super) fn put(
     Ok(placed)
 }
 
-/// Gives a file its name, unless that is another's, and has the rest done after the next sync.
+/// Gives a file its name, unless it replaces another file, and lets the rest be done after the next sync.
 fn put_before_sync(
     pair: &Pair<'_>,
     seen: &Seen<'_>,
@@ -194,7 +195,7 @@ fn put_before_sync(
     let dir = &pair.place().dir;
     let wrong = |action, errno| pair.wrong(seen.name, action, errno);
     writer::set_provisional_time(&aside, times.1).map_err(|errno| wrong("set the times of", errno))?;
-    // What says that it is empty may be a file of procfs, which has no status to speak of.
+    // A file that claims to be empty may be in procfs, where its status shows no changes.
     let source = match kept.status.size {
         0 => None,
         _ => Some(reopenable(pair, seen.name, kept.status)?),
@@ -213,7 +214,7 @@ fn put_before_sync(
     Ok(waiting)
 }
 
-/// What is needed to look at a source again.
+/// The data needed to examine a source again.
 fn reopenable(pair: &Pair<'_>, name: &[u8], status: Status) -> Attempt<job::Source> {
     let known = &pair.place().source;
     let dir = match known.get() {

@@ -1,6 +1,6 @@
-//! Small files, in groups of two steps: open the sources and ask for what must be read of them, on as many threads as
-//! the device's queue likes; then create, fill and finish, on few threads at once. So the reads of a whole group are
-//! under way before the first is waited for. What suits io_uring goes to `ring`.
+//! Copies small files in groups, in two steps. The first opens the sources and prefetches the data to read, on as many
+//! threads as suit the device's queue. The second creates, fills and finishes the copies, on few threads at once. So
+//! all reads of a group are pending before the first is waited for. Files that suit io_uring are copied by `ring`.
 
 use super::pair::{Pair, Seen};
 use super::stats::Stats;
@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::fs::pread;
 use crate::fs::status::Status;
 
-/// How much is asked for ahead of a group at most.
+/// The most data that is prefetched for a group.
 const AHEAD: u64 = 16 << 20;
 
-/// Copies small files, each with one name, that do not exist or are not as they should be.
+/// Copies small files, each with one name, that do not exist or are not as wanted.
 pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
     let context = pair.context;
     let before = (part.files, part.copied_bytes);
@@ -48,16 +48,16 @@ pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Res
     Ok(())
 }
 
-/// Whether a small file goes through io_uring.
+/// Whether a small file is copied through io_uring.
 fn is_for_ring(pair: &Pair<'_>, status: &Status) -> bool {
     let dir = &pair.place().dir;
     let kind = dir.fd.as_ref().and_then(|target| dir.device.strategy.kind(target));
-    // What says that it is empty may be a file of procfs, which is read until it ends.
+    // A file that claims to be empty may be in procfs. Such files are read until they end.
     status.size > 0 && is_read(pair, status.dev) && copy::goes_by_ring(pair.context.request.engine, status.size, kind)
 }
 
-/// Whether the content of files from this device will be read, as far as that is known. Before the first clone was
-/// tried, in the first group of each thread, the plan decides.
+/// Whether the content of files from this device will be read, as far as known. Before the first clone was tried, in
+/// the first group of each thread, the plan decides.
 fn is_read(pair: &Pair<'_>, dev: u64) -> bool {
     match pair.context.request.engine {
         None => match pair.place().dir.device.strategy.known(dev) {

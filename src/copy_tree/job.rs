@@ -7,33 +7,33 @@ use crate::tree::writer::{First, Replacing, Unsynced};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A job for after the next sync. Paths are below the top.
+/// A job for after the next sync. Paths are relative to the top.
 pub(super) enum Job {
-    /// A file gets its times, the name of the file that it replaces, and what forbids changes.
+    /// Gives a file its times, the name of the file that it replaces, and its seal.
     File {
         /// The file.
         file: Unsynced,
-        /// What it was copied from; `None` if its status says nothing.
+        /// Its source. `None` if the status of the source shows no changes.
         source: Option<Source>,
-        /// What it is sealed with.
+        /// Its seal: flags and project id.
         seal: Option<FileAttr>,
-        /// The path that it has at the end.
+        /// Its final path.
         path: Vec<u8>,
     },
-    /// A further name of such a file replaces another file.
+    /// Replaces another file with another name of such a file.
     Name {
-        /// The name that it has until then, and the other file.
+        /// The name until then, and the other file.
         replacing: Replacing,
         /// The path of the other file.
         path: Vec<u8>,
     },
-    /// A directory gets its metadata, since names in it were replaced.
+    /// Sets the metadata of a directory, because names in it were replaced.
     Directory(Leaving),
-    /// An inode that has all its names gets what forbids changes.
+    /// Seals an inode that has all its names.
     Seal(First),
 }
 
-/// A source and its status when it was copied.
+/// A source, with its status when it was copied.
 pub(super) struct Source {
     pub(super) dir: Arc<OwnedFd>,
     pub(super) name: Vec<u8>,
@@ -43,13 +43,13 @@ pub(super) struct Source {
     pub(super) clock: Clock,
 }
 
-/// A directory in which everything is made, and the metadata that it gets.
+/// A directory with all its entries, and the metadata to set.
 pub(super) struct Leaving {
     pub(super) target: Arc<OwnedFd>,
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
     pub(super) wanted: FileAttr,
-    /// Whether it keeps the attributes that are not among these.
+    /// Whether it keeps attributes that are not in `xattrs`.
     pub(super) keeps_others: bool,
     pub(super) path: Vec<u8>,
 }

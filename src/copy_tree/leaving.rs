@@ -1,4 +1,4 @@
-//! Gives a directory its metadata, when everything in it is made and in its place.
+//! Sets the metadata of a directory when everything in it was created and is in its place.
 
 use super::context::Context;
 use super::job::Leaving;
@@ -6,10 +6,10 @@ use super::outcome;
 use crate::fs::metadata::{Attributes, FileAttr};
 use crate::tree::writer::{self, Attempt, Target as _};
 
-/// Gives a directory its metadata.
+/// Sets the metadata of a directory.
 pub(super) fn give(context: &Context<'_>, leaving: &Leaving) -> Attempt<()> {
     let Leaving { target, status, xattrs, wanted, keeps_others, path } = leaving;
-    // The project comes with the seals.
+    // The project id is set together with the seals.
     let attributes = Attributes::of(status, xattrs).with(FileAttr { project: None, ..*wanted });
     let (attributes, is_foreign) = context.creator.within_rights(attributes);
     let given = writer::give(&context.creator, target, &attributes, !keeps_others)

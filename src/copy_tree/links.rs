@@ -15,11 +15,11 @@ use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Repla
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// What became of a further name.
+/// The result of linking another name.
 enum Joined {
-    /// It is a name of the inode.
+    /// The name now refers to the inode.
     Linked,
-    /// No link can be made.
+    /// No link can be created.
     Impossible,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
             count::further_name(context, &seen.status, is_there, part);
             Ok(())
         }
-        // A file of its own.
+        // The entry becomes a separate file.
         Ok(Joined::Impossible) => {
             context.not_kept.hard_link(|| pair.shown(seen.name));
             alone::copy(pair, seen, part).map(|_| ())
@@ -77,7 +77,7 @@ fn first(pair: &Pair<'_>, inode: &Identity, seen: &Seen<'_>, part: &mut Stats) -
     context.links.settle(inode, Some(&first)).map_err(lost)
 }
 
-/// Makes the entry a further name of an inode of the destination.
+/// Makes the entry another name of an inode of the destination.
 fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     let wrong = |errno| pair.wrong(seen.name, "link", errno);
     let there = seen.existing.map(|there| (there.dev, there.ino));
@@ -91,14 +91,15 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     };
     let temporary = match linked {
         Linked::Made(temporary) => temporary,
-        // As many names as the filesystem allows; another filesystem; one without links; gone meanwhile.
+        // The inode has the most names that the filesystem allows, is on another filesystem or on one without links, or
+        // no longer exists.
         Linked::Another
         | Linked::Refused(Errno::MLINK | Errno::XDEV | Errno::PERM | Errno::OPNOTSUPP | Errno::NOENT) => {
             return Ok(Joined::Impossible);
         }
         Linked::Refused(errno) => return Err(wrong(errno)),
     };
-    // What exists is another inode, whether it looks the same or not.
+    // The existing entry is another inode, whether it looks the same or not.
     let (place, name) = (pair.place(), pair.target_name(seen.name));
     match (&place.dir.fd, seen.existing.as_ref().map(Version::of)) {
         (Some(target), Some(version)) if first.waiting.is_some() => {
@@ -111,10 +112,11 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     Ok(Joined::Linked)
 }
 
-/// Joins the entry to an inode although a run beside this one made it meanwhile, with `error` as the consequence.
+/// Joins the entry to an inode although another run created the entry meanwhile. If that is impossible, `error` is the
+/// result.
 ///
-/// Both runs may have begun with different names of one inode. Then the inode with the lower number gets all names, in
-/// both runs: one of them replaces the other's names, and the other one adopts the inode.
+/// Both runs may have started with different names of one inode. Then the inode with the lower number gets all names,
+/// in both runs: one run replaces the names of the other, and the other run adopts the inode.
 fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First, error: Error) -> Attempt<Joined> {
     let there = pair.inode_there(seen.name);
     if there.is_some() && there == first.inode {
@@ -134,7 +136,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
     join(pair, &now, first)
 }
 
-/// Gives an inode what comes when it has all its names, after everything else that waits.
+/// Seals an inode that has all its names, after all other jobs that wait.
 fn seal_after_sync(context: &Context<'_>, first: First) {
     match first.waiting {
         Some(_) if first.seal.is_some() => pending::add(context, Job::Seal(first)),
@@ -142,7 +144,7 @@ fn seal_after_sync(context: &Context<'_>, first: First) {
     }
 }
 
-/// Seals the inodes some of whose names were not among the sources.
+/// Seals the inodes that have further names outside the sources.
 pub(super) fn seal_all(context: &Context<'_>) {
     if let Err(errno) = context.links.drain(|first| seal_after_sync(context, first)) {
         context.report(&Error::failed("give inodes with several names their flags").because(errno));

@@ -1,4 +1,4 @@
-//! Looks at one entry and what has its name in the destination, and decides what happens to it.
+//! Examines one entry and the entry with its name in the destination, and decides what to do.
 
 use super::decide;
 use super::pair::{Pair, Seen};
@@ -7,8 +7,8 @@ use crate::fs::status::Status;
 use crate::tree::writer::{Attempt, Failure};
 use rustix::io::Errno;
 
-/// Looks at an entry. `None`: it is gone since its directory was listed. Without `may_exist` nothing can have its name
-/// in the destination.
+/// Examines an entry. `None`: it was deleted after its directory was listed. Without `may_exist`, the destination
+/// cannot have an entry with its name.
 pub(super) fn look<'n>(pair: &Pair<'_>, name: &'n [u8], may_exist: bool) -> Attempt<Option<Seen<'n>>> {
     let status = match Status::at(&pair.directory.fd, name) {
         Ok(status) => status,

@@ -1,4 +1,4 @@
-//! Gives an entry of the destination the metadata of its source. Directories are in `leaving`.
+//! Copies the metadata of a source to its entry in the destination. Directories are in `leaving`.
 
 use super::file;
 use super::outcome;
@@ -10,7 +10,8 @@ use crate::tree::writer::{self, Attempt, Version, pin};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Gives an existing entry the metadata of its source. Returns what its inode gets when it has all its names.
+/// Copies the metadata of a source to an existing entry. Returns the seal that its inode gets once it has all its
+/// names.
 pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>> {
     let wrong = |errno| pair.wrong(seen.name, "set the metadata of", errno);
     if !seen.is_file() {
@@ -19,7 +20,7 @@ pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>>
     let Some(source) = file::open(pair, seen.name)? else { return Ok(None) };
     let file = match openat::open_file(pair.above()?, pair.target_name(seen.name)) {
         Ok(file) => file,
-        // Nobody may read it, its owner among them: then it gets all but its flags.
+        // Nobody may read it, not even its owner. It gets everything except its flags.
         Err(Errno::ACCESS) => return set_of_node(pair, seen).map(|()| None),
         Err(errno) => return Err(wrong(errno)),
     };
@@ -39,7 +40,7 @@ pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>>
     Ok(later.then_some(kept.fileattr))
 }
 
-/// Gives an existing link or special node, or a file that cannot be opened, the metadata of its source.
+/// Copies the metadata of a source to an existing link or special node, or to a file that cannot be opened.
 fn set_of_node(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
     let pinned = pin(pair.above()?, pair.target_name(seen.name), |status| is_as_seen(seen, status))
         .map_err(|errno| pair.wrong(seen.name, "set the metadata of", errno))?;
@@ -50,7 +51,7 @@ fn is_as_seen(seen: &Seen<'_>, status: &Status) -> bool {
     seen.existing.is_some_and(|there| Version::of(&there).is(status))
 }
 
-/// Gives an inode that must not be opened the metadata of its source. `has_others`: it may have other attributes.
+/// Copies the metadata of a source to an inode that must not be opened. `has_others`: it may have other attributes.
 pub(super) fn give_to_node(pair: &Pair<'_>, seen: &Seen<'_>, node: &OwnedFd, has_others: bool) -> Attempt<()> {
     let wrong = |errno| pair.wrong(seen.name, "set the metadata of", errno);
     let (xattrs, unread) = metadata::readable_xattrs_at(&pair.directory.fd, seen.name);

@@ -1,18 +1,19 @@
 //! Copies trees: `pleach copy`.
 //!
-//! - `plan` settles which source becomes what. Then `tree` walks the sources.
-//! - `directory` finds or makes each directory in the destination on the way in; `leaving` gives it its metadata on the
-//!   way out.
-//! - `entries` takes the entries of a directory in batches: `look` compares each with what exists, `decide` decides.
+//! - `plan` decides which source gets which name. Then `tree` walks the sources.
+//! - `directory` finds or creates each directory in the destination when the walk enters it; `leaving` sets its
+//!   metadata when the walk leaves it.
+//! - `entries` handles the entries of a directory in batches: `look` compares each with the existing entry, and
+//!   `decide` decides.
 //! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by
 //!   one (`alone`), inodes with several names once (`links`).
-//! - `file` and `node` make an entry aside, under a temporary name, with content and metadata, and rename it into its
-//!   place.
-//! - `pending` does what waits for a sync (`job`). `verify` reads both sides back.
+//! - `file` and `node` create an entry, unnamed or under a temporary name, with content and metadata, and move it to
+//!   its place.
+//! - `pending` does the jobs that wait for a sync (`job`). `verify` reads both sides again.
 //!
 //! A dry run takes the same steps and skips every call that changes something. Everything below a source and below the
-//! destination is opened by descriptor, each from its parent, and no link is followed there. How entries are written is
-//! `tree::writer`, which restoring shares.
+//! destination is opened by descriptor, each from its parent, and no link is followed there. `tree::writer` writes the
+//! entries, as for restoring.
 
 mod alone;
 mod context;
@@ -44,7 +45,7 @@ mod verify;
 pub use options::{Into, Options};
 pub use stats::Stats;
 
-/// A copy that ended before it was done: why, and what it had copied by then.
+/// A copy that ended early: why, and what it had copied by then.
 pub type Stopped = crate::error::Stopped<Stats>;
 
 use crate::content::copy::Engine;
@@ -61,9 +62,8 @@ use std::time::Instant;
 /// Copies `sources` to `destination`, as `cp -a` does.
 ///
 /// # Errors
-/// If the request contradicts itself, a source does not exist, the destination cannot be used, is full, or the run is
-/// cancelled: [`Stopped`] has what was copied by then. A single entry that fails is reported to the monitor and
-/// counted.
+/// If the request contradicts itself, a source does not exist, the destination cannot be used or is full, or the run is
+/// cancelled. [`Stopped`] has the counts so far. A single entry that fails is reported to the monitor and counted.
 pub fn copy(
     sources: &[PathBuf],
     destination: &Path,
@@ -87,13 +87,13 @@ pub fn copy(
     }
 }
 
-/// Copies all steps of the plan, and verifies the copies if that is asked for.
+/// Copies all steps of the plan, and verifies the copies if requested.
 fn run(context: &Context<'_>, threads: usize) -> Result<()> {
     let (plan, options, monitor) = (context.plan, context.options, context.monitor);
     let walk = || {
         for (number, step) in plan.steps.iter().enumerate() {
             if number > 0 && !options.dry_run {
-                // What a step finds must be what the one before it has made.
+                // A step must find everything that the previous step has created.
                 context.settle()?;
             }
             tree::walk(context, step, threads)?;
@@ -105,7 +105,8 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
         walk()?;
     } else {
         let walked = context.waiting.during(|| context.round(), walk);
-        // What the summary counts must outlast a power cut; cp leaves that to its user. An interrupted run settles too.
+        // Everything that the summary counts must survive a power cut; cp leaves that to its user. An interrupted run
+        // settles too.
         monitor.phase("syncing", None);
         context.settle()?;
         walked?;
@@ -120,9 +121,9 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// How many threads walk. Where content is read, small cold reads want requests under way, so the device's queue
-/// decides and not the cores: one thread has 4 KiB files in 240 µs each, eight in 110, and more than sixteen gain
-/// nothing. Where clones are made nothing but inodes is read, and more threads only wait for each other.
+/// The number of threads that walk. If content is read, small cold reads need many pending requests, so the device's
+/// queue decides and not the cores: one thread needs 240 µs for each 4 KiB file, eight threads need 110 µs, and more
+/// than sixteen gain nothing. If files are cloned, only inodes are read, and more threads only wait for each other.
 fn threads(plan: &Plan, options: &Options) -> usize {
     let clones = plan.may_clone && options.engine.is_none_or(|engine| engine == Engine::Clone);
     let best = if clones && !options.verify { (cores() * 2).clamp(4, 32) } else { (cores() * 4).clamp(8, 32) };

@@ -1,5 +1,5 @@
-//! Makes everything but directories and regular files: symbolic links, devices, named pipes, sockets. None of them is
-//! opened.
+//! Creates everything except directories and regular files: symbolic links, devices, named pipes, sockets. None of them
+//! is opened.
 
 use super::metadata;
 use super::options::TEMPORARY;
@@ -8,7 +8,7 @@ use crate::tree::writer::{Attempt, Node};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Makes a link, device, named pipe or socket.
+/// Creates a link, device, named pipe or socket.
 pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
     let wrong = |action, errno| pair.wrong(seen.name, action, errno);
     let above = pair.above()?;
@@ -16,7 +16,7 @@ pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
     let to = match kind {
         FileType::Symlink => match rustix::fs::readlinkat(&pair.directory.fd, seen.name, Vec::new()) {
             Ok(to) => to.into_bytes(),
-            // It is gone since it was looked at.
+            // It was deleted after it was examined.
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(pair.unreadable(seen.name, "read the link", errno)),
         },

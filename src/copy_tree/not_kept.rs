@@ -1,7 +1,8 @@
-//! Metadata that the destination did not take: counted by its kind, and reported once.
+//! Metadata that the destination refused: counted by kind, and reported once.
 //!
-//! Metadata that only root may set is no error for an ordinary user, as with `cp -a`: the copies of another's files are
-//! one's own. Metadata that root could not set is an error, because then the filesystem does not have it.
+//! If an ordinary user cannot set metadata because only root may set it, this is not an error, as with `cp -a`: copies
+//! of other users' files belong to the user who copies. If root could not set it, this is an error, because the
+//! filesystem does not store it.
 
 use super::stats::Stats;
 use crate::error::Error;
@@ -21,7 +22,7 @@ const FLAGS: &str = "flags";
 const PROJECT: &str = "project";
 const HARD_LINKS: &str = "hard_links";
 
-/// How many entries lack something, by kind, and the first of them.
+/// How many entries lack each kind of metadata, and the first such entry.
 #[derive(Debug, Default)]
 pub(super) struct NotKept(Mutex<BTreeMap<&'static str, (u64, PathBuf)>>);
 
@@ -30,7 +31,7 @@ impl NotKept {
         lock(&self.0).entry(kind).or_insert_with(|| (0, shown())).0 += 1;
     }
 
-    /// What an entry's destination did not take.
+    /// Counts the metadata that the destination refused for an entry.
     pub(super) fn refused(&self, refused: &Refused, is_foreign: bool, shown: impl Fn() -> PathBuf) {
         if refused.ownership || is_foreign {
             self.note(OWNER, &shown);
@@ -50,12 +51,12 @@ impl NotKept {
         }
     }
 
-    /// An entry is a file of its own although its source is a further name of another.
+    /// Counts an entry that is a separate file although its source is another name of an inode.
     pub(super) fn hard_link(&self, shown: impl FnOnce() -> PathBuf) {
         self.note(HARD_LINKS, shown);
     }
 
-    /// Adds it to the counts. `as_errors`: each is one.
+    /// Adds the counts to `stats`. `as_errors`: each is an error.
     pub(super) fn count(&self, stats: &mut Stats, as_errors: bool) {
         for (kind, (entries, _)) in lock(&self.0).iter() {
             stats.not_kept.insert(kind, *entries);

@@ -1,16 +1,16 @@
-//! What a caller can choose.
+//! The options of a copy.
 
 use crate::content::copy::Engine;
 
-/// What the destination is.
+/// The meaning of the destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Into {
-    /// An existing directory gets the sources; anything else is what the one source becomes.
+    /// An existing directory receives the sources. Otherwise it is the name of the one source's copy.
     #[default]
     AsItStands,
-    /// A directory that gets the sources (`--target-directory`).
+    /// A directory that receives the sources (`--target-directory`).
     Directory,
-    /// The name of the one source's copy, even if it is an existing directory: then the two are merged
+    /// The name of the one source's copy, even if it is an existing directory, which is then merged with the source
     /// (`--no-target-directory`).
     Name,
 }
@@ -20,15 +20,15 @@ pub enum Into {
 pub struct Options {
     /// How content is copied; by default chosen for each file.
     pub engine: Option<Engine>,
-    /// What the destination is.
+    /// The meaning of the destination.
     pub into: Into,
-    /// Read both sides back at the end, and compare their hashes.
+    /// Read both sides again at the end, and compare their hashes.
     pub verify: bool,
-    /// Do not enter other filesystems; their mount points are made, empty.
+    /// Do not enter other filesystems. Their mount points are created as empty directories.
     pub one_file_system: bool,
-    /// Only report to the monitor what would be done.
+    /// Only report to the monitor what a run would do.
     pub dry_run: bool,
-    /// How many threads; by default what suits the device.
+    /// The number of threads; by default the best number for the device.
     pub threads: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! Failures on the side of the source, and attributes that could not be read or compared. Failures on the side of the
-//! destination are worded in `tree::writer`.
+//! Failures of the source, and attributes that could not be read or compared. The words for failures of the destination
+//! are in `tree::writer`.
 
 use super::context::Context;
 use crate::error::Error;
@@ -15,7 +15,7 @@ pub(super) fn source(path: &[u8], action: &str, errno: Errno) -> Failure {
     }
 }
 
-/// Reports that not all extended attributes of a source could be read: the entry is copied without them.
+/// Reports that some extended attributes of a source could not be read, so the entry was copied without them.
 pub(super) fn report_unread(context: &Context<'_>, path: &[u8], errno: Errno) {
     let error = Error::io("read all extended attributes of", absolute(path), errno);
     context.report(&match errno {
@@ -24,16 +24,15 @@ pub(super) fn report_unread(context: &Context<'_>, path: &[u8], errno: Errno) {
     });
 }
 
-/// Reports that not all extended attributes of an entry of the source could be read, unless the entry is gone
-/// meanwhile.
+/// Reports that some extended attributes of a source entry could not be read, unless the entry was deleted meanwhile.
 pub(super) fn report_unread_of<P>(context: &Context<'_>, directory: &Directory<P>, name: &[u8], unread: Option<Errno>) {
     if let Some(errno) = unread.filter(|errno| *errno != Errno::NOENT) {
         report_unread(context, &directory.join(name), errno);
     }
 }
 
-/// Reports that an entry of the destination has more names of extended attributes than the kernel lists: those that its
-/// source does not have are still there.
+/// Reports that an entry of the destination has more names of extended attributes than the kernel lists. Those that its
+/// source does not have still exist.
 pub(super) fn report_unlisted(context: &Context<'_>, path: &[u8]) {
     let error = Error::io("compare all extended attributes of", context.shown(path), Errno::TOOBIG);
     context.report(&error.hint("their names exceed 64 KiB; those that the source does not have were kept"));

@@ -1,5 +1,4 @@
-//! A directory of the source beside its copy, and an entry of it that was looked at: what the steps of a copy are
-//! given.
+//! The input of each step of a copy: a source directory with its copy, and an entry of it that was examined.
 
 use super::context::Context;
 use super::outcome;
@@ -16,18 +15,18 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// A directory of the source, and where its entries are copied to.
+/// A source directory, and the directory that its entries are copied to.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) directory: &'a Directory<Place>,
 }
 
-/// An entry that has been looked at.
+/// An entry that was examined.
 pub(super) struct Seen<'n> {
     pub(super) name: &'n [u8],
     pub(super) status: Status,
-    /// What has its name in the destination.
+    /// The entry with its name in the destination.
     pub(super) existing: Option<Status>,
     pub(super) decision: Decision,
 }
@@ -38,18 +37,18 @@ impl Seen<'_> {
         self.status.file_type() == FileType::RegularFile
     }
 
-    /// What exists and may be replaced.
+    /// The existing version that may be replaced.
     pub(super) fn replaces(&self) -> Option<Version> {
         self.decision.replaces(self.existing.as_ref())
     }
 }
 
-/// What is left to do for an entry that has been copied, if it has other names.
+/// The work that remains for a copied entry if it has other names.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    /// What the inode gets when it has all its names.
+    /// The seal that the inode gets once it has all its names.
     pub(super) seal: Option<FileAttr>,
-    /// Its data may not be on the disk yet.
+    /// Set if its data may not be on the disk yet.
     pub(super) waiting: Option<Waiting>,
 }
 
@@ -59,17 +58,17 @@ impl<'a> Pair<'a> {
         &self.directory.place
     }
 
-    /// Its descriptor; `None` in a dry run where it does not exist yet.
+    /// Its descriptor. `None` in a dry run if it does not exist yet.
     pub(super) fn target(&self) -> Option<&'a OwnedFd> {
         self.place().dir.fd.as_deref()
     }
 
-    /// Its descriptor, to make something in it.
+    /// Its descriptor, to create an entry in it.
     pub(super) fn above(&self) -> Attempt<BorrowedFd<'a>> {
         self.target().map(AsFd::as_fd).ok_or_else(|| self.wrong(b"", "make an entry in", Errno::BADF))
     }
 
-    /// What an entry is called in the destination.
+    /// The name of an entry in the destination.
     pub(super) fn target_name<'n>(&self, name: &'n [u8]) -> &'n [u8]
     where
         'a: 'n,
@@ -77,7 +76,7 @@ impl<'a> Pair<'a> {
         self.place().name(name)
     }
 
-    /// The path of an entry below the top of the destination.
+    /// The path of an entry, relative to the top of the destination.
     pub(super) fn target_path(&self, name: &[u8]) -> Vec<u8> {
         self.place().join(self.target_name(name))
     }
@@ -87,7 +86,7 @@ impl<'a> Pair<'a> {
         self.context.shown(&self.target_path(name))
     }
 
-    /// The inode that has an entry's name in the destination now.
+    /// The inode that now has an entry's name in the destination.
     pub(super) fn inode_there(&self, name: &[u8]) -> Option<(u64, u64)> {
         self.place().dir.inode_of(self.target_name(name))
     }
@@ -97,7 +96,7 @@ impl<'a> Pair<'a> {
         self.place().refuse_another(self.context, target_name, self.context.wanted(self.directory))
     }
 
-    /// A call on an entry of the source failed.
+    /// The failure of a call on an entry of the source.
     pub(super) fn unreadable(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
         match outcome::source(&self.directory.join(name), action, errno) {
             Failure::Entry(error) if shutdown::is_suspected(errno) && shutdown::is_unreadable(&self.directory.fd) => {
@@ -107,7 +106,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// A call on an entry of the destination failed.
+    /// The failure of a call on an entry of the destination.
     pub(super) fn wrong(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
         let entry = (self.target_name(name), self.context.wanted(self.directory));
         self.place().failure(self.context, entry, action, errno)

@@ -1,5 +1,5 @@
-//! Does what waits until data is on the disk: the times of files that were written, names that replace others, and what
-//! must come after these. See `tree::writer`'s `after_sync`.
+//! Does the jobs that wait until data is on the disk: sets the times of written files, replaces names, and does the
+//! steps that must follow. See `after_sync` in `tree::writer`.
 
 use super::context::Context;
 use super::job::{Job, Source};
@@ -14,7 +14,7 @@ use crate::tree::writer::{AfterSync, Run, Synced, Target as _};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Has a job done after the next sync. If a sync has failed, [`Context::check`] shows it.
+/// Adds a job for after the next sync. If a sync has failed, [`Context::check`] returns the error.
 pub(super) fn add(context: &Context<'_>, job: Job) {
     let _ = context.after_sync(job);
 }
@@ -56,8 +56,8 @@ fn failed(context: &Context<'_>, path: &[u8], errno: Errno) {
     context.report(&context.failure(path, "put in place", errno).into_error());
 }
 
-/// Whether a source changed since without a change of size and time of modification: the next run would take its copy
-/// for a good one, because the copy's inode changes now.
+/// Whether a source changed since it was copied while its size and modification time stayed the same. The next run
+/// would consider its copy good, because the copy's inode changes now.
 fn has_changed_unseen(source: &Source, context: &Context<'_>, copy: impl AsFd) -> bool {
     match Status::at(&source.dir, &source.name) {
         Ok(now) if now.is_untouched_since(&source.status) => {
@@ -68,9 +68,9 @@ fn has_changed_unseen(source: &Source, context: &Context<'_>, copy: impl AsFd) -
     }
 }
 
-/// Whether a source could have changed after it was read and have the same times all the same, because it was read in
-/// the tick of its last change, which is over. As long as that lasts, the next run compares the contents: the copy's
-/// inode changes in that tick, too.
+/// Whether a source could have changed after it was read and still have the same times, because it was read in the tick
+/// of its last change, and that tick is over. Until the tick is over, the next run compares the contents, because the
+/// copy's inode changes in the same tick.
 fn may_have_changed_in_its_tick(source: &Source, context: &Context<'_>) -> bool {
     let could_change_since = |moment| may_have_changed_since(source.status.ctime, moment, source.clock);
     could_change_since(context.begun) && !could_change_since(Time::now())

@@ -1,5 +1,5 @@
-//! A directory of the destination as the walk holds it: open, or closed to save descriptors. Finding or making it is
-//! `directory`.
+//! A directory of the destination during the walk: open, or closed to save descriptors. `directory` finds or creates
+//! it.
 
 use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
@@ -10,36 +10,36 @@ use std::sync::{Arc, OnceLock};
 
 /// A directory of the destination.
 pub(super) struct Place {
-    /// Its path below the top.
+    /// Its path, relative to the top.
     pub(super) path: Vec<u8>,
     /// The directory itself.
     pub(super) dir: TargetDir,
-    /// It was made a moment ago, for its maker alone: it has only entries that this run makes, and they inherit
-    /// nothing but a project.
+    /// It was just created, accessible only to its owner: it contains only entries that this run created, and they
+    /// inherit nothing except a project id.
     pub(super) fresh: bool,
-    /// Its source, open, for as long as something waits.
+    /// Its source, open while jobs wait that need it.
     pub(super) source: OnceLock<Arc<OwnedFd>>,
-    /// The new name of the one entry that is wanted of it.
+    /// The new name of the only wanted entry in it.
     rename: Option<Vec<u8>>,
     closed: Option<Closed>,
 }
 
-/// What is known of a directory of the destination that was closed.
+/// The data kept for a directory of the destination that was closed.
 struct Closed {
     inode: Option<Inode>,
-    /// How its path begins, and how many bytes at the end are those of its source's.
+    /// The beginning of its path. The rest, of length `common`, equals the end of the source's path.
     head: Vec<u8>,
     common: usize,
 }
 
 impl Closed {
-    /// What the paths of a directory and of its copy make.
+    /// Stores the part of the copy's path that differs from its source's path.
     fn new(inode: Option<Inode>, source: &[u8], path: &[u8]) -> Closed {
         let common = source.iter().rev().zip(path.iter().rev()).take_while(|(a, b)| a == b).count();
         Closed { inode, head: path[..path.len() - common].to_vec(), common }
     }
 
-    /// The path of the copy, and the inode that it had.
+    /// The path of the copy, and the inode that it had before.
     fn reopen(self, source: &[u8]) -> (Vec<u8>, Option<Inode>) {
         let Closed { inode, head, common } = self;
         ([&head, &source[source.len() - common.min(source.len())..]].concat(), inode)
@@ -47,7 +47,7 @@ impl Closed {
 }
 
 impl Place {
-    /// A directory with this path below the top. `target`: open, unless it does not exist yet in a dry run.
+    /// A directory with this path relative to the top. `target`: open, unless it does not exist yet in a dry run.
     pub(super) fn new(
         path: Vec<u8>,
         target: Option<OwnedFd>,
@@ -59,17 +59,17 @@ impl Place {
         Ok(Place { path, dir, fresh, source: OnceLock::new(), rename: None, closed: None })
     }
 
-    /// The same directory, whose one wanted entry gets a new name.
+    /// The same directory, with a new name for its only wanted entry.
     pub(super) fn renaming(self, name: Option<&[u8]>) -> Place {
         Place { rename: name.map(<[u8]>::to_vec), ..self }
     }
 
-    /// Closes what is open, until [`Place::reopen`]. `source` is the path of its source.
+    /// Closes all descriptors, until [`Place::reopen`]. `source` is the path of its source.
     pub(super) fn close(&mut self, source: &[u8]) {
         let inode = match &self.dir.fd {
             Some(target) => match Status::of(target) {
                 Ok(status) => Some((status.dev, status.ino)),
-                // It stays open.
+                // The directory stays open.
                 Err(_) => return,
             },
             None => None,
@@ -80,7 +80,7 @@ impl Place {
         self.path = Vec::new();
     }
 
-    /// Opens again what was closed.
+    /// Reopens the directory after [`Place::close`].
     pub(super) fn reopen<'r>(&mut self, reopener: impl FnOnce() -> Result<&'r Reopener>, source: &[u8]) -> Result<()> {
         if let Some(closed) = self.closed.take() {
             let (path, inode) = closed.reopen(source);
@@ -90,22 +90,22 @@ impl Place {
         Ok(())
     }
 
-    /// The path of an entry below the top.
+    /// The path of an entry, relative to the top.
     pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
         if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
     }
 
-    /// What an entry of the source is called here.
+    /// The name that an entry of the source has here.
     pub(super) fn name<'n>(&'n self, source: &'n [u8]) -> &'n [u8] {
         self.rename.as_deref().unwrap_or(source)
     }
 
-    /// Fails if the entry that is found under a name is wanted under another name: it must not be lost.
+    /// Fails if the entry that is found under a name is wanted under another name, so that it is not lost.
     pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8], wanted: Wanted<'_>) -> Attempt<()> {
         self.dir.refuse_another(target, EntryName { name, wanted, path_of: &|name| self.join(name) })
     }
 
-    /// A call on an entry failed.
+    /// The failure of a call on an entry.
     pub(super) fn failure(
         &self,
         target: &impl Target,

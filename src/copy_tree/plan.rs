@@ -1,5 +1,5 @@
-//! Which source gets which name in the destination, by the rules of `cp -a`; which requests are refused before anything
-//! is touched.
+//! Which source gets which name in the destination, by the rules of `cp -a`, and which requests are refused before
+//! anything is touched.
 
 use super::options::Into;
 use crate::error::{Error, Result};
@@ -16,13 +16,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What is walked, and what it becomes.
+/// The paths to walk, and the target of each.
 pub(super) struct Plan {
     /// The directory that everything is copied to, open.
     pub(super) top: OwnedFd,
     /// Its device and inode.
     pub(super) top_inode: (u64, u64),
-    /// Its path as it is shown.
+    /// Its path, as shown to the user.
     pub(super) shown: PathBuf,
     /// Walks, one after the other.
     pub(super) steps: Vec<Step>,
@@ -30,8 +30,8 @@ pub(super) struct Plan {
     pub(super) names: Vec<Vec<u8>>,
     /// The directories among the sources, by device and inode.
     pub(super) source_inodes: Vec<(u64, u64)>,
-    /// Whether files can be cloned, as far as the tops of the sources show: they are on the destination's filesystem,
-    /// and that may support reflinks.
+    /// Whether files can probably be cloned, judging by the top directories of the sources: they are on the
+    /// destination's filesystem, and it may support reflinks.
     pub(super) may_clone: bool,
 }
 
@@ -39,40 +39,40 @@ pub(super) struct Plan {
 #[derive(Default)]
 pub(super) struct Step {
     tops: Vec<Top>,
-    /// What each of them becomes.
+    /// The target of each of them.
     pub(super) targets: Vec<Target>,
 }
 
 impl Step {
-    /// What it begins with.
+    /// The directories where its walk begins.
     pub(super) fn tops(&self) -> Vec<Top> {
         self.tops.clone()
     }
 }
 
-/// What a source becomes.
+/// The target of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A directory of this name in the top.
     Named(Vec<u8>),
     /// The top itself: the entries of the source go there.
     Itself,
-    /// Entries of the top, under their own names, or the one entry under this.
+    /// Entries of the top, with their own names, or one entry with this name.
     Entries(Option<Vec<u8>>),
 }
 
-/// A source as its user named it.
+/// A source as the user named it.
 struct Source<'a> {
     named: &'a Path,
     status: Status,
-    /// Its last component; `None` where that is no name (`.`, `..`, `/`): then its content is meant.
+    /// Its last component. `None` if that is not a name (`.`, `..`, `/`): then its content is copied.
     name: Option<&'a [u8]>,
 }
 
 impl<'a> Source<'a> {
     fn find(named: &'a Path) -> Result<Source<'a>> {
         let bytes = named.as_os_str().as_bytes();
-        // A slash behind a name has a link in its place followed.
+        // If the path ends in a slash, a link is followed.
         let status = Status::at(CWD, bytes)
             .map_err(|errno| Error::io("find the source", named, errno).hint("nothing was copied"))?;
         Ok(Source { named, status, name: split(bytes).1 })
@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The directory part of a path and its last component, slashes at the end apart; `None` for one that is no name.
+/// The directory part of a path, and its last component without trailing slashes. `None` if that is not a name.
 fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let path = &path[..end];
@@ -108,11 +108,11 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Where sources go: into a directory, or to be one entry of it.
+/// The destination of the sources: a directory that receives them, or a name for one of them.
 struct Destination {
     top: OwnedFd,
     shown: PathBuf,
-    /// The name that the one source gets; `None` inside: its own.
+    /// The name of the only source. `None` inside: its own name.
     name: Option<Option<Vec<u8>>>,
 }
 
@@ -133,7 +133,7 @@ impl Plan {
             steps.add(source, target, name.is_some())?;
         }
         let own = Filesystem::identify(&top).map_err(failed)?;
-        // One directory of each device is asked: on Btrfs subvolumes have devices of their own.
+        // One directory of each device is queried: on Btrfs, subvolumes have their own devices.
         let mut devices: HashMap<u64, bool> = HashMap::from([(status.dev, true)]);
         let has_none = matches!(Kind::of(&top), Ok(Kind::Ext4 | Kind::Tmpfs));
         let is_one_filesystem = sources.iter().all(|source| {
@@ -187,12 +187,12 @@ impl Destination {
         }
     }
 
-    /// The one source is to get this path.
+    /// The only source gets this path.
     fn to_be(destination: &Path, source: &Source<'_>) -> Result<Destination> {
         let path = bytes(destination);
         let (above, name) = split(path);
         let Some(name) = name else {
-            // A directory, of which nothing but a directory can take the place.
+            // The path is a directory, and only a directory can replace it.
             return Err(Error::usage("copy to").at(destination).hint("it is a directory, and the source is not"));
         };
         if path.ends_with(b"/") && !source.is_directory() {
@@ -234,21 +234,22 @@ fn refuse_onto_itself(
     Ok(())
 }
 
-/// The steps as they are found.
+/// The steps found so far.
 #[derive(Default)]
 struct Steps {
     done: Vec<Step>,
     now: Step,
-    /// Entries that are no directories, by the directory they are named in.
+    /// Entries that are not directories, grouped by the directory in their path.
     entries: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
-    /// What each name of the top comes from.
+    /// The source of each name in the top.
     taken: BTreeMap<Vec<u8>, ((u64, u64), PathBuf)>,
 }
 
 impl Steps {
     fn add(&mut self, source: &Source<'_>, target: Option<&[u8]>, is_renamed: bool) -> Result<()> {
         let Some(target) = target else {
-            // Its content may meet that of other sources: what comes later replaces what came before.
+            // The content of several sources may have the same names. A later source replaces entries of an earlier
+            // one.
             self.end_step();
             self.now.tops.push(Top::whole(source.named));
             self.now.targets.push(Target::Itself);

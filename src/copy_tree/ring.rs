@@ -1,5 +1,6 @@
-//! Small files through io_uring: a group is opened, created, read and written side by side, and each file gets its
-//! metadata and its name when its content is there. What does not fit is copied the plain way afterwards, alone.
+//! Copies small files through io_uring. The files of a group are opened, created, read and written side by side, and
+//! each file gets its metadata and its name when its content is complete. Files that the ring cannot copy are copied
+//! afterwards, one by one.
 
 use super::file::Kept;
 use super::pair::{Pair, Seen};
@@ -13,7 +14,7 @@ use crate::tree::writer::{Attempt, Failure, TempFile};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A group under way.
+/// A group in progress.
 struct Group<'a, 'n, 's> {
     pair: Pair<'a>,
     seen: &'n [&'n Seen<'n>],
@@ -23,14 +24,14 @@ struct Group<'a, 'n, 's> {
     failure: Option<Error>,
 }
 
-/// What has become of a file.
+/// The state of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing happened to it yet.
+    /// Not started.
     Untouched,
-    /// It changed, somebody else made it, or there was no room for it here: the plain way is to try.
+    /// The file changed, somebody else created the copy, or the ring cannot copy it: copy it the normal way.
     Again,
-    /// It is done, or was reported as a problem.
+    /// Done, or reported as a problem.
     Over,
 }
 
@@ -46,7 +47,7 @@ impl AsFd for Filling<'_> {
     }
 }
 
-/// Copies small files by a ring. `false`: there is none, and nothing was done.
+/// Copies small files through a ring. `false`: there is no ring, and nothing was done.
 pub(super) fn copy(pair: &Pair<'_>, group: &[&Seen<'_>], part: &mut Stats) -> Result<bool> {
     let dir = pair.directory.fd.as_fd();
     let wanted = group.iter().map(|seen| Wanted { dir, name: seen.name, size: seen.status.size });
@@ -80,14 +81,14 @@ impl<'a> Group<'a, '_, '_> {
         }
     }
 
-    /// A source is open: what it has besides its content is read, and the file made that gets its content.
+    /// A source is open: reads its metadata, and creates the file for its content.
     fn make(&self, number: usize, source: Opened<'_>) -> Attempt<Filling<'a>> {
         let seen = self.seen[number];
         let kept = file::kept(self.pair.context, source.fd, *source.status);
         Ok(Filling { aside: file::make(&self.pair, seen, &kept)?, kept })
     }
 
-    /// A file's content is there.
+    /// The content of a file is complete.
     fn finish(&mut self, number: usize, source: Opened<'_>, copy: Filling<'_>, copied: &Copied) -> Attempt<State> {
         if !Status::of(source.fd).is_ok_and(|now| now.is_untouched_since(source.status)) {
             self.part.read_bytes += copied.read;
@@ -145,7 +146,7 @@ impl<'a> Files for Group<'a, '_, '_> {
         let name = self.seen[number].name;
         self.files[number] = State::Over;
         match error {
-            // It is gone since its directory was listed.
+            // It was deleted after its directory was listed.
             FileError::Open(Errno::NOENT) => {}
             FileError::Open(errno) => self.skip(self.pair.unreadable(name, "open", errno)),
             FileError::NotRegular(_) => self.skip(file::became_something_else(&self.pair, name)),

@@ -1,4 +1,4 @@
-//! Gives an inode what comes when it has all its names: flags under which it could get none, and a project id.
+//! Seals an inode that has all its names: sets flags that would prevent adding names, and the project id.
 
 use super::context::Context;
 use crate::fs::metadata::{FileAttr, Refused};
@@ -6,7 +6,7 @@ use crate::fs::openat;
 use crate::tree::writer::{First, Target as _};
 use std::os::fd::AsFd;
 
-/// Seals an inode that has several names, found by its first.
+/// Seals an inode with several names, found by its first name.
 pub(super) fn first(context: &Context<'_>, first: &First) {
     let Some(seal) = first.seal else { return };
     let opened = openat::open_dir(context.plan.top.as_fd(), &first.directory).and_then(|dir| first.open(dir));

@@ -1,12 +1,12 @@
-//! What a copy did, counted.
+//! The counts of a copy.
 
 use crate::content::copy::{Engine, Reason};
 use std::collections::BTreeMap;
 
-/// What was done, or in a dry run would be. The names are those of the JSON summary.
+/// What a run did, or a dry run would do. The names are those of the JSON summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Regular files, each name of a hard link counted, unchanged ones among them.
+    /// Regular files. Each name of a hard link counts, and so do unchanged files.
     pub files: u64,
     /// Directories.
     pub dirs: u64,
@@ -14,42 +14,42 @@ pub struct Stats {
     pub symlinks: u64,
     /// Devices, named pipes, sockets.
     pub others: u64,
-    /// Apparent size of the files, hard links once.
+    /// Apparent size of the files. Hard links count once.
     pub bytes: u64,
-    /// Entries made or replaced by this run, directories among them.
+    /// Entries created or replaced by this run, including directories.
     pub copied_entries: u64,
-    /// Files that were there already: same type, size and time of modification.
+    /// Files that existed already, with the same type, size and modification time.
     pub unchanged_files: u64,
     /// Bytes that share extents with their source.
     pub cloned_bytes: u64,
     /// Bytes of data written.
     pub copied_bytes: u64,
-    /// Bytes of data read to write them, and to verify.
+    /// Bytes of data read, to copy it and to verify it.
     pub read_bytes: u64,
-    /// Bytes of cloned files that lie beside the metadata: they share nothing.
+    /// Bytes of cloned files that are stored with the metadata, where nothing is shared.
     pub inline_bytes: u64,
     /// Bytes in holes.
     pub hole_bytes: u64,
-    /// Why data was copied and not cloned, in bytes.
+    /// Why data was copied and not cloned, in bytes for each reason.
     pub reasons: BTreeMap<Reason, u64>,
-    /// How content came over, in files.
+    /// How content was copied, in files for each engine.
     pub engines: BTreeMap<Engine, u64>,
-    /// What the destination did not take of the metadata, in entries.
+    /// Metadata that the destination refused, in entries for each kind.
     pub not_kept: BTreeMap<&'static str, u64>,
-    /// Files of which both sides were read back.
+    /// Files with both sides read back.
     pub verified_files: u64,
-    /// Files whose sides differ.
+    /// Files with two different sides.
     pub damaged: u64,
-    /// Entries skipped or not quite like their source; each was reported to the monitor.
+    /// Entries skipped, or not completely like their source. Each was reported to the monitor.
     pub errors: u64,
-    /// A sync failed: what was copied may not be on the disk.
+    /// Whether a sync failed. Copied data may not be on the disk.
     pub sync_failed: bool,
     /// Wall-clock seconds.
     pub seconds: f64,
 }
 
 impl Stats {
-    /// Adds what a part of the run did.
+    /// Adds the counts of a part of the run.
     pub(super) fn add(&mut self, part: &Stats) {
         self.files += part.files;
         self.dirs += part.dirs;
@@ -77,7 +77,7 @@ impl Stats {
         }
     }
 
-    /// All entries that were copied or were there already.
+    /// The number of entries that were copied or existed already.
     pub fn entries(&self) -> u64 {
         self.files + self.dirs + self.symlinks + self.others
     }

@@ -1,4 +1,4 @@
-//! The visitor of the walk: directories and entries in their order.
+//! The visitor of the walk: receives directories and entries in order.
 
 use super::context::Context;
 use super::pair::Pair;
@@ -34,7 +34,7 @@ struct Tree<'a> {
     step: &'a Step,
 }
 
-/// Lines of the plan: paths below the top.
+/// Lines of the plan, with paths relative to the top.
 type Output = Vec<(Change, Vec<u8>)>;
 
 impl Tree<'_> {
@@ -113,7 +113,7 @@ impl Visitor for Tree<'_> {
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Output>> {
-        // Deleted since its parent was listed: it is not there.
+        // It was deleted after its parent was listed, so it is ignored.
         if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
             self.context.report(&error);
         }

@@ -1,7 +1,9 @@
-//! `--verify`: both sides of every file are read back and their BLAKE3 compared, also of files that were there already.
+//! `--verify`: reads both sides of every file again and compares their BLAKE3 hashes, including files that were there
+//! already.
 //!
-//! It comes after the sync, and the kernel's cached pages of the copy are dropped first, so that it is read from the
-//! disk. A source with another size or time of modification than its copy has changed since, which is no damage.
+//! This happens after the sync. The kernel's cached pages of the copy are dropped first, so that the copy is read from
+//! the disk. A source that differs from its copy in size or modification time has changed since it was copied, which is
+//! not damage.
 
 use super::context::{Context, LARGE};
 use super::place::Place;
@@ -20,7 +22,7 @@ use rustix::fs::{Advice, FileType, fadvise};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Reads the sources of a step and their copies.
+/// Verifies the sources of a step and their copies.
 pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
     walk::walk_tops(step.tops(), &Verify { context, step }, threads, |()| Ok(()))
 }
@@ -35,26 +37,27 @@ fn fd(place: &Place) -> rustix::io::Result<BorrowedFd<'_>> {
     place.dir.fd.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
 }
 
-/// Whether the copy that is found under a name is that of another name: this one's was refused, which was reported.
+/// Whether the copy that is found under a name belongs to another name. The copy for this name was refused and reported
+/// then.
 fn is_another(place: &Place, name: &[u8], wanted: Wanted<'_>) -> rustix::io::Result<bool> {
     Ok(place.dir.owner(name, wanted)? != Owner::Itself)
 }
 
-/// What comparing a file came to.
+/// The result of comparing a file.
 enum Found {
     /// Both sides are equal.
     Equal,
-    /// They are not, for this reason.
+    /// The sides differ, for this reason.
     Differs(&'static str),
-    /// The source was written to since, or is gone.
+    /// The source was changed since, or no longer exists.
     Changed,
-    /// Something else is in the copy's place: it could not be copied, or was replaced since.
+    /// Something else is in the copy's place: the file could not be copied, or its copy was replaced since.
     Missing(&'static str),
 }
 
 impl Verify<'_> {
     fn open(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> rustix::io::Result<Place> {
-        // Nothing is made, so it does not matter what would be inherited.
+        // Nothing is created, so inherited properties do not matter.
         let new = |fd, path| Place::new(path, Some(fd), &self.context.devices, Inherited::default(), false);
         let top = || new(rustix::io::fcntl_dupfd_cloexec(&self.context.plan.top, 0)?, Vec::new());
         let below = |above: &Place, name: &[u8], wanted: Wanted<'_>| match is_another(above, name, wanted)? {
@@ -93,7 +96,7 @@ impl Verify<'_> {
         }
         let source = openat::open_file(directory.fd.as_fd(), name)?;
         let copy = openat::open_file(fd(place)?, target_name)?;
-        // Advice: what is still in memory would say little of the disk.
+        // This is advice. Data that stays in memory would show little about the disk.
         let _ = fadvise(&copy, 0, None, Advice::DontNeed);
         let (is_equal, read) = self.is_equal(&source, &copy, &before)?;
         part.read_bytes += read;
@@ -106,8 +109,8 @@ impl Verify<'_> {
         }
     }
 
-    /// Whether a file and its copy read the same, and how much was read to know: by their hashes, or side by side where
-    /// the holes are too large to be hashed.
+    /// Whether a file and its copy have the same content, and how many bytes were read. Compares their hashes, or reads
+    /// them side by side if the holes are too large to hash.
     fn is_equal(&self, source: &OwnedFd, copy: &OwnedFd, status: &Status) -> rustix::io::Result<(bool, u64)> {
         let monitor = self.context.monitor;
         if !hash::is_hashed(source, status)? {
@@ -119,7 +122,7 @@ impl Verify<'_> {
         Ok((wanted == found, a + b))
     }
 
-    /// Compares an entry with its copy, and reports what is wrong.
+    /// Compares an entry with its copy, and reports differences.
     fn compare(&self, directory: &Directory<Place>, name: &[u8]) -> Result<Stats> {
         let mut part = Stats::default();
         if self.context.monitor.is_cancelled() {
@@ -143,8 +146,7 @@ impl Verify<'_> {
                 self.context.problem(&error.hint(hint), &mut part);
             }
             Err(Errno::CANCELED) => return Err(Error::interrupted()),
-            // A source that cannot be read now could not be copied, which was reported; the copy's side is another
-            // matter.
+            // If the source cannot be read, copying it failed and was reported. So this error is normally the copy's.
             Err(errno) => self.context.problem(&Error::io("read back", copy(), errno), &mut part),
         }
         Ok(part)
@@ -158,7 +160,7 @@ impl Visitor for Verify<'_> {
     fn enter(&self, directory: &Directory<()>, parent: Option<&Directory<Place>>) -> Result<Option<(Place, ())>> {
         match self.open(directory, parent) {
             Ok(place) => Ok(Some((place, ()))),
-            // It could not be made, which was reported.
+            // It could not be created, which was reported.
             Err(_) => Ok(None),
         }
     }
@@ -191,7 +193,7 @@ impl Visitor for Verify<'_> {
     }
 
     fn incomplete(&self, _: Error) {
-        // It was reported when it was copied.
+        // This was reported during the copy.
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], _: Error) -> Result<Option<()>> {

@@ -1,4 +1,4 @@
-//! `FIGETBSZ`: the block size of the filesystem that a file lies on, which statfs(2) does not always tell.
+//! `FIGETBSZ`: the block size of the filesystem that contains a file. statfs(2) does not always report it.
 //!
 //! Source: `include/uapi/linux/fs.h`.
 
@@ -7,11 +7,11 @@ use rustix::ioctl::{self, Getter, Opcode, opcode};
 use std::ffi::c_int;
 use std::os::fd::AsFd;
 
-/// Defined without a size or a direction, though the kernel writes an `int`.
+/// Defined without a size or a direction, although the kernel writes an `int`.
 const FIGETBSZ: Opcode = opcode::none(0, 2);
 const _: () = assert!(FIGETBSZ == 2);
 
-/// The block size in bytes. Any open file will do.
+/// The block size in bytes, for any open file.
 #[doc(alias = "FIGETBSZ")]
 pub fn size(fd: impl AsFd) -> Result<u32> {
     // SAFETY: the kernel writes an `int` for this number (`do_vfs_ioctl` in fs/ioctl.c).

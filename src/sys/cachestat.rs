@@ -6,7 +6,7 @@ use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The call's number on every architecture whose numbers begin at 0. The libc crate does not have it yet.
+/// The number of the call on every architecture with numbers that begin at 0. The libc crate does not have it yet.
 const CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`.
@@ -30,18 +30,16 @@ struct Cachestat {
 /// How many bytes of a range of a file are in memory, in whole pages.
 ///
 /// # Errors
-/// `NOSYS` on older kernels; `PERM` for a file that is neither one's own nor open for writing; `OPNOTSUPP` for
-/// hugetlbfs.
+/// `NOSYS` on older kernels; `PERM` for another user's file that is not open for writing; `OPNOTSUPP` for hugetlbfs.
 #[doc(alias = "cachestat")]
 pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
     stat(file, range).map(|found| found.cached * rustix::param::page_size() as u64)
 }
 
-/// Whether pages of a file have to be written; `None` if it may be a file of persistent memory, whose pages are not
-/// counted.
+/// Whether a file has dirty pages. `None` if it may be on persistent memory, where pages are not counted.
 ///
 /// # Errors
-/// As those of [`cached`].
+/// Like [`cached`].
 pub fn is_dirty(file: impl AsFd) -> Result<Option<bool>> {
     stat(file, 0..u64::MAX)
         .map(|found| if found.dirty > 0 || found.evicted == 0 { Some(found.dirty > 0) } else { None })
@@ -54,7 +52,7 @@ fn stat(file: impl AsFd, range: Range<u64>) -> Result<Cachestat> {
     let place = Place { offset: range.start, length: range.end.saturating_sub(range.start) };
     let mut found = Cachestat::default();
     // SAFETY: the descriptor is borrowed, hence open, for the length of the call; the kernel reads the first structure
-    // and fills the second, both of which are as its header has them.
+    // and fills the second. Both are declared as in the kernel's header.
     let result = unsafe {
         libc::syscall(CACHESTAT, file.as_fd().as_raw_fd(), &raw const place, std::ptr::from_mut(&mut found), 0)
     };

@@ -1,7 +1,7 @@
 //! The extents that FIEMAP reports: plain types with the flags of `linux/fiemap.h`. No I/O, and no comparisons between
 //! files.
 //!
-//! Offsets and lengths are in bytes, ranges half-open. `extents` gives the addresses their meaning.
+//! Offsets and lengths are in bytes, and ranges are half-open. `extents` interprets the addresses.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct ExtentFlags(pub u32);
 impl ExtentFlags {
     /// The last extent of the file.
     pub const LAST: Self = Self(0x1);
-    /// The data has no address yet, or none that is known.
+    /// The data has no address yet, or the address is unknown.
     pub const UNKNOWN: Self = Self(0x2);
     /// Delayed allocation: not yet on the disk.
     pub const DELALLOC: Self = Self(0x4);
@@ -22,15 +22,15 @@ impl ExtentFlags {
     pub const DATA_ENCRYPTED: Self = Self(0x80);
     /// Offsets may not be block-aligned.
     pub const NOT_ALIGNED: Self = Self(0x100);
-    /// Mixed with metadata: the file is so small that it lies in its inode or tree leaf.
+    /// Mixed with metadata: the file is so small that it is stored in its inode or tree leaf.
     pub const DATA_INLINE: Self = Self(0x200);
-    /// Several files' tails packed together.
+    /// The tails of several files, packed together.
     pub const DATA_TAIL: Self = Self(0x400);
-    /// Allocated, never written: reads as zeros.
+    /// Allocated but never written: reads as zeros.
     pub const UNWRITTEN: Self = Self(0x800);
-    /// Put together from several records for this listing.
+    /// Merged from several records for this listing.
     pub const MERGED: Self = Self(0x1000);
-    /// Other files, or other places of this one, hold the same blocks.
+    /// Other files, or other parts of this file, use the same blocks.
     pub const SHARED: Self = Self(0x2000);
 
     const NAMES: [(Self, &'static str); 11] = [
@@ -57,7 +57,7 @@ impl ExtentFlags {
         self.0 & other.0 != 0
     }
 
-    /// The names of the set flags as the kernel has them, lower case, without their prefix.
+    /// The kernel's names of the set flags, in lower case, without their prefix.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
     }
@@ -85,7 +85,7 @@ impl fmt::Display for ExtentFlags {
 pub struct Extent {
     /// The offset in the file.
     pub logical: u64,
-    /// The offset on the device (Btrfs: in its logical address space); `None` if the data has no address of its own.
+    /// The offset on the device (Btrfs: in its logical address space). `None` if the data has no address of its own.
     pub physical: Option<u64>,
     /// The length in the file.
     pub length: u64,
@@ -93,13 +93,13 @@ pub struct Extent {
     pub flags: ExtentFlags,
 }
 
-/// An extent exactly as the kernel reports it. `physical` is an address only if the flags allow one; otherwise it is an
+/// An extent exactly as the kernel reports it. `physical` is an address only if the flags allow one. Otherwise it is an
 /// arbitrary number from the filesystem, which tools print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reported {
     /// The offset in the file.
     pub logical: u64,
-    /// The kernel's number in place of an address.
+    /// The number that the kernel reports as an address.
     pub physical: u64,
     /// The length in the file.
     pub length: u64,

@@ -1,4 +1,4 @@
-//! `FS_IOC_FIEMAP`: the extents of a file, streamed a buffer at a time.
+//! `FS_IOC_FIEMAP`: the extents of a file, one buffer at a time.
 //!
 //! Sources: `Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`.
 
@@ -14,7 +14,7 @@ const _: () = assert!(FS_IOC_FIEMAP == 0xc020_660b);
 /// `FIEMAP_FLAG_SYNC`: write dirty pages first, so that no extent is reported as delayed.
 const FIEMAP_FLAG_SYNC: u32 = 1;
 
-/// Extents asked for in one call: 28 KiB of buffer, so that even files of a million extents need few calls.
+/// The number of extents per call: 28 KiB of buffer, so that even a file with a million extents needs few calls.
 const BATCH: usize = 512;
 
 /// `struct fiemap` without its trailing array.
@@ -71,7 +71,7 @@ impl<const N: usize> Request<N> {
 
 struct Call<'a, const N: usize>(&'a mut Request<N>);
 
-// SAFETY: the number is FS_IOC_FIEMAP's, and the pointer leads to a whole `fiemap` with its array.
+// SAFETY: the number is FS_IOC_FIEMAP's, and the pointer points to a whole `fiemap` with its array.
 unsafe impl<const N: usize> Ioctl for Call<'_, N> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -98,7 +98,7 @@ pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
     extents_from(fd, 0, sync)
 }
 
-/// The extents from an offset on; the first may begin before it.
+/// The extents from an offset on. The first may begin before it.
 pub fn extents_from<Fd: AsFd>(fd: Fd, start: u64, sync: bool) -> Extents<Fd> {
     Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start, sync, done: false }
 }
@@ -109,7 +109,7 @@ pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
     Ok(request.fetch(fd, 0, false)?.first().map(|raw| reported(raw).extent()))
 }
 
-/// All extents of a file with at most eight, in one call with little memory; `None` if it has more.
+/// All extents of a file, in one call with little memory. `None` if the file has more than eight.
 pub fn few_extents(fd: impl AsFd, sync: bool) -> Result<Option<Vec<Extent>>> {
     let mut request = Request::<9>::new();
     let found = request.fetch(fd, 0, sync)?;

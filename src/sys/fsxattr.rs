@@ -1,5 +1,5 @@
-//! `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`: what a filesystem keeps of an inode beside its mode and its attributes:
-//! project id, extent size hints, extended flags.
+//! `FS_IOC_FSGETXATTR`, `FS_IOC_FSSETXATTR`: metadata of an inode besides its mode and its attributes: project id,
+//! extent size hints, extended flags.
 //!
 //! Sources: ioctl_xfs_fsgetxattr(2), `include/uapi/linux/fs.h`.
 
@@ -21,12 +21,12 @@ pub struct FsXattr {
     pub xflags: u32,
     /// Extent size hint, in bytes.
     pub extent_size: u32,
-    /// Number of data extents; ignored when it is set.
+    /// Number of data extents. Ignored by `FS_IOC_FSSETXATTR`.
     pub extents: u32,
-    /// Project id, as project quotas count it.
+    /// Project id, used by project quotas.
     pub project: u32,
-    /// Copy-on-write extent size hint, in bytes: by how much XFS rounds up what it sets aside for a write into a
-    /// shared range.
+    /// Copy-on-write extent size hint, in bytes: XFS rounds up its reservation for a write into a shared range to this
+    /// size.
     pub cow_extent_size: u32,
     reserved: [u8; 8],
 }
@@ -35,15 +35,15 @@ const _: () = assert!(size_of::<FsXattr>() == 28);
 
 /// `FS_XFLAG_REALTIME`: the data is on XFS's realtime device.
 pub const REALTIME: u32 = 0x1;
-/// `FS_XFLAG_PROJINHERIT`: what is made in this directory gets its project id.
+/// `FS_XFLAG_PROJINHERIT`: new entries of this directory get its project id.
 pub const PROJECT_INHERIT: u32 = 0x200;
-/// `FS_XFLAG_COWEXTSIZE`: the copy-on-write extent size hint is in force.
+/// `FS_XFLAG_COWEXTSIZE`: the copy-on-write extent size hint is active.
 pub const COW_EXTENT_SIZE: u32 = 0x1_0000;
 
-/// `FS_IOC_FSGETXATTR`: these of an open file or directory.
+/// `FS_IOC_FSGETXATTR`: reads these attributes of an open file or directory.
 ///
 /// # Errors
-/// `NOTTY` or `OPNOTSUPP` where the filesystem has none.
+/// `NOTTY` or `OPNOTSUPP` if the filesystem has none.
 #[doc(alias = "FS_IOC_FSGETXATTR")]
 pub fn get(fd: impl AsFd) -> Result<FsXattr> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
@@ -52,11 +52,10 @@ pub fn get(fd: impl AsFd) -> Result<FsXattr> {
     unsafe { ioctl::ioctl(fd, request) }
 }
 
-/// `FS_IOC_FSSETXATTR`: sets all of them, so begin with what [`get`] gave.
+/// `FS_IOC_FSSETXATTR`: sets all of them, so start with the result of [`get`].
 ///
 /// # Errors
-/// `PERM` to change a project id from within a user namespace or without being the owner, `INVAL` for a value that does
-/// not fit.
+/// `PERM` to change a project id from a user namespace or without being the owner; `INVAL` for an invalid value.
 #[doc(alias = "FS_IOC_FSSETXATTR")]
 pub fn set(fd: impl AsFd, attributes: FsXattr) -> Result<()> {
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.

@@ -1,6 +1,7 @@
-//! `FS_IOC_GETFSMAP`: who owns which part of a device, streamed a buffer at a time.
+//! `FS_IOC_GETFSMAP`: the owner of each part of a device, one buffer at a time.
 //!
-//! What an owner is, is the filesystem's: on XFS an inode number where it keeps a reverse map; ext4 knows no owners.
+//! The filesystem defines the owners: on XFS an owner is an inode number if XFS keeps a reverse map. ext4 knows no
+//! owners.
 //!
 //! Sources: ioctl_getfsmap(2), `include/uapi/linux/fsmap.h`.
 
@@ -13,9 +14,9 @@ use std::os::fd::AsFd;
 const FS_IOC_GETFSMAP: Opcode = opcode::read_write::<Header>(b'X', 59);
 const _: () = assert!(FS_IOC_GETFSMAP == 0xc0c0_583b);
 
-/// Records asked for in one call: 32 KiB of buffer.
+/// The number of records per call: 32 KiB of buffer.
 const BATCH: usize = 512;
-/// The most that are asked for, where so many overlap that fewer make no progress: 64 MiB.
+/// The most records per call, used if so many records overlap that fewer make no progress: 64 MiB.
 const LARGEST_BATCH: usize = 1 << 20;
 
 const FMR_OF_PREALLOC: u32 = 0x1;
@@ -38,7 +39,7 @@ struct Raw {
     reserved: [u64; 3],
 }
 
-/// `struct fsmap_head` without its trailing array: only for the call's number and for its layout.
+/// `struct fsmap_head` without its trailing array. Used only for the call's number and its layout.
 #[repr(C)]
 #[allow(dead_code, reason = "never made")]
 struct Header {
@@ -55,19 +56,19 @@ const _: () = assert!(size_of::<Header>() == 192);
 
 const EMPTY: Raw = Raw { device: 0, flags: 0, physical: 0, owner: 0, offset: 0, length: 0, reserved: [0; 3] };
 
-/// The header takes the room of so many records, the last two of which are the keys.
+/// The header has the size of this many records. Its last two records are the keys.
 const HEADER: usize = 3;
 const _: () = assert!(size_of::<Header>() == HEADER * size_of::<Raw>());
 const _: () = assert!(std::mem::offset_of!(Header, keys) == size_of::<Raw>());
 
-/// A whole `struct fsmap_head` with its array, as one list of records.
+/// A complete `struct fsmap_head` with its array, as a list of records.
 struct Request(Vec<Raw>);
 
 impl Request {
-    /// One call: the records from `low` to `high`, as many as fit.
+    /// Makes one call: the records from `low` to `high`, as many as fit.
     fn fetch(&mut self, fd: impl AsFd, low: Raw, high: Raw) -> Result<&[Raw]> {
         let count = self.capacity() as u32;
-        // `fmh_count` and `fmh_entries` lie where `fmr_physical` lies in a record.
+        // `fmh_count` and `fmh_entries` have the offset of `fmr_physical` in a record.
         self.0[0] = Raw { physical: two(count, 0), ..EMPTY };
         (self.0[1], self.0[2]) = (low, high);
         // SAFETY: the list has room for the `count` records it announces, behind the header.
@@ -86,7 +87,7 @@ impl Request {
     }
 }
 
-/// Two neighbouring 32-bit fields as one.
+/// Two adjacent 32-bit fields as one.
 fn two(first: u32, second: u32) -> u64 {
     let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
@@ -94,7 +95,7 @@ fn two(first: u32, second: u32) -> u64 {
 
 struct Call<'a>(&'a mut Vec<Raw>);
 
-// SAFETY: the number is FS_IOC_GETFSMAP's, and the pointer leads to a whole `fsmap_head` with its array.
+// SAFETY: the number is FS_IOC_GETFSMAP's, and the pointer points to a whole `fsmap_head` with its array.
 unsafe impl Ioctl for Call<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -112,12 +113,12 @@ unsafe impl Ioctl for Call<'_> {
     }
 }
 
-/// To whom a part of the device belongs.
+/// The owner of a part of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// An inode's data or metadata.
     Inode(u64),
-    /// Free space, the filesystem's own metadata, or unknown: the kernel's code.
+    /// Free space, metadata of the filesystem, or unknown: the kernel's code.
     Special(u64),
 }
 
@@ -138,32 +139,33 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether it is the content of a file, rather than its attributes or the map of its extents.
+    /// Whether it is content of a file, not its attributes or the map of its extents.
     pub fn is_file_data(&self) -> bool {
         matches!(self.owner, Owner::Inode(_)) && self.flags & (FMR_OF_ATTR_FORK | FMR_OF_EXTENT_MAP) == 0
     }
 
-    /// Whether several files hold it.
+    /// Whether several files use it.
     pub fn is_shared(&self) -> bool {
         self.flags & FMR_OF_SHARED != 0
     }
 
-    /// Whether it is allocated and was never written.
+    /// Whether it is allocated but was never written.
     pub fn is_unwritten(&self) -> bool {
         self.flags & FMR_OF_PREALLOC != 0
     }
 }
 
-/// The number of a device as `FS_IOC_GETFSMAP` has it (`new_encode_dev` in `linux/kdev_t.h`).
+/// The number of a device in `FS_IOC_GETFSMAP` (`new_encode_dev` in `linux/kdev_t.h`).
 pub fn device_code(device: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// What the filesystem of `fd` says of a range of a device, in physical order. Memory does not depend on its length.
+/// The records for a range of a device from the filesystem of `fd`, in physical order. Memory does not depend on the
+/// length of the range.
 ///
 /// # Errors
-/// `OPNOTSUPP` or `NOTTY` where the filesystem has no such call. Without `CAP_SYS_ADMIN` all owners are unknown.
+/// `OPNOTSUPP` or `NOTTY` if the filesystem does not support the call. Without `CAP_SYS_ADMIN` all owners are unknown.
 #[doc(alias = "FS_IOC_GETFSMAP")]
 pub fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> {
     let low = Raw { device, physical: range.start, ..EMPTY };
@@ -181,7 +183,7 @@ pub struct Records<Fd> {
     low: Raw,
     high: Raw,
     batch: std::vec::IntoIter<Raw>,
-    /// The last record that was handed on.
+    /// The last record that was returned.
     last: Option<Raw>,
     done: bool,
 }
@@ -207,11 +209,11 @@ impl<Fd: AsFd> Iterator for Records<Fd> {
 }
 
 impl<Fd: AsFd> Records<Fd> {
-    /// One call.
+    /// Makes one call.
     ///
-    /// The manual says to go on by the last record as the low key. Where further records map the same blocks as that
-    /// one, XFS (seen on Linux 6.18) then ends the listing. So the key is the first one possible behind that
-    /// record, with no length; records that begin before it and reach into it come again, and are left out.
+    /// The manual says to continue with the last record as the low key. If further records map the same blocks as that
+    /// record, XFS (seen on Linux 6.18) then ends the listing. So the key is the first possible key after that record,
+    /// with length 0. Records that begin before the key and extend past it are returned again, and are ignored.
     fn fetch(&mut self) -> Result<()> {
         let low = match self.last {
             None => self.low,
@@ -241,7 +243,7 @@ impl<Fd: AsFd> Records<Fd> {
 }
 
 impl Raw {
-    /// What records are sorted by.
+    /// The sort key of records.
     fn place(&self) -> (u32, u64, u64, u64) {
         (self.device, self.physical, self.owner, self.offset)
     }

@@ -1,7 +1,6 @@
-//! File handles: an inode opened by what the filesystem calls it, without any path.
+//! File handles: open an inode by the filesystem's identifier for it, without a path.
 //!
-//! Only handles that pleach itself puts together out of inode numbers are opened; see `xfs` and `btrfs::logical` for
-//! their forms.
+//! Only handles that pleach builds from inode numbers are opened. `xfs` and `btrfs::logical` have their forms.
 //!
 //! Sources: open_by_handle_at(2), `include/linux/exportfs.h`.
 
@@ -9,7 +8,7 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// Room for the longest handle made here.
+/// The length of the longest handle that pleach builds.
 const LONGEST: usize = 20;
 
 /// `struct file_handle` with its bytes.
@@ -22,18 +21,17 @@ struct FileHandle {
 
 const _: () = assert!(size_of::<FileHandle>() == 8 + LONGEST);
 
-/// `open_by_handle_at(2)`: opens the inode with this handle on the filesystem of `mount`, any open file of it.
+/// `open_by_handle_at(2)`: opens the inode with this handle. `mount` is any open file of its filesystem.
 ///
 /// # Errors
-/// `STALE` where there is no such inode, `PERM` without `CAP_DAC_READ_SEARCH`, `INVAL` for a handle longer than any
-/// made here.
+/// `STALE` if the inode does not exist, `PERM` without `CAP_DAC_READ_SEARCH`, `INVAL` for a handle that is too long.
 #[doc(alias = "open_by_handle_at")]
 pub(super) fn open(mount: impl AsFd, kind: i32, data: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let mut handle = FileHandle { bytes: data.len() as u32, kind, data: [0; LONGEST] };
     handle.data.get_mut(..data.len()).ok_or(Errno::INVAL)?.copy_from_slice(data);
     let mount = mount.as_fd().as_raw_fd();
     let flags = (flags | OFlags::CLOEXEC).bits() as libc::c_int;
-    // SAFETY: the pointer leads to a whole `file_handle` that outlives the call and holds as many bytes as it says.
+    // SAFETY: the pointer points to a whole `file_handle` that outlives the call and holds as many bytes as it says.
     let fd = unsafe { libc::syscall(libc::SYS_open_by_handle_at, mount, std::ptr::from_mut(&mut handle), flags) };
     if fd < 0 {
         let error = std::io::Error::last_os_error();

@@ -1,7 +1,7 @@
 //! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the ioctls of Btrfs and XFS, mappings
-//! that only the kernel reads. The only unsafe code of pleach.
+//! that only the kernel reads. This is the only unsafe code of pleach.
 //!
-//! Each wrapper borrows its descriptors, returns a result, and knows nothing of snapshots or commands.
+//! Each wrapper borrows its descriptors, returns a result, and knows nothing about snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
 
 pub mod block;

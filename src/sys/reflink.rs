@@ -49,18 +49,18 @@ const _: () = assert!(size_of::<FileCloneRange>() == 32);
 const _: () = assert!(size_of::<DedupeHeader>() == 24);
 const _: () = assert!(size_of::<DedupeInfo>() == 32);
 
-/// The most destinations of one `FIDEDUPERANGE`: header and array must fit one page (`fs/ioctl.c`).
+/// The most destinations of one `FIDEDUPERANGE`: the header and the array must fit into one page (`fs/ioctl.c`).
 pub const MAX_DEDUPE_DESTINATIONS: usize = (4096 - size_of::<DedupeHeader>()) / size_of::<DedupeInfo>();
 const _: () = assert!(MAX_DEDUPE_DESTINATIONS == 127);
 
-/// `ioctl(FICLONE)`: makes all of `destination` share `source`'s extents, as of one moment.
+/// `ioctl(FICLONE)`: makes all of `destination` share `source`'s extents, atomically.
 #[doc(alias = "FICLONE")]
 pub fn clone(source: impl AsFd, destination: impl AsFd) -> Result<()> {
     rustix::fs::ioctl_ficlone(destination, source)
 }
 
-/// `ioctl(FICLONERANGE)`: makes a block-aligned range of `destination` share `source`'s extents. Length 0 means to the
-/// end.
+/// `ioctl(FICLONERANGE)`: makes a block-aligned range of `destination` share `source`'s extents. Length 0 means up to
+/// the end.
 #[doc(alias = "FICLONERANGE")]
 pub fn clone_range(
     source: impl AsFd,
@@ -78,22 +78,21 @@ pub fn clone_range(
     unsafe { ioctl::ioctl(destination, request) }
 }
 
-/// What the kernel did with one destination of a dedupe request.
+/// The result for one destination of a dedupe request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DedupeStatus {
-    /// The ranges were equal and now share their extents. (How much was newly shared the kernel does not tell.)
+    /// The ranges were equal and now share their extents. The kernel does not report how much of this is new.
     Same,
     /// At least one byte differs; nothing was changed.
     Differs,
-    /// The destination could not be taken.
+    /// The kernel could not use the destination.
     Failed(Errno),
 }
 
-/// `ioctl(FIDEDUPERANGE)`: the kernel compares a range of `source` with each destination and shares those that are
-/// equal.
+/// `ioctl(FIDEDUPERANGE)`: the kernel compares a range of `source` with each destination and shares equal ranges.
 ///
 /// # Errors
-/// `INVAL` for more than [`MAX_DEDUPE_DESTINATIONS`] or for a source range beyond the end; see the manual page for
+/// `INVAL` for more than [`MAX_DEDUPE_DESTINATIONS`], or for a source range beyond the end. See the manual page for
 /// others.
 #[doc(alias = "FIDEDUPERANGE")]
 pub fn dedupe(
@@ -141,7 +140,7 @@ struct DedupeRequest {
 
 struct DedupeCall<'a>(&'a mut DedupeRequest);
 
-// SAFETY: the number is FIDEDUPERANGE's, and the pointer leads to a whole `file_dedupe_range` that outlives the call.
+// SAFETY: the number is FIDEDUPERANGE's, and the pointer points to a whole `file_dedupe_range` that outlives the call.
 unsafe impl Ioctl for DedupeCall<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;

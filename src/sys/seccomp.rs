@@ -1,7 +1,7 @@
-//! `seccomp(2)` with a listener: each system call of a piece of work waits until another thread has counted it.
+//! `seccomp(2)` with a listener: each system call of the measured work waits until another thread has counted it.
 //!
-//! Nothing is forbidden or changed, and no right is needed: the filter belongs to one thread, made for the work, and to
-//! those that it starts. What a ring of io_uring does without a call is not seen.
+//! Nothing is forbidden or changed, and no privilege is needed: the filter applies to one thread, created for the work,
+//! and to the threads that it starts. Operations of an io_uring ring without a system call are not counted.
 //!
 //! Sources: seccomp(2), seccomp_unotify(2), `include/uapi/linux/seccomp.h`.
 
@@ -64,18 +64,18 @@ const _: () = assert!(size_of::<Notification>() == 80);
 const _: () = assert!(size_of::<Response>() == 24);
 const _: () = assert!(size_of::<Instruction>() == 8);
 
-/// What the listener's place holds until the filter is there; a failure is there as a negative error number.
+/// The value of `door` until the filter is installed. A failure is stored as a negative error number.
 const WAITING: i32 = i32::MIN;
 
-/// Runs `work` on a thread of its own and counts the system calls that this thread makes, and those that it starts.
+/// Runs `work` on its own thread and counts the system calls of this thread and of the threads that it starts.
 ///
-/// The work is slower for it: each call waits for this thread, so nothing is to be timed meanwhile.
+/// This makes the work slower: each call waits for the calling thread, so nothing can be timed meanwhile.
 ///
 /// # Errors
-/// `NOSYS` before Linux 5.9 or without seccomp, `BUSY` below another listener. Then nothing was run.
+/// `NOSYS` before Linux 5.9 or without seccomp, `BUSY` if another listener exists already. Then nothing was run.
 #[doc(alias = "SECCOMP_SET_MODE_FILTER")]
 pub fn counted<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, u64)> {
-    // Before it a listener was not told that nobody is left.
+    // Older kernels do not notify a listener when no thread with its filter is left.
     if !kernel_is_at_least(5, 9) {
         return Err(Errno::NOSYS);
     }
@@ -83,7 +83,7 @@ pub fn counted<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, u64)> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().name("counted".into()).spawn_scoped(scope, || {
             match filter_this_thread() {
-                // Without a system call, which would wait for a listener that nobody has yet.
+                // Must not be a system call: it would wait for a listener that nobody has yet.
                 Ok(listener) => door.store(listener, Ordering::Release),
                 Err(errno) => {
                     door.store(-errno.raw_os_error(), Ordering::Release);
@@ -106,18 +106,18 @@ fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// Has all further calls of this thread wait for the listener, which is given as a raw descriptor.
+/// Makes all further calls of this thread wait for the listener. Returns the listener as a raw descriptor.
 fn filter_this_thread() -> Result<RawFd> {
     const SET_MODE_FILTER: libc::c_uint = 1;
     const NEW_LISTENER: libc::c_ulong = 1 << 3;
-    /// `BPF_RET | BPF_K`: the operand is the answer, whatever the call.
+    /// `BPF_RET | BPF_K`: the operand is the result for every call.
     const RETURN: u16 = 0x06;
     const USER_NOTIF: u32 = 0x7fc0_0000;
-    // Asked of whoever is not root; it is an attribute of the thread, and ends with it.
+    // Required unless this process is root. It is an attribute of the thread, and ends with it.
     rustix::thread::set_no_new_privs(true)?;
     let instructions = [Instruction { code: RETURN, if_true: 0, if_false: 0, operand: USER_NOTIF }];
     let program = Program { length: 1, instructions: instructions.as_ptr() };
-    // SAFETY: the pointer leads to a whole `sock_fprog` with as many instructions as it says; both outlive the call.
+    // SAFETY: the pointer points to a whole `sock_fprog` with as many instructions as it says; both outlive the call.
     let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, NEW_LISTENER, &raw const program) };
     if fd < 0 {
         let error = std::io::Error::last_os_error();
@@ -126,8 +126,8 @@ fn filter_this_thread() -> Result<RawFd> {
     Ok(fd as RawFd)
 }
 
-/// Counts and lets go every call, until all threads with the filter have ended. Allocates nothing meanwhile: what waits
-/// may hold the allocator's lock.
+/// Counts and permits every call until all threads with the filter have ended. Does not allocate meanwhile: a waiting
+/// thread may hold the allocator's lock.
 fn answer_all(door: &AtomicI32, calls: &AtomicU64) {
     let listener = loop {
         match door.load(Ordering::Acquire) {
@@ -139,7 +139,7 @@ fn answer_all(door: &AtomicI32, calls: &AtomicU64) {
     };
     loop {
         let mut fds = [PollFd::new(&listener, PollFlags::IN)];
-        // An error is a signal, or a shortage that passes: those that wait have to be answered all the same.
+        // An error is a signal or a temporary shortage. The waiting calls need an answer in any case.
         let _ = poll(&mut fds, None);
         let seen = fds[0].revents();
         if seen.contains(PollFlags::IN) {
@@ -151,21 +151,21 @@ fn answer_all(door: &AtomicI32, calls: &AtomicU64) {
 }
 
 fn answer_one(listener: impl AsFd, calls: &AtomicU64) {
-    /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: as if there were no filter.
+    /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: continue as without a filter.
     const CONTINUE: u32 = 1;
     let mut notification = Notification::default();
-    // SAFETY: the number belongs to this structure (checked above), which is all zeros as the kernel wants it.
+    // SAFETY: the number belongs to this structure (checked above), which is all zeros as the kernel requires.
     let request = unsafe { Updater::<RECEIVE, Notification>::new(&mut notification) };
     // SAFETY: the kernel writes a notification and nothing else.
     if unsafe { ioctl::ioctl(&listener, request) }.is_err() {
-        // A signal came first: the call is made again, or never.
+        // The call was interrupted by a signal. It is made again, or never.
         return;
     }
     calls.fetch_add(1, Ordering::Release);
     let mut response = Response { id: notification.id, value: 0, error: 0, flags: CONTINUE };
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
     let request = unsafe { Updater::<SEND, Response>::new(&mut response) };
-    // SAFETY: the answer lets the call go on and has no other effect. It fails where a signal came first.
+    // SAFETY: the answer permits the call and has no other effect. It fails if a signal interrupted the call.
     let _ = unsafe { ioctl::ioctl(&listener, request) };
 }
 
@@ -173,7 +173,7 @@ fn answer_one(listener: impl AsFd, calls: &AtomicU64) {
 mod tests {
     use super::*;
 
-    /// The calls of `work`, or nothing where they cannot be counted.
+    /// The number of calls of `work`. `None` if they cannot be counted.
     fn calls(work: impl FnOnce() + Send) -> Option<u64> {
         counted(work).ok().map(|((), calls)| calls)
     }

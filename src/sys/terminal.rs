@@ -6,15 +6,15 @@ use rustix::termios::tcsetpgrp;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-/// Makes a process group the foreground group of the controlling terminal. A background process can call this as well:
-/// the signal SIGTTOU, which would stop it, is blocked meanwhile.
+/// Makes a process group the foreground group of the controlling terminal. A background process can also call this: the
+/// signal SIGTTOU, which would stop the process, is blocked meanwhile.
 ///
 /// # Errors
-/// Those of tcsetpgrp(3).
+/// Errors of tcsetpgrp(3).
 #[doc(alias = "tcsetpgrp")]
 pub fn set_foreground(terminal: impl AsFd, group: Pid) -> Result<()> {
     let mut only = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the pointer is to a set that the call initializes.
+    // SAFETY: the pointer points to a set that the call initializes.
     unsafe { libc::sigemptyset(only.as_mut_ptr()) };
     // SAFETY: the set was initialized above.
     unsafe { libc::sigaddset(only.as_mut_ptr(), libc::SIGTTOU) };

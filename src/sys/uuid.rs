@@ -18,10 +18,10 @@ struct FsUuid {
 
 const _: () = assert!(size_of::<FsUuid>() == 17);
 
-/// `ioctl(FS_IOC_GETFSUUID)`: the UUID of the filesystem that `fd` lies on.
+/// `ioctl(FS_IOC_GETFSUUID)`: the UUID of the filesystem that contains `fd`.
 ///
 /// # Errors
-/// `NOTTY` on older kernels and on filesystems without one.
+/// `NOTTY` on older kernels and on filesystems without a UUID.
 #[doc(alias = "FS_IOC_GETFSUUID")]
 pub fn of_filesystem(fd: impl AsFd) -> Result<[u8; 16]> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.

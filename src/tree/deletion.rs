@@ -1,5 +1,5 @@
-//! The deletion of trees. `trash` empties a directory of pleach's own in parallel, and `in_place` deletes other trees
-//! where they are. `guard` protects what is mounted in either.
+//! Deletes trees. `trash` empties a directory of pleach's own in parallel, and `in_place` deletes other trees where
+//! they are. `guard` protects everything that is mounted in either.
 
 mod entry;
 mod fresh_names;

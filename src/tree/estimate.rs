@@ -1,7 +1,8 @@
-//! Estimates how much there is below some paths: for the progress of a first run, which no earlier run can predict.
+//! Estimates the amount of data below some paths, to show the progress of a first run: there is no earlier run to
+//! predict it.
 //!
-//! A whole filesystem says at once how much is in use. Anything else is counted by names and sizes, on one thread,
-//! beside the work itself; whoever asks can end that at any time. The figures decide nothing.
+//! The usage of a whole filesystem is known at once. Other directories are counted by names and sizes, on one thread,
+//! while the work itself runs. The caller can stop the count at any time. The figures decide nothing.
 
 use crate::fs::mounts;
 use crate::fs::openat;
@@ -11,23 +12,23 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// How many entries are counted before it asks whether it should go on.
+/// How many entries are counted between two checks of `is_over`.
 const STEP: u64 = 256;
 
-/// What is estimated.
+/// The paths and limits of an estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     /// Directories and files.
     pub paths: &'a [PathBuf],
     /// Do not enter other filesystems.
     pub one_file_system: bool,
-    /// A directory that does not count: the repository.
+    /// A directory that is not counted: the repository.
     pub skip: Option<&'a Path>,
-    /// Count what is not a whole filesystem. Not where the work itself is hardly more than counting.
+    /// Count paths that are not whole filesystems. Not useful if the work itself takes hardly longer than counting.
     pub counts: bool,
 }
 
-/// Estimates a scope. `None`: `is_over` said so, or there is nothing to go by.
+/// Estimates a scope. Returns `None` if `is_over` returned true, or if no estimate is possible.
 pub fn estimate(scope: &Scope<'_>, is_over: &dyn Fn() -> bool) -> Option<Amount> {
     let skip = scope.skip.and_then(|path| path.canonicalize().ok());
     let mut sum = Amount::default();
@@ -43,7 +44,7 @@ pub fn estimate(scope: &Scope<'_>, is_over: &dyn Fn() -> bool) -> Option<Amount>
     (sum.files > 0).then_some(sum)
 }
 
-/// What is in use, if the path is the top of a filesystem and nothing below it is mounted or does not count.
+/// The usage of a filesystem, if the path is its top, and nothing below is skipped or a mount that would be entered.
 fn of_filesystem(path: &Path, one_file_system: bool, skip: Option<&Path>) -> Option<Amount> {
     let mounts = mounts::all().ok()?;
     let is_below = |point: &Path| point != path && point.starts_with(path);
@@ -58,7 +59,7 @@ fn of_filesystem(path: &Path, one_file_system: bool, skip: Option<&Path>) -> Opt
     Some(Amount { files, bytes: used.f_blocks.saturating_sub(used.f_bfree).saturating_mul(used.f_frsize) })
 }
 
-/// Counts without leaving an access time anywhere.
+/// Counts without changing any access time.
 fn count(path: &Path, one_file_system: bool, skip: Option<&Path>, is_over: &dyn Fn() -> bool) -> Option<Amount> {
     let top = rustix::fs::lstat(path).ok()?;
     if FileType::from_raw_mode(top.st_mode) != FileType::Directory {
@@ -70,7 +71,7 @@ fn count(path: &Path, one_file_system: bool, skip: Option<&Path>, is_over: &dyn 
     while let Some(directory) = waiting.pop() {
         let opened =
             openat::without_access(|access| rustix::fs::openat(CWD, &directory, flags | access, Mode::empty()));
-        // What cannot be read is no part of an estimate.
+        // Unreadable directories are not estimated.
         let Ok(mut entries) = opened.and_then(Dir::new) else { continue };
         while let Some(Ok(entry)) = entries.read() {
             let name = entry.file_name();

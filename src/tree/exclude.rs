@@ -1,8 +1,8 @@
 //! Entries that the user excludes from a walk: by pattern, by a tag in a directory, by filesystem, by size and by age.
 //!
-//! The visitors of a walk ask a [`Filter`] which entries of a directory they are to see. It decides by name alone where
-//! it can, before anything of an entry is known, so nothing that is excluded is opened, and no excluded directory is
-//! listed. What the user named as a source is never excluded.
+//! The visitors of a walk ask a [`Filter`] which entries of a directory they will see. If possible, it decides by name
+//! alone, before it reads anything about an entry. So no excluded entry is opened, and no excluded directory is listed.
+//! A path that the user named as a source is never excluded.
 
 mod file;
 pub(crate) mod mounts;
@@ -26,23 +26,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tag::{Tag, Tags};
 
-/// How many patterns that matched nothing are named.
+/// How many unmatched patterns are reported by name.
 const SHOWN: usize = 5;
 
-/// What is excluded.
+/// The exclusions that the user chose.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Patterns of names and paths.
     pub patterns: Patterns,
-    /// What is in directories with a valid `CACHEDIR.TAG`, that file apart.
+    /// The content of directories with a valid `CACHEDIR.TAG`, except that file.
     pub caches: bool,
-    /// What is in directories that have an entry of one of these names, that entry apart.
+    /// The content of directories that have an entry with one of these names, except that entry, unless it is a
+    /// directory.
     pub if_present: Vec<Vec<u8>>,
-    /// What is mounted below a source; the subvolumes of one Btrfs are one filesystem.
+    /// Filesystems mounted below a source. All subvolumes of one Btrfs count as one filesystem.
     pub one_file_system: bool,
-    /// Regular files of more than so many bytes.
+    /// Regular files larger than this many bytes.
     pub larger_than: Option<u64>,
-    /// Regular files whose content was last changed longer ago than this.
+    /// Regular files with a last content change longer ago than this.
     pub older_than: Option<Duration>,
 }
 
@@ -51,7 +52,7 @@ pub struct Options {
 pub struct Counts {
     /// By a pattern.
     pub patterns: u64,
-    /// Directories with a tag in them: their content was excluded.
+    /// Directories with a tag: their content was excluded.
     pub tags: u64,
     /// Mount points of other filesystems: their content was excluded.
     pub filesystems: u64,
@@ -62,13 +63,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All together.
+    /// The sum.
     pub fn total(&self) -> u64 {
         self.patterns + self.tags + self.filesystems + self.sizes + self.ages
     }
 }
 
-/// The exclusions of one walk, for many threads at once.
+/// The exclusions of one walk, shared by many threads.
 #[derive(Debug)]
 pub struct Filter {
     patterns: Matcher,
@@ -76,10 +77,10 @@ pub struct Filter {
     one_file_system: bool,
     larger_than: Option<u64>,
     before: Option<Time>,
-    /// What was named itself, and what is read in the place of it.
+    /// The sources that the user named, and the directories that are read in their place.
     sources: Sources,
     counts: Counters,
-    /// Something could not be read: then nobody knows what a pattern would have matched.
+    /// Something could not be read, so nobody knows which patterns would have matched.
     is_partial: AtomicBool,
 }
 
@@ -93,7 +94,7 @@ struct Counters {
 }
 
 impl Filter {
-    /// A filter for a walk of these sources that begins now.
+    /// A filter for a walk of these sources that starts now.
     pub fn new(options: &Options, sources: &Sources) -> Filter {
         Filter {
             patterns: Matcher::new(&options.patterns, sources.paths().iter().map(PathBuf::as_path)),
@@ -107,8 +108,8 @@ impl Filter {
         }
     }
 
-    /// Lists a directory that all is wanted of, without what is left out by its name or a tag. As [`Names::list`], what
-    /// could be read is kept even if an error cuts it short.
+    /// Lists a directory that is wanted completely, without entries that are excluded by name or by a tag. Like
+    /// [`Names::list`], it returns the names read so far even if an error ends the listing early.
     pub fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
         if let Some(tag) = self.tags.of(&directory.fd).filter(|_| !self.is_source(&directory.path)) {
             add(&self.counts.tags);
@@ -130,14 +131,14 @@ impl Filter {
         })
     }
 
-    /// Whether the subdirectory at `path` (without its leading slash) is not to be entered because another filesystem
-    /// is mounted there. Asked before it is opened.
+    /// Whether not to enter the subdirectory at `path` (without its leading slash) because another filesystem is
+    /// mounted there. Called before the subdirectory is opened.
     pub fn stops_at<P>(&self, parent: &Directory<P>, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let stops = self.one_file_system
             && !parent.scaffold
             && match self.sources.stand_in(path) {
-                // That is what would be opened, and not what lies at the name in a frozen tree.
+                // This directory would be opened, not the entry with this name in a frozen tree.
                 Some(stand_in) => mounts::is_another(&parent.fd, &stand_in),
                 None => mounts::is_elsewhere(&parent.fd, parent.status.dev, name),
             }
@@ -148,7 +149,7 @@ impl Filter {
         stops
     }
 
-    /// Whether an entry of a directory is left out for its status.
+    /// Whether an entry of a directory is excluded by its status.
     pub fn leaves_out<P>(&self, directory: &Directory<P>, name: &[u8], status: &Status) -> bool {
         if status.file_type() != FileType::RegularFile {
             return false;
@@ -165,12 +166,12 @@ impl Filter {
         is_out
     }
 
-    /// A part of the tree could not be read.
+    /// Records that part of the tree could not be read.
     pub fn note_unreadable(&self) {
         self.is_partial.store(true, Ordering::Relaxed);
     }
 
-    /// What was left out so far.
+    /// The number of entries excluded so far.
     pub fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { patterns, tags, filesystems, sizes, ages } = &self.counts;
@@ -183,7 +184,7 @@ impl Filter {
         }
     }
 
-    /// After the whole walk: reports patterns that matched nothing.
+    /// Reports patterns that matched nothing. Called after the whole walk.
     pub fn report_unmatched(&self, monitor: &dyn Monitor) {
         if self.is_partial.load(Ordering::Relaxed) {
             return;
@@ -209,7 +210,7 @@ fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The moment so long ago.
+/// The time that long ago.
 fn ago(duration: Duration) -> Time {
     let now = Time::now();
     let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);

@@ -1,9 +1,8 @@
-//! What is known of inodes with several names until the last name has come, in bounded memory: a source can have any
-//! number of inodes whose other names are outside it.
+//! Remembers a value for each inode with several names until its last name was found. Memory is bounded, because a
+//! source can contain any number of inodes with other names outside it.
 //!
-//! An index of 16 bytes an inode (extendible hashing, in pages) leads to the values, which are encoded one after the
-//! other. The first of both are in memory, the others in files without a name in a directory of the caller's
-//! filesystem.
+//! An index with 16 bytes per inode (extendible hashing, in pages) leads to the encoded values. The first part of both
+//! is in memory. The rest is in unnamed files in a directory of the caller's filesystem.
 
 use crate::fs::status::{Status, Time};
 use rustix::io::{Errno, Result};
@@ -21,23 +20,23 @@ pub(crate) use spill::Spill;
 use index::Index;
 use values::Values;
 
-/// How much of the index is in memory: enough for some 2.5 million inodes.
+/// How much of the index is in memory: enough for about 2.5 million inodes.
 const INDEX_MEMORY: usize = 60 << 20;
-/// How much of the values is in memory: those of some 15,000 inodes.
+/// How much of the values is in memory: those of about 15,000 inodes.
 const VALUES_MEMORY: usize = 4 << 20;
 
-/// An inode during a run. A number that a new file got from a deleted one is another inode.
+/// An inode during a run. If a new file gets the number of a deleted one, it is another inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 pub(crate) struct Identity {
     pub(crate) dev: u64,
     pub(crate) ino: u64,
-    /// When the inode was made, or what else distinguishes it from an earlier one of the same number.
+    /// When the inode was created, or another time that distinguishes it from an earlier inode with the same number.
     pub(crate) since: Time,
 }
 
 impl Identity {
-    /// An inode that was looked at. Without a time of birth its time of change must do: then names that were seen
-    /// before and after a change count as two files, which is safe.
+    /// The identity of an inode with this status. If there is no creation time, the change time is used. Then names
+    /// that were found before and after a change count as two files, which is safe.
     pub(crate) fn of(status: &Status) -> Identity {
         Identity { dev: status.dev, ino: status.ino, since: status.btime.unwrap_or(status.ctime) }
     }
@@ -67,7 +66,7 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
     /// The value of an inode.
     ///
     /// # Errors
-    /// Of the files that hold what is not in memory; so with all others.
+    /// Errors of the files that hold the parts not in memory. The same applies to all other methods.
     pub(crate) fn get(&self, inode: &Identity) -> Result<Option<T>> {
         Ok(self.find(inode)?.map(|(_, value)| value))
     }
@@ -91,7 +90,7 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
         }
     }
 
-    /// Takes the value of an inode out.
+    /// Removes and returns the value of an inode.
     pub(crate) fn remove(&mut self, inode: &Identity) -> Result<Option<T>> {
         let Some((place, value)) = self.find(inode)? else { return Ok(None) };
         self.index.remove(self.hasher.hash_one(inode), place)?;
@@ -99,7 +98,7 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
         Ok(Some(value))
     }
 
-    /// Hands every value to `each`, in any order, and empties the map.
+    /// Passes every value to `each`, in any order, and empties the map.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(T)) -> Result<()> {
         for page in 0..self.index.pages() {
             for place in self.index.places(page)? {
@@ -122,7 +121,7 @@ impl<T: Serialize + DeserializeOwned> InodeMap<T> {
     }
 
     fn read(&self, place: u64) -> Result<(Identity, T)> {
-        // What was written a moment ago and reads otherwise is damage of the disk.
+        // The value was written a moment ago, so different content means that the disk is damaged.
         self.values.read(place, |bytes| postcard::from_bytes(bytes).map_err(|_| Errno::IO))?
     }
 }

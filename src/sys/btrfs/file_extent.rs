@@ -1,5 +1,5 @@
-//! The item of a tree that says what a file has at an offset: content in the tree itself, or a part of a data extent.
-//! Where the file has nothing there may also be an item; it counts as none.
+//! The tree item for a file at an offset: content in the tree itself, or a part of a data extent. A hole may also have
+//! an item, which is ignored.
 //!
 //! Source: `include/uapi/linux/btrfs_tree.h` (`struct btrfs_file_extent_item`).
 
@@ -9,43 +9,43 @@ use super::tree::{EXTENT_DATA, Item};
 const INLINE: u8 = 0;
 /// `BTRFS_FILE_EXTENT_REG`.
 const REGULAR: u8 = 1;
-/// Where content that lies in the tree begins in its item.
+/// The offset of content in its item, if the content is in the tree.
 const INLINE_CONTENT: usize = 21;
 
-/// What a file has at an offset.
+/// The content of a file at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileExtent {
-    /// Content in the tree itself: so many bytes there.
+    /// Content in the tree itself: this many bytes there.
     Inline(u64),
     /// A part of a data extent.
     Data(ExtentPart),
 }
 
-/// A part of a data extent, as a file has it.
+/// A part of a data extent that a file uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentPart {
     /// The offset in the file, in bytes.
     pub logical: u64,
     /// The address of the extent.
     pub extent: u64,
-    /// Bytes that the whole extent takes on the disk.
+    /// Bytes that the whole extent occupies on the disk.
     pub disk: u64,
-    /// Bytes of content that the whole extent stands for.
+    /// Bytes of content in the whole extent.
     pub decoded: u64,
-    /// Where in that content the part begins.
+    /// The offset of the part in that content.
     pub offset: u64,
     /// Bytes of the part.
     pub length: u64,
-    /// Content was written: the extent is not only reserved.
+    /// The extent has written content and is not only reserved.
     pub written: bool,
     /// The extent is compressed.
     pub compressed: bool,
-    /// It is encrypted, or encoded in a way that no kernel writes yet.
+    /// It is encrypted, or encoded in a way that no kernel uses yet.
     pub foreign: bool,
 }
 
 impl FileExtent {
-    /// `None` for a hole, for an item of another kind, and for one that is too short.
+    /// Reads an item. `None` for a hole, for an item of another kind, and for an item that is too short.
     pub fn read(item: &Item<'_>) -> Option<FileExtent> {
         if item.key.kind != EXTENT_DATA {
             return None;
@@ -68,7 +68,7 @@ impl FileExtent {
         Some(FileExtent::Data(part))
     }
 
-    /// The part of a data extent; `None` for content in the tree.
+    /// The part of a data extent. `None` for content in the tree.
     pub fn data(self) -> Option<ExtentPart> {
         match self {
             FileExtent::Data(part) => Some(part),
@@ -86,7 +86,7 @@ mod tests {
         FileExtent::read(&Item { key: Key::new(257, EXTENT_DATA, 8192), generation: 1, data })
     }
 
-    /// 1024 bytes from 512 on of an extent at 4096 that takes 12 KiB and stands for 16 KiB.
+    /// 1024 bytes, from offset 512 of an extent at 4096 that occupies 12 KiB and has 16 KiB of content.
     fn item() -> [u8; 53] {
         let mut data = [0; 53];
         data[20] = REGULAR;

@@ -1,6 +1,6 @@
-//! From a logical address to the files that hold it: `BTRFS_IOC_LOGICAL_INO_V2`, `BTRFS_IOC_INO_PATHS`,
-//! `BTRFS_IOC_INO_LOOKUP`, `BTRFS_IOC_GET_SUBVOL_INFO`, and inodes opened by number. All but the last but one need
-//! root.
+//! Finds the files at a logical address: `BTRFS_IOC_LOGICAL_INO_V2`, `BTRFS_IOC_INO_PATHS`, `BTRFS_IOC_INO_LOOKUP`,
+//! `BTRFS_IOC_GET_SUBVOL_INFO`, and opening inodes by number. All except `BTRFS_IOC_GET_SUBVOL_INFO` and
+//! [`subvolume_of`] need root.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/backref.c`, `fs/btrfs/export.c`, btrfs-ioctl(2).
 
@@ -28,14 +28,14 @@ pub const TOP_LEVEL: u64 = 5;
 const IGNORE_OFFSET: u64 = 1;
 /// `FILEID_BTRFS_WITHOUT_PARENT`.
 const FILEID_BTRFS: i32 = 0x4d;
-/// `BTRFS_ROOT_SUBVOL_RDONLY`: the flag as the tree has it, which is another one than that of the calls that set it.
+/// `BTRFS_ROOT_SUBVOL_RDONLY`: the flag in the tree. The calls that set it use a different flag.
 const ROOT_SUBVOL_RDONLY: u64 = 1;
 
-/// The first buffer: some 2,700 references.
+/// The size of the first buffer: about 2,700 references.
 const FIRST_BUFFER: usize = 64 << 10;
-/// The most that the kernel takes in V2 (`SZ_16M` in `fs/btrfs/ioctl.c`): some 699,000 references.
+/// The largest buffer that the kernel accepts in V2 (`SZ_16M` in `fs/btrfs/ioctl.c`): about 699,000 references.
 const LARGEST_BUFFER: usize = 16 << 20;
-/// The most that it fills with the names of one inode (`SZ_4K` in `fs/btrfs/ioctl.c`).
+/// The most bytes that the kernel returns for the names of one inode (`SZ_4K` in `fs/btrfs/ioctl.c`).
 const PATHS_BUFFER: usize = 4096;
 
 /// `struct btrfs_ioctl_logical_ino_args`.
@@ -85,7 +85,7 @@ const _: () = assert!(size_of::<InoPaths>() == 56);
 const _: () = assert!(size_of::<InoLookup>() == 4096);
 const _: () = assert!(size_of::<RawSubvolume>() == 504);
 
-/// A file that holds a data extent, or a part of it.
+/// A file that uses a data extent, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     /// The subvolume.
@@ -96,37 +96,37 @@ pub struct Reference {
     pub offset: u64,
 }
 
-/// Which references are asked for.
+/// The references to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offsets {
-    /// Those that hold the very byte at the address; the offset is that byte's. Of a compressed extent: all.
+    /// References to the byte at the address. The offset is that of this byte. For a compressed extent: all references.
     Exact,
-    /// Those to any part of the extent (`BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET`, Linux 4.15); the offset is that of the
-    /// item in the file, whatever part of the extent it holds.
+    /// References to any part of the extent (`BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET`, Linux 4.15). The offset is that of
+    /// the item in the file, whatever part of the extent it uses.
     Ignored,
 }
 
-/// What [`logical_to_inodes`] found.
+/// The result of [`logical_to_inodes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// The references, in the kernel's order.
     pub found: Vec<Reference>,
-    /// How many more there are, beyond the largest buffer that the kernel takes.
+    /// The number of further references that did not fit into the largest buffer.
     pub missed: u64,
 }
 
 impl References {
-    /// How many there are, with those that were missed.
+    /// The number of all references, including missed ones.
     pub fn total(&self) -> u64 {
         self.found.len() as u64 + self.missed
     }
 }
 
-/// `BTRFS_IOC_LOGICAL_INO_V2`: who refers to the data extent at `logical`. The buffer grows as far as the kernel
+/// `BTRFS_IOC_LOGICAL_INO_V2`: the references to the data extent at `logical`. The buffer grows as far as the kernel
 /// allows.
 ///
 /// # Errors
-/// `NOENT` where no data extent is there; `PERM` without `CAP_SYS_ADMIN`.
+/// `NOENT` if there is no data extent; `PERM` without `CAP_SYS_ADMIN`.
 #[doc(alias = "BTRFS_IOC_LOGICAL_INO_V2")]
 pub fn logical_to_inodes(fd: impl AsFd, logical: u64, offsets: Offsets) -> Result<References> {
     let flags = if offsets == Offsets::Ignored { IGNORE_OFFSET } else { 0 };
@@ -135,32 +135,32 @@ pub fn logical_to_inodes(fd: impl AsFd, logical: u64, offsets: Offsets) -> Resul
         let mut container = Container::new(size);
         let mut request =
             LogicalIno { logical, size: size as u64, reserved: [0; 3], flags, inodes: container.address() };
-        // SAFETY: the number belongs to this structure (checked above), and `inodes` leads to `size` bytes.
+        // SAFETY: the number belongs to this structure (checked above), and `inodes` points to `size` bytes.
         let call = unsafe { Updater::<BTRFS_IOC_LOGICAL_INO_V2, LogicalIno>::new(&mut request) };
         // SAFETY: the buffer outlives the call.
         unsafe { ioctl::ioctl(&fd, call) }?;
         if container.missing() > 0 && size < LARGEST_BUFFER {
-            // A fresh reference may come in between the calls: some room beyond what was missing.
+            // References may be added between the calls, so the buffer gets more room than was missing.
             size = (size + container.missing() + 4096).next_multiple_of(4096).min(LARGEST_BUFFER);
             continue;
         }
-        // The elements are counted in numbers: three a reference.
+        // The kernel counts numbers, and each reference has three.
         let found = container.values().chunks_exact(3);
         let found = found.map(|three| Reference { inode: three[0], offset: three[1], root: three[2] }).collect();
         return Ok(References { found, missed: container.elements_missed() / 3 });
     }
 }
 
-/// What [`paths`] found.
+/// The result of [`paths`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
     /// Paths from the subvolume's root, without a leading slash.
     pub found: Vec<Vec<u8>>,
-    /// How many more names the inode has, for which the kernel's 4 KiB were too short.
+    /// The number of further names, which did not fit into the kernel's 4 KiB.
     pub missed: u64,
 }
 
-/// `BTRFS_IOC_INO_PATHS`: all names of an inode of the subvolume in which `fd` lies; none for a deleted file.
+/// `BTRFS_IOC_INO_PATHS`: all names of an inode in the subvolume that contains `fd`. A deleted file has none.
 ///
 /// # Errors
 /// `PERM` without `CAP_DAC_READ_SEARCH`.
@@ -169,7 +169,7 @@ pub fn paths(fd: impl AsFd, inode: u64) -> Result<Paths> {
     let mut container = Container::new(PATHS_BUFFER);
     let mut request =
         InoPaths { inum: inode, size: PATHS_BUFFER as u64, reserved: [0; 4], fspath: container.address() };
-    // SAFETY: the number belongs to this structure (checked above), and `fspath` leads to `size` bytes.
+    // SAFETY: the number belongs to this structure (checked above), and `fspath` points to `size` bytes.
     let call = unsafe { Updater::<BTRFS_IOC_INO_PATHS, InoPaths>::new(&mut request) };
     // SAFETY: the buffer outlives the call.
     match unsafe { ioctl::ioctl(fd, call) } {
@@ -178,22 +178,22 @@ pub fn paths(fd: impl AsFd, inode: u64) -> Result<Paths> {
         Err(Errno::NOENT) => return Ok(Paths::default()),
         Err(error) => return Err(error),
     }
-    // Each value is the offset of a path from the beginning of the values, as if those were an array of bytes.
+    // Each value is the offset of a path from the start of the values, in bytes.
     let found = container.values().iter().map(|offset| container.string(*offset)).collect();
     Ok(Paths { found, missed: container.elements_missed() })
 }
 
-/// `BTRFS_IOC_INO_LOOKUP`: the path of a directory within subvolume `root`, without a leading slash, ending in one;
-/// empty for the subvolume's own root. `fd` is any file of the filesystem.
+/// `BTRFS_IOC_INO_LOOKUP`: the path of a directory in subvolume `root`, without a leading slash and with a trailing
+/// one. Empty for the root of the subvolume. `fd` is any file of the filesystem.
 ///
 /// # Errors
-/// `NOENT` where there is none; `PERM` without `CAP_SYS_ADMIN`.
+/// `NOENT` if it does not exist; `PERM` without `CAP_SYS_ADMIN`.
 #[doc(alias = "BTRFS_IOC_INO_LOOKUP")]
 pub fn directory_path(fd: impl AsFd, root: u64, inode: u64) -> Result<Vec<u8>> {
     Ok(until_nul(&lookup(fd, root, inode)?.name).to_vec())
 }
 
-/// `BTRFS_IOC_INO_LOOKUP`: the subvolume in which an open file lies. Needs no privilege.
+/// `BTRFS_IOC_INO_LOOKUP`: the subvolume that contains an open file. Needs no privilege.
 pub fn subvolume_of(fd: impl AsFd) -> Result<u64> {
     Ok(lookup(fd, 0, ROOT_DIRECTORY)?.treeid)
 }
@@ -207,30 +207,30 @@ fn lookup(fd: impl AsFd, root: u64, inode: u64) -> Result<InoLookup> {
     Ok(request)
 }
 
-/// A subvolume, by what leads to it.
+/// A subvolume, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subvolume {
     /// Its number.
     pub id: u64,
-    /// Its name in the directory that holds it; empty for the top level.
+    /// Its name in the directory that contains it. Empty for the top level.
     pub name: Vec<u8>,
-    /// The subvolume that holds it; 0 for the top level and for one that is being deleted.
+    /// The subvolume that contains it. 0 for the top level and for a subvolume that is being deleted.
     pub parent: u64,
-    /// The directory that holds it, in that subvolume.
+    /// The directory that contains it, in that subvolume.
     pub directory: u64,
-    /// Whether nothing in it can be changed.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// Its own UUID: no other subvolume ever has it, neither here nor on another machine.
+    /// Its own UUID. No other subvolume ever has the same, here or on another machine.
     pub uuid: [u8; 16],
-    /// The number of the transaction that last changed an inode in it. Reading does not, nor does a snapshot, a
-    /// balance, or the change to read-only and back.
+    /// The number of the last transaction that changed an inode in it. Reading does not count, nor does a snapshot, a
+    /// balance, or a change to read-only and back.
     pub changed: u64,
 }
 
-/// `BTRFS_IOC_GET_SUBVOL_INFO`: the subvolume in which an open directory lies. Needs no privilege.
+/// `BTRFS_IOC_GET_SUBVOL_INFO`: the subvolume that contains an open directory. Needs no privilege.
 ///
 /// # Errors
-/// `NOENT` for one that is being deleted; `NOTTY` before Linux 4.18 and on other filesystems.
+/// `NOENT` for a subvolume that is being deleted; `NOTTY` before Linux 4.18 and on other filesystems.
 #[doc(alias = "BTRFS_IOC_GET_SUBVOL_INFO")]
 pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
@@ -251,9 +251,9 @@ pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
 /// Opens an inode of a subvolume by its number, without a path. `mount` is any open file of the filesystem.
 ///
 /// # Errors
-/// `STALE` where there is none, or its subvolume is being deleted; `PERM` without `CAP_DAC_READ_SEARCH`.
+/// `STALE` if it does not exist, or its subvolume is being deleted; `PERM` without `CAP_DAC_READ_SEARCH`.
 pub fn open_inode(mount: impl AsFd, root: u64, inode: u64, flags: OFlags) -> Result<OwnedFd> {
-    // `struct btrfs_fid` without its parent; generation 0 stands for any.
+    // `struct btrfs_fid` without its parent. Generation 0 matches any generation.
     let mut data = [0; 20];
     data[..8].copy_from_slice(&inode.to_ne_bytes());
     data[8..16].copy_from_slice(&root.to_ne_bytes());
@@ -296,7 +296,7 @@ impl Container {
         &values[..(self.counter(2) as usize).min(values.len())]
     }
 
-    /// The string at this offset from the values, to its NUL or to the buffer's end.
+    /// The string at this offset from the start of the values, up to its NUL or the end of the buffer.
     fn string(&self, offset: u64) -> Vec<u8> {
         let bytes = self.0[2..].iter().flat_map(|word| word.to_ne_bytes());
         bytes.skip(usize::try_from(offset).unwrap_or(usize::MAX)).take_while(|byte| *byte != 0).collect()

@@ -1,6 +1,6 @@
-//! Btrfs's own calls: the identity of the filesystem, which `st_dev` does not tell there; `logical` leads from an
-//! address to its files, `tree` reads the trees themselves, `file_extent` what a file has in them, `subvolume` makes
-//! and deletes subvolumes.
+//! Calls that only Btrfs has. Here: the identity of the filesystem, which `st_dev` does not show on Btrfs. `logical`
+//! leads from an address to its files, `tree` reads the trees themselves, `file_extent` parses the items of file
+//! content in them, and `subvolume` creates and deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 

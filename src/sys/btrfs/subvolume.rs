@@ -1,6 +1,6 @@
-//! Subvolumes made, snapshotted, deleted, and made read-only: `BTRFS_IOC_SUBVOL_CREATE_V2`, `BTRFS_IOC_SNAP_CREATE_V2`,
-//! `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. What a subvolume is called and where it lies is
-//! `logical`'s.
+//! Creates, snapshots and deletes subvolumes, and makes them read-only: `BTRFS_IOC_SUBVOL_CREATE_V2`,
+//! `BTRFS_IOC_SNAP_CREATE_V2`, `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. The name and place of a
+//! subvolume are in `logical`.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/ioctl.c`, btrfs-ioctl(2).
 
@@ -17,10 +17,10 @@ const _: () = assert!(BTRFS_IOC_SUBVOL_CREATE_V2 == 0x5000_9418);
 const _: () = assert!(BTRFS_IOC_SUBVOL_SETFLAGS == 0x4008_941a);
 const _: () = assert!(BTRFS_IOC_SNAP_DESTROY_V2 == 0x5000_943f);
 
-/// `BTRFS_SUBVOL_RDONLY`: the flag as these calls have it.
+/// `BTRFS_SUBVOL_RDONLY`: the flag in these calls.
 const RDONLY: u64 = 1 << 1;
 
-/// `BTRFS_SUBVOL_NAME_MAX` and the NUL behind it.
+/// `BTRFS_SUBVOL_NAME_MAX` and the NUL after it.
 const NAME: usize = 4040;
 
 /// `struct btrfs_ioctl_vol_args_v2`.
@@ -44,7 +44,7 @@ impl Arguments {
             unused: [0; 4],
             name: [0; NAME],
         };
-        // The last byte stays a NUL.
+        // The last byte is always NUL.
         if name.len() >= NAME || name.contains(&0) {
             return Err(Errno::INVAL);
         }
@@ -53,10 +53,10 @@ impl Arguments {
     }
 }
 
-/// `BTRFS_IOC_SUBVOL_CREATE_V2`: makes an empty subvolume called `name` in the directory `dir`.
+/// `BTRFS_IOC_SUBVOL_CREATE_V2`: creates an empty subvolume with the name `name` in the directory `dir`.
 ///
 /// # Errors
-/// `EXIST` where something is called so; `NOTTY` on other filesystems.
+/// `EXIST` if the name exists; `NOTTY` on other filesystems.
 #[doc(alias = "BTRFS_IOC_SUBVOL_CREATE_V2")]
 pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let arguments = Arguments::new(None, 0, name)?;
@@ -66,12 +66,12 @@ pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
     unsafe { ioctl::ioctl(dir, request) }
 }
 
-/// `BTRFS_IOC_SNAP_CREATE_V2`: makes a snapshot of the subvolume whose root directory `source` is, called `name` in the
-/// directory `dir`. On the disk when it returns.
+/// `BTRFS_IOC_SNAP_CREATE_V2`: creates a snapshot with the name `name` in the directory `dir`. `source` is the root
+/// directory of the subvolume. The snapshot is on the disk when the call returns.
 ///
 /// # Errors
-/// `PERM` for who neither owns the subvolume nor is root; `XDEV` for another filesystem's; `INVAL` where `source` is no
-/// root.
+/// `PERM` for users other than root and the owner of the subvolume; `XDEV` if `source` is on another filesystem;
+/// `INVAL` if `source` is not a root directory.
 #[doc(alias = "BTRFS_IOC_SNAP_CREATE_V2")]
 pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool) -> Result<()> {
     let arguments = Arguments::new(Some(source.as_fd()), if read_only { RDONLY } else { 0 }, name)?;
@@ -81,13 +81,13 @@ pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool)
     unsafe { ioctl::ioctl(dir, request) }
 }
 
-/// `BTRFS_IOC_SNAP_DESTROY_V2`: deletes the subvolume called `name` in the directory `dir`, with all in it but
-/// subvolumes.
+/// `BTRFS_IOC_SNAP_DESTROY_V2`: deletes the subvolume with the name `name` in the directory `dir`, with its content. It
+/// must not contain other subvolumes.
 ///
 /// # Errors
-/// `PERM` without the right (root; the owner where `user_subvol_rm_allowed` is mounted, and then `ROFS` for a read-only
-/// one); `NOTEMPTY` where there is another subvolume in it; `INVAL` for what is no subvolume; `NOTTY` on other
-/// filesystems.
+/// `PERM` without permission (which root has, and the owner with the mount option `user_subvol_rm_allowed`; for the
+/// owner a read-only subvolume then gives `ROFS`); `NOTEMPTY` if it contains another subvolume; `INVAL` if it is not a
+/// subvolume; `NOTTY` on other filesystems.
 #[doc(alias = "BTRFS_IOC_SNAP_DESTROY_V2")]
 pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let arguments = Arguments::new(None, 0, name)?;
@@ -97,11 +97,11 @@ pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     unsafe { ioctl::ioctl(dir, request) }
 }
 
-/// `BTRFS_IOC_SUBVOL_SETFLAGS`: lets nothing in the subvolume whose root directory `root` is be changed any more, or
-/// lets it again.
+/// `BTRFS_IOC_SUBVOL_SETFLAGS`: makes the subvolume with the root directory `root` read-only, or writable again.
 ///
 /// # Errors
-/// `PERM` for who neither owns the subvolume nor is root; `INVAL` where `root` is no root of a subvolume.
+/// `PERM` for users other than root and the owner of the subvolume; `INVAL` if `root` is not the root directory of a
+/// subvolume.
 #[doc(alias = "BTRFS_IOC_SUBVOL_SETFLAGS")]
 pub fn set_read_only(root: impl AsFd, read_only: bool) -> Result<()> {
     let flags = if read_only { RDONLY } else { 0 };

@@ -1,6 +1,6 @@
-//! `BTRFS_IOC_TREE_SEARCH_V2`: the items of Btrfs's trees in the order of their keys. For root only.
+//! `BTRFS_IOC_TREE_SEARCH_V2`: the items of Btrfs's trees in the order of their keys. Only for root.
 //!
-//! What an item means is for those who ask; here are keys, bytes, and how to skip what is not wanted.
+//! Here are keys, bytes, and ways to skip unwanted items. The callers interpret the items.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/ioctl.c`.
 
@@ -13,48 +13,49 @@ use std::os::fd::AsFd;
 const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<Request>(0x94, 17);
 const _: () = assert!(BTRFS_IOC_TREE_SEARCH_V2 == 0xc070_9411);
 
-/// The tree of the trees' roots.
+/// The tree of the roots of all trees.
 pub const ROOT_TREE: u64 = 1;
-/// The tree of the allocated extents and who refers to them.
+/// The tree of the allocated extents and the references to them.
 pub const EXTENT_TREE: u64 = 2;
-/// The tree of the data's checksums.
+/// The tree of the checksums of data.
 pub const CSUM_TREE: u64 = 7;
 
 /// `BTRFS_INODE_ITEM_KEY`: an inode's status.
 pub const INODE_ITEM: u8 = 1;
-/// `BTRFS_INODE_REF_KEY`: names of an inode in the directory that is the key's offset.
+/// `BTRFS_INODE_REF_KEY`: names of an inode in a directory. The offset of the key is the directory.
 pub const INODE_REF: u8 = 12;
-/// `BTRFS_INODE_EXTREF_KEY`: names of an inode for which the other kind has no room.
+/// `BTRFS_INODE_EXTREF_KEY`: names of an inode that do not fit into `BTRFS_INODE_REF_KEY`.
 pub const INODE_EXTREF: u8 = 13;
-/// `BTRFS_EXTENT_DATA_KEY`: content of a file, at the key's offset: see [`FileExtent`](super::FileExtent).
+/// `BTRFS_EXTENT_DATA_KEY`: content of a file. The offset of the key is the offset in the file: see
+/// [`FileExtent`](super::FileExtent).
 pub const EXTENT_DATA: u8 = 108;
 /// `BTRFS_ROOT_ITEM_KEY`: a tree.
 pub const ROOT_ITEM: u8 = 132;
-/// `BTRFS_EXTENT_ITEM_KEY`: an extent: its key is its address, this, and its length.
+/// `BTRFS_EXTENT_ITEM_KEY`: an extent. Its key has its address, this type, and its length.
 pub const EXTENT_ITEM: u8 = 168;
-/// `BTRFS_EXTENT_OWNER_REF_KEY`: the tree that an extent was made for.
+/// `BTRFS_EXTENT_OWNER_REF_KEY`: the tree for which an extent was created.
 pub const EXTENT_OWNER_REF: u8 = 172;
 /// `BTRFS_EXTENT_DATA_REF_KEY`: references to an extent from a file.
 pub const EXTENT_DATA_REF: u8 = 178;
 /// `BTRFS_SHARED_DATA_REF_KEY`: references to an extent from a leaf.
 pub const SHARED_DATA_REF: u8 = 184;
 
-/// The key of an item: trees are sorted by it, field by field.
+/// The key of an item. Trees are sorted by key, field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// What the item belongs to: an inode number, an extent's address.
+    /// The owner of the item: an inode number, or the address of an extent.
     pub objectid: u64,
     /// The type of the item (`BTRFS_…_KEY`).
     pub kind: u8,
-    /// Depends on the type: an offset in a file, an extent's length.
+    /// Depends on the type: an offset in a file, or the length of an extent.
     pub offset: u64,
 }
 
 impl Key {
-    /// The last key of all.
+    /// The largest possible key.
     pub const MAX: Key = Key { objectid: u64::MAX, kind: u8::MAX, offset: u64::MAX };
 
-    /// A key of these parts.
+    /// A key with these parts.
     pub const fn new(objectid: u64, kind: u8, offset: u64) -> Key {
         Key { objectid, kind, offset }
     }
@@ -69,7 +70,7 @@ impl Key {
         Key::new(objectid, u8::MAX, u64::MAX)
     }
 
-    /// The key just behind; `None` behind the last.
+    /// The next key. `None` after the last.
     fn next(self) -> Option<Key> {
         if let Some(offset) = self.offset.checked_add(1) {
             return Some(Key { offset, ..self });
@@ -86,37 +87,37 @@ impl Key {
 pub struct Item<'a> {
     /// Its key.
     pub key: Key,
-    /// The generation of the leaf that it lies in.
+    /// The generation of the leaf that contains it.
     pub generation: u64,
     /// Its content, little-endian and unaligned.
     pub data: &'a [u8],
 }
 
 impl Item<'_> {
-    /// The 64-bit number at `at`; `None` where the item is too short.
+    /// The 64-bit number at `at`. `None` if the item is too short.
     pub fn u64(&self, at: usize) -> Option<u64> {
         self.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// The 32-bit number at `at`; `None` where the item is too short.
+    /// The 32-bit number at `at`. `None` if the item is too short.
     pub fn u32(&self, at: usize) -> Option<u32> {
         self.data.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The byte at `at`; `None` where the item is too short.
+    /// The byte at `at`. `None` if the item is too short.
     pub fn u8(&self, at: usize) -> Option<u8> {
         self.data.get(at).copied()
     }
 }
 
-/// What follows an item.
+/// What to read after an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next item.
     Next,
-    /// The first item at or behind this key; one that has been passed counts as the next.
+    /// The first item at or after this key. A key that was passed already means the next item.
     Seek(Key),
-    /// No more.
+    /// Nothing.
     Stop,
 }
 
@@ -140,18 +141,17 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == 112);
 
-/// `struct btrfs_ioctl_search_header`, which stands before each item in the buffer: transid, objectid, offset, type,
-/// len.
+/// `struct btrfs_ioctl_search_header`, which precedes each item in the buffer: transid, objectid, offset, type, len.
 const ITEM_HEADER: usize = 32;
-/// The largest item that a tree can have is smaller than its largest node.
+/// The largest possible item is smaller than the largest node of a tree.
 const LARGEST_ITEM: usize = 64 << 10;
-/// What one call may fill: some thousands of items.
+/// The most bytes that one call returns: some thousands of items.
 const BUFFER: usize = 256 << 10;
 const _: () = assert!(BUFFER > LARGEST_ITEM + ITEM_HEADER);
 
-/// Calls that follow a jump fetch few items, for the next jump may be near.
+/// A call after a jump fetches few items, because the next jump may be near.
 const FEWEST: u32 = 32;
-/// Calls that follow calls whose items were all wanted fetch more and more, up to this.
+/// If a call did not end with a jump, the next call fetches more items, up to this.
 const MOST: u32 = 1 << 16;
 
 #[repr(C)]
@@ -164,8 +164,8 @@ const _: () = assert!(std::mem::offset_of!(Buffer, items) == size_of::<Request>(
 
 struct Call<'a>(&'a mut Buffer);
 
-// SAFETY: the number is BTRFS_IOC_TREE_SEARCH_V2's, and the pointer leads to its arguments with the buffer of
-// `buf_size` bytes behind them.
+// SAFETY: the number is BTRFS_IOC_TREE_SEARCH_V2's, and the pointer points to its arguments, followed by the buffer of
+// `buf_size` bytes.
 unsafe impl Ioctl for Call<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -183,17 +183,17 @@ unsafe impl Ioctl for Call<'_> {
     }
 }
 
-/// Hands the items of `tree` from `from` up to and with `to` to `each`, in the order of their keys, until it has
-/// enough. `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB, which the thread keeps.
+/// Passes the items of `tree` from `from` to `to` (inclusive) to `each`, in the order of their keys, until `each`
+/// stops. `fd` is any file or directory of the filesystem. Memory: one buffer of 256 KiB, which the thread keeps.
 ///
 /// # Errors
-/// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` where there is no such tree.
+/// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` if the tree does not exist.
 #[doc(alias = "BTRFS_IOC_TREE_SEARCH_V2")]
 pub fn search(fd: impl AsFd, tree: u64, from: Key, to: Key, mut each: impl FnMut(Item<'_>) -> Step) -> Result<()> {
     thread_local! {
         static KEPT: Cell<Option<Box<Buffer>>> = const { Cell::new(None) };
     }
-    // Most searches find a few items: to clear a buffer for each would cost more than the call.
+    // Most searches find a few items. Clearing a buffer for each would cost more than the call.
     let buffer = KEPT.take();
     let mut buffer = buffer.unwrap_or_else(|| Box::new(Buffer { request: Request::default(), items: [0; BUFFER] }));
     let result = search_into(&mut buffer, fd, tree, from, to, &mut each);
@@ -228,7 +228,7 @@ fn search_into(
                 Step::Stop => return Ok(()),
             }
         }
-        // A call that found nothing, or that the kernel garbled, is the last one.
+        // A call that found nothing, or returned wrong data, is the last one.
         let Some(next) = last.and_then(Key::next).filter(|next| *next <= to) else { return Ok(()) };
         most = if jumped && from > next { FEWEST } else { (most * 4).min(MOST) };
         from = from.max(next);
@@ -238,7 +238,7 @@ fn search_into(
     }
 }
 
-/// One call: how many items came.
+/// Makes one call. Returns the number of items.
 fn fetch(fd: impl AsFd, buffer: &mut Buffer, tree: u64, from: Key, to: Key, most: u32) -> Result<u32> {
     buffer.request = Request {
         tree_id: tree,

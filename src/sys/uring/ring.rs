@@ -1,10 +1,10 @@
-//! A ring with slots: each has a buffer, and at most one request under way. So a file is a slot, and a ring as many
-//! files at once as it has slots.
+//! A ring with slots: each has a buffer, and at most one pending request. So each file uses a slot, and a ring handles
+//! as many files at once as it has slots.
 //!
-//! The buffers are the ring's own and are lent out only while no request of their slot is under way; a ring that is
-//! dropped waits for what is under way. That is what makes the interface safe. Once io_uring_enter(2) has failed, a
-//! ring is broken: it submits nothing any more, since a queued request names its descriptor by a number that may be
-//! another file's by then.
+//! The buffers belong to the ring and are only accessible while no request of their slot is pending. Dropping a ring
+//! waits for pending requests. This makes the interface safe. Once io_uring_enter(2) has failed, a ring is broken: it
+//! submits nothing more, because a queued request refers to its descriptor by number, which may refer to another file
+//! by then.
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
@@ -16,66 +16,66 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Where buffers begin: at a multiple of what direct I/O asks for.
+/// The alignment of buffers, as direct I/O requires.
 const ALIGN: usize = 4096;
 
-/// A request. Descriptors are borrowed until it is submitted, which is before [`Ring::turn`] returns, or it never is;
-/// then the kernel has the file, and of `Open` the slot has the name. Only the directory of an `Open` has to stay open
-/// until that is done, or the name is looked up elsewhere.
+/// A request. It borrows its descriptors until it is submitted, which happens before [`Ring::turn`] returns or never.
+/// After that the kernel holds the file, and for `Open` the slot holds the name. Only the directory of an `Open` must
+/// stay open until the request is done. Otherwise the name is looked up elsewhere.
 #[derive(Debug)]
 pub enum Op<'a> {
     /// openat(2)
     Open {
-        /// Whose request it is.
+        /// The slot of the request.
         slot: usize,
         /// The directory.
         dir: BorrowedFd<'a>,
         /// The name in it.
         name: CString,
-        /// As for openat(2).
+        /// The flags of openat(2).
         flags: OFlags,
-        /// Of a file that is made.
+        /// The mode of a new file.
         mode: Mode,
     },
     /// pread(2) into the slot's buffer
     Read {
-        /// Whose request it is.
+        /// The slot of the request.
         slot: usize,
         /// The file.
         file: BorrowedFd<'a>,
-        /// Where in the buffer.
+        /// The range of the buffer.
         into: Range<usize>,
         /// The offset in the file.
         at: u64,
     },
     /// pwrite(2) from the slot's buffer
     Write {
-        /// Whose request it is.
+        /// The slot of the request.
         slot: usize,
         /// The file.
         file: BorrowedFd<'a>,
-        /// Where in the buffer.
+        /// The range of the buffer.
         from: Range<usize>,
         /// The offset in the file.
         at: u64,
     },
 }
 
-/// What came of the request of a slot.
+/// The result of a slot's request.
 #[derive(Debug)]
 pub struct Done {
-    /// The slot, which is free for another request.
+    /// The slot, which can have another request now.
     pub slot: usize,
-    /// What came of it.
+    /// The result.
     pub outcome: Result<Outcome>,
 }
 
-/// What a request yields.
+/// The result of a request that succeeded.
 #[derive(Debug)]
 pub enum Outcome {
     /// The file is open.
     Opened(OwnedFd),
-    /// So many bytes were read or written.
+    /// This many bytes were read or written.
     Moved(usize),
 }
 
@@ -86,7 +86,7 @@ pub struct Ring {
     slots: Vec<Slot>,
     is_registered: bool,
     under_way: usize,
-    /// Why nothing is submitted any more.
+    /// Why nothing more is submitted.
     broken: Option<Errno>,
     #[cfg(test)]
     next_error: Option<Errno>,
@@ -95,7 +95,7 @@ pub struct Ring {
 #[derive(Default)]
 struct Slot {
     under_way: Option<Kind>,
-    /// Kept for the kernel, which may read it later than the request was made.
+    /// Stored here because the kernel may read it after the request was submitted.
     name: CString,
 }
 
@@ -106,16 +106,15 @@ enum Kind {
 }
 
 impl Ring {
-    /// A ring with so many slots, whose buffers are so long, in bytes; both are at least 1.
+    /// A ring with this many slots and buffers of this length in bytes. Both are at least 1.
     ///
     /// # Errors
-    /// `PERM` where `kernel.io_uring_disabled` or a seccomp filter forbids it, `NOSYS` where the kernel has none.
+    /// `PERM` if `kernel.io_uring_disabled` or a seccomp filter forbids it, `NOSYS` if the kernel has no io_uring.
     #[doc(alias = "io_uring_setup")]
     pub fn new(slots: usize, buffer: usize) -> Result<Ring> {
         let (slots, buffer) = (slots.max(1), buffer.max(1).next_multiple_of(ALIGN));
         let entries = u32::try_from(slots.next_power_of_two()).map_err(|_| Errno::INVAL)?;
-        // What is newer than the calls themselves costs less: one thread alone, which is not interrupted by what is
-        // done.
+        // Options of newer kernels cost less: only one thread submits, and completions do not interrupt it.
         let newer = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
         let ring = match newer {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
@@ -136,31 +135,31 @@ impl Ring {
         let all: Vec<_> = (0..slots).map(|slot| ring.memory.iovec(slot)).collect();
         // SAFETY: the buffers live until the ring is closed, which `Drop` does first.
         let registered = unsafe { ring.ring.submitter().register_buffers(&all) };
-        // A user's limit of locked memory may be in the way: then the kernel looks the pages up at each request.
+        // The user's limit for locked memory may prevent this. Then the kernel looks up the pages for each request.
         ring.is_registered = registered.is_ok();
         Ok(ring)
     }
 
-    /// How many slots it has.
+    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// How long each slot's buffer is, in bytes.
+    /// The length of each slot's buffer, in bytes.
     pub fn buffer_length(&self) -> usize {
         self.memory.buffer
     }
 
-    /// How many requests are under way.
+    /// The number of pending requests.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// A slot's buffer; empty while a request of the slot is under way.
+    /// A slot's buffer. Empty while a request of the slot is pending.
     pub fn buffer(&self, slot: usize) -> &[u8] {
         match self.slots.get(slot) {
-            // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this
-            // slot's.
+            // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this slot's
+            // memory.
             Some(Slot { under_way: None, .. }) => unsafe {
                 std::slice::from_raw_parts(self.memory.slot(slot), self.memory.buffer)
             },
@@ -168,12 +167,12 @@ impl Ring {
         }
     }
 
-    /// Submits these requests, then waits until one of those under way is done, and gives all that are.
+    /// Submits these requests, then waits until a pending request is done. Returns all results so far.
     ///
     /// # Errors
-    /// `INVAL` for a slot that is not there or has a request under way, or for a range outside of its buffer: then
-    /// nothing of that request was done, and those before it are under way. Otherwise those of io_uring_enter(2):
-    /// what was not submitted by then never is, and every later turn fails as well.
+    /// `INVAL` if a slot does not exist or has a pending request, or if a range is outside its buffer. Then nothing of
+    /// that request was done, and the requests before it are pending. Otherwise errors of io_uring_enter(2): requests
+    /// that were not submitted by then never will be, and every later turn fails too.
     #[doc(alias = "io_uring_enter")]
     pub fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
         if let Some(errno) = self.broken {
@@ -184,14 +183,14 @@ impl Ring {
         }
         let want = usize::from(self.under_way() > 0);
         self.enter(want)?;
-        // Short of memory, the kernel may take only some of them.
+        // If the kernel lacks memory, it may accept only some of the requests.
         while !self.ring.submission().is_empty() {
             self.enter(0)?;
         }
         Ok(self.reap())
     }
 
-    /// Waits for all that is under way, and lets it go.
+    /// Waits for all pending requests and drops their results.
     pub fn drain(&mut self) {
         while self.under_way > 0 {
             if self.enter(1).is_err() && self.wait().is_err() {
@@ -205,7 +204,7 @@ impl Ring {
         let (entry, slot, kind) = match op {
             Op::Open { slot, dir, name, flags, mode } => {
                 let free = self.free(slot)?;
-                // The bytes stay where they are when the name moves into the slot.
+                // The bytes of the name do not move when it is stored in the slot.
                 free.name = name;
                 let entry = opcode::OpenAt::new(types::Fd(dir.as_raw_fd()), free.name.as_ptr())
                     .flags(flags.bits() as i32)
@@ -241,11 +240,11 @@ impl Ring {
 
     fn queue(&mut self, entry: &squeue::Entry) -> Result<()> {
         loop {
-            // SAFETY: what the entry points to is the slot's name or buffer. Both live as long as the ring, and neither
-            // is touched until the request is done. A descriptor is only a number.
+            // SAFETY: the entry points to the slot's name or buffer. Both live as long as the ring, and neither is used
+            // until the request is done. A descriptor is only a number.
             match unsafe { self.ring.submission().push(entry) } {
                 Ok(()) => break,
-                // The queue is full: what is in it goes first.
+                // The queue is full, so its requests are submitted first.
                 Err(_) => self.enter(0)?,
             }
         }
@@ -253,7 +252,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, and waits for so much of what is under way.
+    /// Submits the queued requests, and waits for this many pending requests.
     fn enter(&mut self, want: usize) -> Result<()> {
         if let Some(errno) = self.broken {
             return Err(errno);
@@ -261,13 +260,13 @@ impl Ring {
         let result = self.submit(want);
         if let Err(errno) = result {
             self.broken = Some(errno);
-            // What is still in the queue stays there until the ring is closed, which forgets it.
+            // Requests still in the queue are never submitted. They are dropped when the ring is closed.
             self.under_way = self.under_way.saturating_sub(self.ring.submission().len());
         }
         result
     }
 
-    /// Waits for something that is under way, and submits nothing.
+    /// Waits for a pending request, and submits nothing.
     fn wait(&mut self) -> Result<()> {
         /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
         const GET_EVENTS: u32 = 1;
@@ -283,14 +282,14 @@ impl Ring {
         self.until_answered(|ring| ring.submit_and_wait(want))
     }
 
-    /// Repeats io_uring_enter(2) until it succeeds, or fails for a reason that does not pass.
+    /// Repeats io_uring_enter(2) until it succeeds, or fails with a permanent error.
     fn until_answered(&mut self, enter: impl Fn(&IoUring) -> io::Result<usize>) -> Result<()> {
         loop {
             match enter(&self.ring) {
                 Ok(_) => return Ok(()),
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::INTR) => {}
-                    // The completion queue has no room for more: the caller empties it.
+                    // The completion queue is full: the caller empties it.
                     Some(Errno::BUSY | Errno::AGAIN) if !self.ring.completion().is_empty() => return Ok(()),
                     Some(Errno::AGAIN) => std::thread::yield_now(),
                     errno => return Err(errno.unwrap_or(Errno::IO)),
@@ -336,7 +335,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.drain();
-        // Should the kernel not say what became of a request, its buffer must stay.
+        // If the kernel did not report the result of a request, its buffer must stay.
         self.memory.is_leaked = self.under_way > 0;
     }
 }
@@ -358,7 +357,7 @@ impl Memory {
         Ok(Memory { start, layout, buffer, is_leaked: false })
     }
 
-    /// Where a slot's buffer begins; the caller knows that there is such a slot.
+    /// The start of a slot's buffer. The caller must ensure that the slot exists.
     fn slot(&self, slot: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(slot * self.buffer)
     }
@@ -371,7 +370,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if !self.is_leaked {
-            // SAFETY: it was allocated with this layout, and no request is under way that could write into it.
+            // SAFETY: it was allocated with this layout, and no pending request can write into it.
             unsafe { dealloc(self.start.as_ptr(), self.layout) };
         }
     }

@@ -1,4 +1,4 @@
-//! The request that XFS's listings have in common: a header that says from which inode on, and room for records.
+//! The request that all listings of XFS share: a header with the first inode, and room for records.
 //!
 //! Sources: ioctl_xfs_bulkstat(2), ioctl_xfs_inumbers(2), `fs/xfs/libxfs/xfs_fs.h`.
 
@@ -8,19 +8,19 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
 
-/// What a listing consists of.
+/// A record of a listing.
 ///
 /// # Safety
-/// The kernel's call `OPCODE` takes a `struct xfs_bulk_ireq` with an array of such records behind it, and fills that;
-/// any bytes are a valid record.
+/// The kernel's call `OPCODE` accepts a `struct xfs_bulk_ireq` followed by an array of such records, and fills the
+/// array. Any bytes are a valid record.
 pub(super) unsafe trait Record: Copy {
     /// The call.
     const OPCODE: Opcode;
-    /// A record before the kernel filled it.
+    /// A record before the kernel fills it.
     const EMPTY: Self;
 }
 
-/// The call of this number.
+/// The call with this number.
 pub(super) const fn call(number: u8) -> Opcode {
     opcode::read::<Header>(b'X', number)
 }
@@ -48,21 +48,21 @@ pub(super) struct Request<R, const N: usize> {
 impl<R: Record, const N: usize> Request<R, N> {
     const ARRAY_FOLLOWS_HEADER: () = assert!(offset_of!(Self, records) == size_of::<Header>());
 
-    /// A request that has asked for nothing yet.
+    /// A request that has returned nothing yet.
     pub(super) fn new() -> Box<Self> {
         const { Self::ARRAY_FOLLOWS_HEADER };
         let header = Header { ino: 0, flags: 0, icount: N as u32, ocount: 0, agno: 0, reserved: [0; 5] };
         Box::new(Request { header, records: [R::EMPTY; N] })
     }
 
-    /// One call: the records from that of inode `from` on, as many as fit, and the inode to go on from; `None` when
+    /// Makes one call: the records from inode `from` on, as many as fit, and the inode to continue from. `None` when
     /// there are no more.
     pub(super) fn fetch(&mut self, fd: impl AsFd, from: u64) -> Result<(&[R], Option<u64>)> {
         self.header.ino = from;
         // SAFETY: the request has room for the `icount` records it announces.
         unsafe { ioctl::ioctl(fd, Call(self)) }?;
         let records = &self.records[..(self.header.ocount as usize).min(N)];
-        // The kernel's word that it is over, or a number that would make no progress.
+        // The kernel reports the end, or the next number would make no progress.
         let is_over = records.is_empty() || self.header.ino <= from;
         Ok((records, (!is_over).then_some(self.header.ino)))
     }
@@ -70,7 +70,7 @@ impl<R: Record, const N: usize> Request<R, N> {
 
 struct Call<'a, R, const N: usize>(&'a mut Request<R, N>);
 
-// SAFETY: the number takes a header with such records behind it, as the trait demands, and the pointer leads to them.
+// SAFETY: the number accepts a header followed by such records, as the trait requires, and the pointer points to them.
 unsafe impl<R: Record, const N: usize> Ioctl for Call<'_, R, N> {
     type Output = ();
     const IS_MUTATING: bool = true;

@@ -1,4 +1,4 @@
-//! `XFS_IOC_INUMBERS`: the chunks in which XFS keeps its inodes, and which inodes of each are in use. For root only.
+//! `XFS_IOC_INUMBERS`: the chunks in which XFS stores its inodes, and the used inodes in each. Only for root.
 //!
 //! Sources: ioctl_xfs_inumbers(2), `fs/xfs/libxfs/xfs_fs.h`.
 
@@ -10,10 +10,10 @@ use std::os::fd::AsFd;
 const XFS_IOC_INUMBERS: Opcode = bulk::call(128);
 const _: () = assert!(XFS_IOC_INUMBERS == 0x8040_5880);
 
-/// Chunks asked for in one call: 24 KiB of buffer.
+/// The number of chunks per call: 24 KiB of buffer.
 const BATCH: usize = 1024;
 
-/// How many inodes a chunk holds.
+/// The number of inodes in a chunk.
 pub const CHUNK: u64 = 64;
 
 /// `struct xfs_inumbers`.
@@ -40,11 +40,11 @@ unsafe impl Record for RawChunk {
 pub struct Chunk {
     /// The number of its first inode.
     pub first: u64,
-    /// A bit for each inode that is in use, the lowest for the first.
+    /// A bit for each used inode, the lowest for the first inode.
     pub used: u64,
 }
 
-/// Hands the chunks from that of inode `from` on to `each`, in their order, until it returns false.
+/// Passes the chunks from the one with inode `from` on to `each`, in order, until it returns false.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` on other filesystems, and before Linux 5.4.

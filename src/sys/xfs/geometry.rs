@@ -1,4 +1,4 @@
-//! `XFS_IOC_FSGEOMETRY`: what an XFS was made with.
+//! `XFS_IOC_FSGEOMETRY`: the parameters with which an XFS was created.
 //!
 //! Sources: ioctl_xfs_fsgeometry(2), `fs/xfs/libxfs/xfs_fs.h`.
 
@@ -43,20 +43,20 @@ struct RawGeometry {
 
 const _: () = assert!(size_of::<RawGeometry>() == 256);
 
-/// What an XFS was made with.
+/// The parameters with which an XFS was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The filesystem's UUID.
     pub uuid: [u8; 16],
-    /// Bytes of a block.
+    /// The block size in bytes.
     pub block_size: u32,
-    /// Bytes of an inode.
+    /// The size of an inode in bytes.
     pub inode_size: u32,
     /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
     pub reverse_map: bool,
     /// Files can share extents (`mkfs.xfs -m reflink=1`).
     pub reflink: bool,
-    /// It has a realtime device beside the data device.
+    /// It has a realtime device in addition to the data device.
     pub realtime: bool,
 }
 

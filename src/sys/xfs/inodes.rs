@@ -1,4 +1,4 @@
-//! `XFS_IOC_BULKSTAT`: the inodes of an XFS in the order of their numbers. For root only.
+//! `XFS_IOC_BULKSTAT`: the inodes of an XFS in the order of their numbers. Only for root.
 //!
 //! Sources: ioctl_xfs_bulkstat(2), `fs/xfs/libxfs/xfs_fs.h`.
 
@@ -78,24 +78,24 @@ unsafe impl Record for RawInode {
     };
 }
 
-/// An inode as `XFS_IOC_BULKSTAT` tells of it.
+/// An inode as `XFS_IOC_BULKSTAT` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// Its number.
     pub number: u64,
-    /// Its generation: tells it from earlier inodes of the same number.
+    /// Its generation, which distinguishes it from earlier inodes with the same number.
     pub generation: u32,
-    /// How many names it has; 0 for a file that is deleted and still open.
+    /// The number of its names. 0 for a deleted file that is still open.
     pub names: u32,
     /// Type and mode bits.
     pub mode: u32,
-    /// Blocks that it takes on the disk.
+    /// Blocks that it uses on the disk.
     pub blocks: u64,
-    /// Its content lies on the realtime device.
+    /// Its content is on the realtime device.
     pub realtime: bool,
 }
 
-/// One call: the inodes from number `from` on, as many as fit, and the number to go on from.
+/// Makes one call: the inodes from number `from` on, as many as fit, and the number to continue from.
 fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option<u64>)> {
     let mut request = Request::<RawInode, N>::new();
     let (inodes, next) = request.fetch(fd, from)?;
@@ -110,7 +110,7 @@ fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option
     Ok((inodes.collect(), next))
 }
 
-/// `XFS_IOC_BULKSTAT` for one inode; `None` where no inode has this number.
+/// `XFS_IOC_BULKSTAT` for one inode. `None` if no inode has this number.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` before Linux 5.4.
@@ -120,7 +120,7 @@ pub fn inode(fd: impl AsFd, number: u64) -> Result<Option<Inode>> {
     Ok(inodes.into_iter().find(|inode| inode.number == number))
 }
 
-/// All inodes of the filesystem, by number, a bounded batch at a time; the filesystem's own are left out.
+/// All inodes of the filesystem except its internal ones, by number, in batches of limited size.
 #[doc(alias = "XFS_IOC_BULKSTAT")]
 pub fn inodes<Fd: AsFd>(fd: Fd) -> Inodes<Fd> {
     Inodes { fd, next: Some(0), batch: Vec::new().into_iter() }
@@ -129,7 +129,7 @@ pub fn inodes<Fd: AsFd>(fd: Fd) -> Inodes<Fd> {
 /// Iterator of [`inodes`].
 pub struct Inodes<Fd> {
     fd: Fd,
-    /// Where to go on; `None` when there are no more.
+    /// The number to continue from. `None` when there are no more.
     next: Option<u64>,
     batch: std::vec::IntoIter<Inode>,
 }

@@ -1,5 +1,5 @@
-//! XFS's own calls: `geometry` is what the filesystem was made with; `inodes` lists its inodes and `chunks` where they
-//! lie, both by the request of `bulk`; here an inode is opened by its number.
+//! Calls that only XFS has. Here: opens an inode by its number. `geometry` has the parameters of the filesystem,
+//! `inodes` lists its inodes, and `chunks` lists where they are. Both use the request of `bulk`.
 //!
 //! Sources: `fs/xfs/xfs_export.h`, `fs/xfs/libxfs/xfs_fs.h`.
 
@@ -23,7 +23,7 @@ const FILEID_INO64_GEN: i32 = 0x81;
 /// Opens the inode with this number and generation on the XFS of `mount`, without a path.
 ///
 /// # Errors
-/// `STALE` where it is gone; `PERM` without `CAP_DAC_READ_SEARCH`.
+/// `STALE` if it no longer exists; `PERM` without `CAP_DAC_READ_SEARCH`.
 pub fn open_inode(mount: impl AsFd, number: u64, generation: u32, flags: OFlags) -> Result<OwnedFd> {
     let mut data = [0; 12];
     data[..8].copy_from_slice(&number.to_ne_bytes());

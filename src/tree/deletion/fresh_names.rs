@@ -6,10 +6,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names for entries of a trash that nothing has yet.
+/// Unused names for entries of a trash directory.
 #[derive(Debug)]
 pub(crate) struct FreshNames {
-    /// This process at this moment: names of an earlier run are rarely tried.
+    /// This process and the current time, so that names of an earlier run are rarely tried.
     prefix: String,
     next: AtomicU64,
 }
@@ -20,7 +20,7 @@ impl FreshNames {
         FreshNames { prefix: format!("{:x}.{now:x}", std::process::id()), next: AtomicU64::new(0) }
     }
 
-    /// Renames an entry into `trash` under a name that is free there.
+    /// Renames an entry into `trash` under an unused name.
     pub(crate) fn rename(&self, from: BorrowedFd<'_>, name: &[u8], trash: BorrowedFd<'_>) -> Result<()> {
         loop {
             let fresh = format!("{}.{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));

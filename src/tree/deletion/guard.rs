@@ -1,4 +1,4 @@
-//! Mounts in a directory whose entries are deleted: an entry with a mount is neither moved nor deleted.
+//! Finds mounts in a directory before its entries are deleted: an entry with a mount is neither moved nor deleted.
 
 use crate::error::Error;
 use crate::fs::mounts::{Inside, Table};
@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Watches what is mounted in one directory.
+/// Watches the mounts in one directory.
 #[derive(Debug)]
 pub(super) struct Guard<'a> {
     dir: BorrowedFd<'a>,
@@ -23,7 +23,7 @@ impl<'a> Guard<'a> {
         Guard { dir, seen: Mutex::new(seen.ok()) }
     }
 
-    /// A mount on this entry of the directory or below it, as it is now.
+    /// A current mount on this entry of the directory or below it.
     pub(super) fn mount_at(&self, name: &[u8]) -> Option<PathBuf> {
         let mut seen = lock(&self.seen);
         let (table, mounts) = seen.as_mut()?;
@@ -41,7 +41,7 @@ pub(crate) fn mount_at(dir: BorrowedFd<'_>, name: &[u8]) -> Option<PathBuf> {
     Guard::new(dir).mount_at(name)
 }
 
-/// Why an entry that is a mount point, or holds one, is not deleted.
+/// The error for an entry that is kept because it is a mount point, or contains one.
 pub(crate) fn busy(shown: &Path, point: &Path) -> Error {
     let error = Error::io("delete", shown, Errno::BUSY);
     let point = crate::util::text::path(point);

@@ -1,8 +1,8 @@
-//! Deletes a directory tree where it is: nothing is renamed, no mount is crossed, no link followed, and a Btrfs
-//! subvolume anywhere in it keeps all of it. For trees that are not pleach's own.
+//! Deletes a directory tree where it is: it renames nothing, crosses no mount and follows no link. If a Btrfs subvolume
+//! is anywhere in the tree, the whole tree is kept. This is for trees that are not pleach's own.
 //!
-//! Depth costs a name and two numbers a level: only the nearest directories are open, and those above are opened again
-//! by `..`, which must lead to the same inode as before.
+//! Each level of depth costs only a name and two numbers. Only the nearest directories stay open. Those above are
+//! reopened by `..`, which must lead to the same inode as before.
 
 use super::entry::{is_dir, is_dot};
 use super::guard::busy;
@@ -21,26 +21,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Directories that are held open on the way down.
+/// The most directories that stay open on the way down.
 const NEAREST: usize = 64;
 
-/// The table of mounts, read when it is needed first and shared by threads.
+/// The table of mounts, shared by threads and read when it is first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts(Mutex<Option<Table>>);
 
 impl Mounts {
-    /// A mount on this entry of a directory or below it, as it is now.
+    /// A current mount on this entry of a directory or below it.
     ///
     /// # Errors
-    /// If that cannot be known: `/proc` is not mounted, for example.
+    /// If this is unknown, for example because `/proc` is not mounted.
     pub(crate) fn at(&self, dir: BorrowedFd<'_>, name: &[u8]) -> std::io::Result<Option<PathBuf>> {
         Ok(self.inside(dir)?.into_iter().find(|mount| mount.is_at(name)).map(|mount| mount.point))
     }
 
-    /// All mounts inside a directory, as they are now.
+    /// All current mounts inside a directory.
     ///
     /// # Errors
-    /// As [`Mounts::at`].
+    /// Like [`Mounts::at`].
     pub(crate) fn inside(&self, dir: BorrowedFd<'_>) -> std::io::Result<Vec<Inside>> {
         let mut table = lock(&self.0);
         let table = match &mut *table {
@@ -54,21 +54,21 @@ impl Mounts {
     }
 }
 
-/// Why a tree, or some of it, is still there.
+/// Why a tree, or part of it, still exists.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// All of it, for this reason.
+    /// All of it was kept, for this reason.
     Whole(Error),
-    /// What could not be deleted; each entry was reported to the monitor.
+    /// Some entries could not be deleted; each was reported to the monitor.
     Partly,
     /// The monitor asked to stop.
     Interrupted,
 }
 
-/// Deletes the entry `name` of `parent`, a directory with everything in it; `shown` is its path, for messages.
+/// Deletes the entry `name` of `parent`, a directory with everything in it. `shown` is its path, for messages.
 ///
 /// # Errors
-/// Why it, or some of it, is kept. A tree that holds a mount or a subvolume is kept whole.
+/// Why all or part of it was kept. A tree that contains a mount or a subvolume is kept whole.
 pub(crate) fn delete(
     parent: BorrowedFd<'_>,
     name: &[u8],
@@ -83,13 +83,13 @@ pub(crate) fn delete(
     }
     match fs::unlinkat(parent, &c_name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        // The kernel refuses it; this names the mount.
+        // The kernel refuses to delete it; this check names the mount.
         Err(Errno::BUSY) => check(parent, name, shown, mounts).and(Err(Kept::Whole(refused(shown, Errno::BUSY)))),
         Err(errno) => Err(Kept::Whole(refused(shown, errno))),
     }
 }
 
-/// Whether the entry could be deleted, as far as can be seen without doing it.
+/// Checks whether the entry could be deleted, as far as possible without deleting anything.
 ///
 /// # Errors
 /// Why it would be kept.
@@ -123,7 +123,7 @@ fn c_string(name: &[u8], shown: &Path) -> std::result::Result<CString, Kept> {
     CString::new(name).map_err(|_| Kept::Whole(refused(shown, Errno::INVAL)))
 }
 
-/// Why an entry cannot be deleted.
+/// The error for an entry that could not be deleted.
 fn refused(shown: &Path, errno: Errno) -> Error {
     let error = Error::io("delete", shown, errno);
     match errno {
@@ -134,7 +134,7 @@ fn refused(shown: &Path, errno: Errno) -> Error {
     }
 }
 
-/// A way down into a tree.
+/// The path down into a tree.
 struct Descent<'a> {
     parent: BorrowedFd<'a>,
     shown: &'a Path,
@@ -142,21 +142,21 @@ struct Descent<'a> {
     levels: Vec<Level>,
     is_root: bool,
     is_btrfs: bool,
-    /// Something in the tree stays.
+    /// Something in the tree was kept.
     has_kept: bool,
 }
 
-/// A directory on the way.
+/// A directory on the path.
 struct Level {
     name: CString,
     inode: (u64, u64),
-    /// `None`: it is opened again from below.
+    /// `None`: closed. It will be reopened from below.
     fd: Option<OwnedFd>,
-    /// Its subdirectories that are yet to be entered.
+    /// Subdirectories that were not entered yet.
     rest: Vec<CString>,
-    /// Entries of it that were deleted.
+    /// The number of its entries that were deleted.
     gone: u64,
-    /// Something in it could not be deleted.
+    /// An entry in it was kept.
     keeps: bool,
 }
 
@@ -202,7 +202,7 @@ impl<'a> Descent<'a> {
                         level.gone += 1;
                     }
                 }
-                // A listing may miss entries while others are being deleted: look again.
+                // A listing may miss entries while others are being deleted, so look again.
                 Err(Errno::NOTEMPTY | Errno::EXIST) if gone > 0 => self.go_into(name),
                 Err(errno) => {
                     self.monitor.problem(&refused(&self.path(Some(&name)), errno));
@@ -212,7 +212,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// The present directory.
+    /// The current directory.
     fn here(&self) -> BorrowedFd<'_> {
         self.levels.last().and_then(|level| level.fd.as_ref()).map_or(self.parent, |fd| fd.as_fd())
     }
@@ -235,7 +235,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Something in the present directory stays.
+    /// Records that an entry of the current directory was kept.
     fn keep(&mut self) {
         self.has_kept = true;
         if let Some(level) = self.levels.last_mut() {
@@ -243,7 +243,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// The first subvolume of the tree. What cannot be read is passed over: it cannot be deleted either.
+    /// The first subvolume of the tree. Unreadable directories are skipped: they cannot be deleted either.
     fn find_subvolume(&mut self, top: CString) -> Option<PathBuf> {
         let mut next = Some(top);
         loop {
@@ -261,7 +261,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Opens a subdirectory of the present directory, which it is then. `is_look`: it stays as it is.
+    /// Opens a subdirectory and makes it the current directory. With `is_look` nothing is changed.
     fn enter(&mut self, name: CString, is_look: bool) -> Result<Status> {
         if !self.is_root && !is_look {
             allow_all_here(self.here(), &name)?;
@@ -276,7 +276,7 @@ impl<'a> Descent<'a> {
         Ok(status)
     }
 
-    /// Goes back up; the name of the directory that was left, with the error too.
+    /// Returns to the parent. Returns the name of the directory that was left, also with an error.
     fn leave(&mut self) -> std::result::Result<CString, (CString, Errno)> {
         let level = self.levels.pop().ok_or_else(|| (CString::default(), Errno::NOENT))?;
         match self.open_above(&level) {
@@ -285,7 +285,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Opens the present directory again, from below, if it was closed.
+    /// Reopens the current directory from below if it was closed.
     fn open_above(&mut self, level: &Level) -> Result<()> {
         if let (Some(above), Some(fd)) = (self.levels.last_mut(), &level.fd)
             && above.fd.is_none()
@@ -301,7 +301,7 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// Deletes the entries of the present directory except its subdirectories, and notes those.
+    /// Deletes the entries of the current directory except subdirectories, and records the subdirectories.
     fn clear(&mut self) {
         let Some(fd) = self.levels.last().and_then(|level| level.fd.as_ref()) else { return };
         let (mut rest, mut gone, mut failed) = (Vec::new(), 0, Vec::new());
@@ -333,7 +333,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Notes the subdirectories of the present directory.
+    /// Records the subdirectories of the current directory.
     fn list(&mut self) {
         let Some(fd) = self.levels.last().and_then(|level| level.fd.as_ref()) else { return };
         let mut rest = Vec::new();
@@ -347,15 +347,15 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// The path of the present directory, or of this entry of it.
+    /// The path of the current directory, or of this entry of it.
     fn path(&self, name: Option<&CStr>) -> PathBuf {
         let names = self.levels.iter().map(|level| level.name.as_c_str()).chain(name);
-        // The first is the last name of `shown`.
+        // The first name is the last component of `shown`.
         names.skip(1).fold(self.shown.to_path_buf(), |path, name| path.join(OsStr::from_bytes(name.to_bytes())))
     }
 }
 
-/// Opens a subdirectory, through no link and not if something is mounted on it (`XDEV`).
+/// Opens a subdirectory. Fails if it is a link, or a mount point (`XDEV`).
 fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
@@ -367,7 +367,7 @@ fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
     }
 }
 
-/// Gives the owner all rights to a subdirectory that lacks them, and to nothing that is mounted on it.
+/// Gives the owner all rights to a subdirectory that lacks them. Never changes a mounted filesystem.
 fn allow_all_here(dir: BorrowedFd<'_>, name: &CStr) -> Result<()> {
     let fd = open(dir, name, OFlags::PATH)?;
     if Status::of(&fd)?.permissions() & 0o700 != 0o700 {

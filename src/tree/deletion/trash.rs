@@ -2,10 +2,10 @@
 //!
 //! It does not recurse: it renames the subdirectories of a directory up into the trash before it removes the directory.
 //! So it needs no memory for depth, and a killed run leaves a trash that the next run empties like any other. One call
-//! deletes a Btrfs subvolume, but only if the caller allows it: in a repository's trash subvolumes are trees of
-//! snapshots, elsewhere they may be anybody's.
+//! deletes a Btrfs subvolume, but only if the caller allows it: in a repository's trash, subvolumes are trees of
+//! snapshots; elsewhere they may belong to anyone.
 //!
-//! Renaming a directory moves everything mounted in it. So an entry of the trash that is a mount point or holds one is
+//! Renaming a directory moves everything mounted in it. So an entry of the trash that is or contains a mount point is
 //! kept whole and reported.
 
 use super::entry::{allow_all, is_dir, is_dot, open_for_deletion};
@@ -26,20 +26,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// How many entries of the trash are dealt out at once.
+/// How many entries of the trash are distributed to threads at once.
 const BATCH: usize = 4096;
 
-/// How a trash is emptied.
+/// How to empty a trash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// How many threads; by default those of the pool that calls.
+    /// The number of threads; by default that of the calling pool.
     pub threads: Option<usize>,
-    /// Whether Btrfs subvolumes are deleted too, read-only ones among them. Else they stay, and are reported as
+    /// Whether Btrfs subvolumes are deleted too, including read-only ones. Otherwise they are kept and reported as
     /// errors.
     pub subvolumes: bool,
 }
 
-/// What was deleted.
+/// The number of deleted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Directories.
@@ -52,10 +52,11 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Deletes all that is in the directory `trash`, which must be on one filesystem; `path` is for messages.
+/// Deletes everything in the directory `trash`, which must be on one filesystem. `path` is for messages.
 ///
 /// # Errors
-/// If the trash cannot be read, or the run is cancelled. What cannot be deleted is counted and reported to the monitor.
+/// If the trash cannot be read, or the run is cancelled. Entries that cannot be deleted are counted and reported to the
+/// monitor.
 pub(crate) fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let started = Instant::now();
     let run = Run {
@@ -96,11 +97,11 @@ pub(crate) fn empty(trash: BorrowedFd<'_>, path: &Path, options: &Options, monit
     })
 }
 
-/// Deletes the directory `name` of `parent` with all in it, on its own: nothing is renamed out of it. `false`: there is
-/// no directory of that name. `path` is for messages.
+/// Deletes the directory `name` of `parent` with everything in it. Nothing is renamed out of it. Returns `false` if
+/// there is no directory with that name. `path` is for messages.
 ///
 /// # Errors
-/// If anything of it cannot be deleted.
+/// If any entry of it cannot be deleted.
 pub(crate) fn directory(parent: BorrowedFd<'_>, name: &[u8], path: &Path, monitor: &dyn Monitor) -> Result<bool> {
     let failed = |errno| Error::io("delete", path, errno);
     let name = CString::new(name).map_err(|_| failed(Errno::INVAL))?;
@@ -122,7 +123,7 @@ pub(crate) fn directory(parent: BorrowedFd<'_>, name: &[u8], path: &Path, monito
     }
 }
 
-/// A monitor without the progress of a deletion that is only a part of other work.
+/// A monitor that ignores progress, for a deletion that is only part of other work.
 struct Uncounted<'a>(&'a dyn Monitor);
 
 impl Monitor for Uncounted<'_> {
@@ -165,7 +166,7 @@ impl Run<'_> {
         Ok(names)
     }
 
-    /// Deletes an entry of the trash. Subdirectories it may have are entries of the trash then.
+    /// Deletes an entry of the trash. Its subdirectories may become entries of the trash first.
     fn delete(&self, name: &CStr) -> bool {
         if self.monitor.is_cancelled() {
             return true; // Not stuck: the run ends here.
@@ -175,7 +176,7 @@ impl Run<'_> {
             Ok(()) => return self.count(&self.files),
             Err(Errno::NOENT) => return true,
             Err(Errno::ISDIR) => {}
-            // POSIX lets a filesystem say so of directories, Linux of immutable files.
+            // POSIX allows this error for directories. Linux also returns it for immutable files.
             Err(Errno::PERM) if is_dir(self.trash, name) => {}
             Err(errno) => return self.fail("delete", path, errno),
         }
@@ -213,15 +214,15 @@ impl Run<'_> {
                 }
             }
             match fs::unlinkat(self.trash, name, AtFlags::REMOVEDIR) {
-                // A listing may miss entries while others are being removed: look again.
+                // A listing may miss entries while others are being removed, so look again.
                 Err(Errno::NOTEMPTY | Errno::EXIST) if gone > 0 && failed == 0 => {}
                 done => return done,
             }
         }
     }
 
-    /// Takes an entry out of a directory, which is the entry `top` of the trash: a file is deleted, a directory renamed
-    /// into the trash.
+    /// Removes an entry from a directory, which is in the entry `top` of the trash: deletes a file, or renames a
+    /// directory into the trash.
     fn take_out(
         &self,
         top: &CStr,
@@ -242,7 +243,7 @@ impl Run<'_> {
                 Err(errno) => return Err(errno),
             }
         }
-        // Most directories of a tree are leaves with little in them, but an empty one need not be moved.
+        // Most directories of a tree are leaves with few entries. An empty one can be deleted without moving it.
         match fs::unlinkat(dir, name, AtFlags::REMOVEDIR) {
             Ok(()) => {
                 self.count(&self.dirs);
@@ -269,7 +270,7 @@ impl Run<'_> {
         }
     }
 
-    /// Deletes a directory that is a Btrfs subvolume with something in it; `None` if it is none.
+    /// Deletes a directory if it is a Btrfs subvolume with entries. Returns `None` if it is not a subvolume.
     fn subvolume(&self, dir: BorrowedFd<'_>, name: &CStr, path: &Path) -> Option<rustix::io::Result<()>> {
         let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if !self.options.subvolumes || stat.st_ino != ROOT_DIRECTORY {
@@ -278,14 +279,14 @@ impl Run<'_> {
         match subvolume::destroy(dir, name.to_bytes()) {
             Ok(()) | Err(Errno::NOENT) => Some(Ok(())),
             Err(Errno::INVAL | Errno::NOTTY | Errno::OPNOTSUPP) => None,
-            // A subvolume in it, or no right to delete in one call: what is in it goes first, and its root as a
-            // directory.
+            // The subvolume contains another one, or there is no permission to delete it in one call. So its entries
+            // are deleted first, then its root as a directory.
             Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => Some(self.hollow_out(dir, name, path)),
             Err(errno) => Some(Err(errno)),
         }
     }
 
-    /// Deletes a subvolume entry by entry: they cannot be renamed out of it.
+    /// Deletes a subvolume entry by entry: its entries cannot be renamed out of it.
     fn hollow_out(&self, parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> rustix::io::Result<()> {
         subvolume::set_read_only(openat::open_subdir(parent, name)?, false)?;
         let dir = open_for_deletion(parent, name)?;
@@ -304,7 +305,7 @@ impl Run<'_> {
     }
 
     fn fail(&self, action: &str, path: PathBuf, errno: Errno) -> bool {
-        // The entry that the directory keeps was reported already.
+        // The entry that is still in the directory was reported already.
         if matches!(errno, Errno::NOTEMPTY | Errno::EXIST) {
             return false;
         }

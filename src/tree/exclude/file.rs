@@ -1,4 +1,4 @@
-//! Patterns from a file (`--exclude-from`), a line each.
+//! Patterns from a file (`--exclude-from`), one per line.
 
 use super::pattern::Line;
 use crate::error::{Error, Result};
@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The most that is read: a list of hundreds of thousands of lines. What is longer is no list of patterns.
+/// The longest file that is read, enough for hundreds of thousands of lines. A longer file is not a list of patterns.
 const LONGEST: u64 = 64 << 20;
 
-/// Reads patterns from a file, `-` for stdin: a line each, blanks at its end cut off, without empty lines and those
-/// that begin with `#`.
+/// Reads patterns from a file, or from stdin for `-`: one per line. Trailing blanks are removed. Empty lines and lines
+/// that begin with `#` are skipped.
 ///
 /// # Errors
 /// A file that cannot be read, is not text, or is longer than 64 MiB.
@@ -29,7 +29,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
 }
 
 fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
-    // Some editors put this mark at the beginning of a file in UTF-8.
+    // Some editors start a UTF-8 file with this mark.
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut lines = Vec::new();
     for (number, line) in content.split(|byte| *byte == b'\n').enumerate() {
@@ -46,7 +46,7 @@ fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Without the blanks at the end, but with one behind a backslash.
+/// Removes trailing blanks, but keeps one that follows a backslash.
 fn trim(text: &str) -> &str {
     let trimmed = text.trim_end();
     let backslashes = trimmed.bytes().rev().take_while(|byte| *byte == b'\\').count();

@@ -1,5 +1,5 @@
-//! One pattern, as a line of a `.gitignore` has it: read into the names that a path has to have. What matches is in
-//! `patterns`.
+//! Parses one pattern, in the syntax of a `.gitignore` line, into the names that a path must have. `patterns` matches
+//! paths.
 
 use crate::error::{Error, Result};
 use crate::util::text;
@@ -7,12 +7,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A pattern as the user wrote it, and where.
+/// A pattern as the user wrote it, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// The file and the number of the line, from 1; none: the command line.
+    /// The file and the line number, from 1. `None`: the command line.
     pub place: Option<(PathBuf, usize)>,
 }
 
@@ -23,7 +23,7 @@ impl From<&str> for Line {
 }
 
 impl Line {
-    /// An error of this pattern: a wrong usage.
+    /// The error for a pattern that is wrong usage.
     pub(super) fn refused(&self, why: &str) -> Error {
         let error = Error::usage("understand the pattern").at(Path::new(&self.text)).because(io::Error::other(why));
         match &self.place {
@@ -38,44 +38,44 @@ impl Line {
     }
 }
 
-/// What a pattern says.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     /// Where the path begins.
     pub(super) anchor: Anchor,
     /// The names of the path.
     pub(super) parts: Vec<Part>,
-    /// `!`: what matches is kept after all.
+    /// `!`: matching entries are kept after all.
     pub(super) keeps: bool,
-    /// With a slash at its end: of directories only.
+    /// The pattern ends in a slash: it matches only directories.
     pub(super) directories_only: bool,
 }
 
 /// Where the path of a pattern begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// At the root: an absolute path, or a name anywhere.
+    /// At the root. The pattern is an absolute path, or a name that matches anywhere.
     Root,
     /// At the top of each source, as in a `.gitignore` there.
     Source,
 }
 
-/// A name of a path, or what matches names.
+/// A name of a path, or a pattern for names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Just this name.
+    /// Exactly this name.
     Name(String),
     /// A name that matches a glob.
     Glob(String),
-    /// `**`: any number of names, and none.
+    /// `**`: any number of names, including none.
     Anything,
 }
 
-/// Reads a pattern. Without a slash (apart from one at its end) it matches a name anywhere. With a slash at its
-/// beginning it matches an absolute path, with one in its middle a path relative to each source.
+/// Parses a pattern. A pattern without a slash (except at its end) matches a name anywhere. If it begins with a slash,
+/// it matches an absolute path. If it has a slash in its middle, it matches a path relative to each source.
 ///
 /// # Errors
-/// One that can match nothing, whatever there is.
+/// A pattern that can never match.
 pub(super) fn parse(line: &Line) -> Result<Pattern> {
     let (text, keeps) = match line.text.strip_prefix('!') {
         Some(rest) => (rest, true),
@@ -101,7 +101,7 @@ pub(super) fn parse(line: &Line) -> Result<Pattern> {
             name => parts.push(Part::Name(name.to_string())),
         }
     }
-    // Behind `**` something has to be: all that is in a directory, but not the directory.
+    // A name must follow `**`: the pattern matches everything in a directory, but not the directory itself.
     if parts.last() == Some(&Part::Anything) && names.contains("**") {
         parts.push(Part::Glob("*".to_string()));
     }

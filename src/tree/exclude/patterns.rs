@@ -1,10 +1,10 @@
-//! Many patterns at once: a tree of names, gone down beside the directories, so that what a name costs does not grow
-//! with the number of patterns.
+//! Matches many patterns at once. The patterns form a tree of names, and the walk descends it together with the
+//! directories. So the cost of a name does not grow with the number of patterns.
 //!
-//! A node represents the names that led to it. A directory has the nodes that its path leads to, mostly one or two; of
-//! each, an entry's name is looked up among the plain names and tried against the globs (globset). `**` leads to a node
-//! that stays in all directories below. The last pattern that matches decides, as in a `.gitignore`; which ones ever
-//! matched is kept, since one that never does is probably a mistake.
+//! A node represents the names that led to it. A directory has the nodes that its path leads to, mostly one or two. For
+//! each node, the name of an entry is looked up among the plain names and matched against the globs (globset). `**`
+//! leads to a node that stays in all directories below. The last matching pattern decides, as in a `.gitignore`. The
+//! patterns that ever matched are recorded, because a pattern that never matches is probably a mistake.
 
 use super::pattern::{Anchor, Line, Part, parse};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many globs are compiled into one automaton at most: an automaton of many grows slow, and many automata are.
+/// The most globs in one automaton: a large automaton is slow, and so are many automata.
 const TOGETHER: usize = 500;
 
 /// The node of the root.
@@ -46,22 +46,22 @@ struct Rule {
 #[derive(Debug, Default)]
 struct Node {
     names: HashMap<Vec<u8>, usize>,
-    /// Its globs by their words; compiled into `globs` when all are there.
+    /// Its globs by their text. They are compiled into `globs` when all are known.
     by_glob: BTreeMap<String, usize>,
     globs: Vec<(GlobSet, Vec<usize>)>,
-    /// What `**` leads to.
+    /// The node that `**` leads to.
     anywhere: Option<usize>,
-    /// It was come to by `**`: it stays in all directories below.
+    /// `**` led here: the node stays in all directories below.
     stays: bool,
     /// The patterns that end here.
     ends: Vec<usize>,
 }
 
 impl Patterns {
-    /// Reads the patterns.
+    /// Parses the patterns.
     ///
     /// # Errors
-    /// One that is no pattern: a wrong usage.
+    /// An invalid pattern, which is wrong usage.
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Result<Patterns> {
         let mut tree = Tree { nodes: vec![Node::default(), Node::default()], rules: Vec::new() };
         for line in lines {
@@ -84,14 +84,14 @@ impl Patterns {
         Ok(Patterns { tree: Arc::new(tree) })
     }
 
-    /// Whether there is none.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.tree.rules.is_empty()
     }
 }
 
 impl Tree {
-    /// The node behind `node` and a part, made if there is none.
+    /// The node that this part leads to from `node`. It is created if necessary.
     fn follow(&mut self, node: usize, part: &Part) -> usize {
         let next = self.nodes.len();
         let from = &mut self.nodes[node];
@@ -106,7 +106,8 @@ impl Tree {
         to
     }
 
-    /// Adds a node to those of a directory, with the one that `**` leads to: it matches no name as well.
+    /// Adds a node to the nodes of a directory, and the node that `**` leads to from it: `**` also matches no name at
+    /// all.
     fn add(&self, node: usize, nodes: &mut Vec<usize>) {
         for node in [Some(node), self.nodes[node].anywhere].into_iter().flatten() {
             if !nodes.contains(&node) {
@@ -141,12 +142,12 @@ impl Node {
     }
 }
 
-/// A glob of one name: it has no slash in it, and no character of a name is special.
+/// A glob for one name: it contains no slash, and every character of a name is ordinary.
 fn compile(glob: &str) -> std::result::Result<globset::Glob, globset::Error> {
     GlobBuilder::new(glob).literal_separator(false).backslash_escape(true).build()
 }
 
-/// Compiles globs, each with the node that it leads to, into as few sets as their size allows.
+/// Compiles globs, each with the node it leads to, into as few sets as their size allows.
 fn compile_together(
     globs: &[(String, usize)],
     sets: &mut Vec<(GlobSet, Vec<usize>)>,
@@ -167,17 +168,17 @@ fn compile_together(
     Ok(())
 }
 
-/// The patterns during one run: which of them have matched.
+/// The patterns during one run, and which of them have matched.
 #[derive(Debug)]
 pub(super) struct Matcher {
     tree: Arc<Tree>,
-    /// The sources by their paths without the leading slash; none where no pattern begins at them.
+    /// The paths of the sources without the leading slash. Empty if no pattern begins at a source.
     sources: Vec<Vec<u8>>,
     matched: Vec<AtomicBool>,
 }
 
 impl Matcher {
-    /// The patterns, for these sources: absolute paths.
+    /// The patterns, for sources at these absolute paths.
     pub(super) fn new<'p>(patterns: &Patterns, sources: impl IntoIterator<Item = &'p Path>) -> Matcher {
         let is_needed = patterns.tree.rules.iter().any(|rule| rule.anchor == Anchor::Source);
         let sources = sources.into_iter().filter(|_| is_needed).map(|path| {
@@ -193,11 +194,11 @@ impl Matcher {
         self.matched.is_empty()
     }
 
-    /// The patterns as they concern the entries of a directory, by its path without the leading slash.
+    /// The patterns for the entries of the directory at this path, which has no leading slash.
     pub(super) fn within(&self, path: &[u8]) -> Within<'_> {
         let tree = &*self.tree;
         let (mut nodes, mut below, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        // How many names of the path lead to a source that it is, or is in.
+        // For each source that is this directory or contains it: the number of names in the source's path.
         let tops: Vec<_> =
             self.sources.iter().filter(|source| is_within(path, source)).map(|top| names(top).count()).collect();
         if !tree.nodes.is_empty() {
@@ -222,7 +223,7 @@ impl Matcher {
         Within { matcher: self, nodes, scratch }
     }
 
-    /// The patterns that matched nothing so far, in their order, each with whether it begins at the sources.
+    /// The patterns that have matched nothing so far, in their order, each with whether it begins at a source.
     pub(super) fn unmatched(&self) -> Vec<(String, bool)> {
         let rules = self.tree.rules.iter().zip(&self.matched);
         let unmatched = rules.filter(|(_, matched)| !matched.load(Ordering::Relaxed));
@@ -235,12 +236,12 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Whether a path is that of a source, or below it.
+/// Whether a path is a source, or is below it.
 fn is_within(path: &[u8], source: &[u8]) -> bool {
     path.strip_prefix(source).is_some_and(|rest| source.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// The patterns as they concern the entries of one directory.
+/// The patterns for the entries of one directory.
 #[derive(Debug)]
 pub(super) struct Within<'a> {
     matcher: &'a Matcher,
@@ -249,7 +250,7 @@ pub(super) struct Within<'a> {
 }
 
 impl Within<'_> {
-    /// Whether an entry of this name is to be left out.
+    /// Whether an entry with this name is excluded.
     pub(super) fn excludes(&mut self, name: &[u8], is_directory: bool) -> bool {
         let Matcher { tree, matched, .. } = self.matcher;
         let mut last = None;
@@ -259,7 +260,7 @@ impl Within<'_> {
                     if tree.rules[rule].directories_only && !is_directory {
                         continue;
                     }
-                    // Asked first: threads that only read do not wait for each other.
+                    // Read first, so that threads that only read do not wait for each other.
                     if !matched[rule].load(Ordering::Relaxed) {
                         matched[rule].store(true, Ordering::Relaxed);
                     }
@@ -334,7 +335,7 @@ mod tests {
         assert!(!excludes(&keeping, "/home/keep/x") && excludes(&keeping, "/home/a/keep/x"));
         let unmatched: Vec<_> = patterns.unmatched();
         assert_eq!(unmatched, [("'!keep/x'".to_string(), true)]);
-        // One source inside another is a top of its own.
+        // A source inside another source is a top of its own.
         let nested = within_sources(&["a/b"], &["/s", "/s/t"]);
         assert!(excludes(&nested, "/s/a/b") && excludes(&nested, "/s/t/a/b") && !excludes(&nested, "/s/u/a/b"));
     }
@@ -373,7 +374,7 @@ mod tests {
     }
 
     proptest! {
-        /// Held against the `ignore` crate's own reading of the same lines.
+        /// Compares the results with those of the `ignore` crate for the same lines.
         #[test]
         fn it_reads_patterns_as_others_do(
             lines in prop::collection::vec("!?/?([ab.*]{1,3}|\\*\\*)(/([ab?.]{1,2}|\\*\\*)){0,2}/?", 1..5),

@@ -1,32 +1,32 @@
-//! Directories that a file in them marks as not worth keeping.
+//! Directories that contain a tag: a file that marks them as not worth keeping.
 
 use crate::fs::openat;
 use crate::fs::status::Status;
 use rustix::fs::FileType;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The tag of a cache directory, by the Cache Directory Tagging Specification (bford.info/cachedir).
+/// The tag of a cache directory, from the Cache Directory Tagging Specification (bford.info/cachedir).
 const CACHE: &[u8] = b"CACHEDIR.TAG";
-/// What such a file begins with; without it the name means nothing.
+/// The required beginning of that file. A file without it is no tag.
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
-/// The tags that are looked for.
+/// The tags to look for.
 #[derive(Debug)]
 pub(super) struct Tags {
     pub(super) caches: bool,
     pub(super) names: Vec<Vec<u8>>,
 }
 
-/// What marks a directory, by its name.
+/// The tag of a directory.
 pub(super) enum Tag<'a> {
-    /// A file or link, to be kept: so a restored directory is marked as well.
+    /// A file or link with this name. It is kept, so that a restored directory has the tag too.
     Kept(&'a [u8]),
-    /// A directory, which goes with all else.
+    /// A directory, which is excluded with everything else.
     Gone,
 }
 
 impl Tags {
-    /// The tag of an open directory, if it has one. A directory that is not searched is not listed for it.
+    /// The tag of an open directory, if it has one. The directory is not listed for this.
     pub(super) fn of(&self, directory: &OwnedFd) -> Option<Tag<'_>> {
         if self.caches && is_cache(directory) {
             return Some(Tag::Kept(CACHE));
@@ -39,8 +39,8 @@ impl Tags {
     }
 }
 
-/// Whether a directory has the tag of a cache. One that cannot be read is none: rather too much is kept than too
-/// little.
+/// Whether a directory has the tag of a cache. A tag that cannot be read does not count: it is better to keep too much
+/// than too little.
 fn is_cache(directory: &OwnedFd) -> bool {
     let is_long_enough =
         |status: Status| status.file_type() == FileType::RegularFile && status.size >= SIGNATURE.len() as u64;
@@ -48,7 +48,7 @@ fn is_cache(directory: &OwnedFd) -> bool {
         return false;
     }
     let Ok(file) = openat::open_file(directory.as_fd(), CACHE) else { return false };
-    // Checked again: something else may be there by now.
+    // Checked again, because the file may have been replaced.
     let mut begin = [0; SIGNATURE.len()];
     Status::of(&file).is_ok_and(is_long_enough)
         && matches!(rustix::io::pread(&file, &mut begin, 0), Ok(read) if begin[..read] == *SIGNATURE)

@@ -1,5 +1,5 @@
-//! The index: pages of hashes and places, found by the first bits of a hash (extendible hashing). A page that is full
-//! is split in two; nothing else moves.
+//! The index: pages of hashes and places, found by the first bits of a hash (extendible hashing). A full page is split
+//! in two, and nothing else moves.
 
 use super::spill::Spill;
 use crate::fs::pread::{read_exact, write_all};
@@ -7,24 +7,24 @@ use rustix::io::{Errno, Result};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Words of a page: how many bits of the hash it stands for, how many entries it has, and these.
+/// The number of words in a page: how many bits of the hash select the page, how many entries it has, and the entries.
 const WORDS: usize = 512;
 const PAGE: usize = WORDS * 8;
-/// Entries of a page, of two words each.
+/// The number of entries in a page, two words each.
 const ENTRIES: usize = (WORDS - 2) / 2;
-/// More bits would make the directory of pages larger than memory.
+/// With more bits, the directory of pages would be larger than memory.
 const MOST_BITS: u32 = 31;
 
 type Page = [u64; WORDS];
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The page of each beginning of a hash.
+    /// The page for each prefix of a hash.
     directory: Vec<u32>,
-    /// How many bits such a beginning has.
+    /// The length of a prefix, in bits.
     bits: u32,
     in_memory: Vec<Box<Page>>,
-    /// How many pages may be in memory.
+    /// The most pages in memory.
     most: usize,
     pages: usize,
     file: Option<OwnedFd>,
@@ -89,7 +89,7 @@ impl Index {
         (self.bits, self.pages, self.file) = (0, 0, None);
     }
 
-    /// Bytes of memory.
+    /// The memory used, in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.in_memory.len() * PAGE + self.directory.capacity() * 4
@@ -100,7 +100,7 @@ impl Index {
         self.directory.get(at as usize).map(|page| *page as usize)
     }
 
-    /// Makes two pages of a full one; `hash` is one that belongs there.
+    /// Splits a full page in two. `hash` is a hash that belongs in the page.
     fn split(&mut self, number: usize, page: &Page, hash: u64) -> Result<()> {
         let own_bits = page[0] as u32;
         if own_bits == self.bits {
@@ -122,7 +122,7 @@ impl Index {
         halves.iter_mut().for_each(|half| half[0] = u64::from(own_bits + 1));
         let new = self.allocate(&halves[1])?;
         self.write(number, &halves[0])?;
-        // The beginnings that the page stood for follow one another; the second half of them is the new page's.
+        // The prefixes of the old page are consecutive. The second half of them now belongs to the new page.
         let span = 1_usize << (self.bits - own_bits);
         let at = (hash >> (u64::BITS - self.bits)) as usize;
         let first = at / span * span;

@@ -1,4 +1,4 @@
-//! Where a map keeps what does not fit into memory.
+//! Where a map stores the parts that do not fit into memory.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, Result};
@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 
-/// Where a map keeps what does not fit into memory.
+/// Where a map stores the parts that do not fit into memory.
 #[derive(Debug)]
 pub(crate) struct Spill {
-    /// A directory of the filesystem that is written to; without one, the directory for temporary files.
+    /// A directory of the filesystem that is written to. `None`: the directory for temporary files.
     dir: Option<OwnedFd>,
 }
 
 impl Spill {
-    /// In files without a name in this directory.
+    /// Stores them in unnamed files in this directory.
     pub(crate) fn into(dir: Option<OwnedFd>) -> Spill {
         Spill { dir }
     }
 
-    /// Makes a file that nobody else can open and that is gone when it is closed.
+    /// Creates a file that nobody else can open and that is deleted when it is closed.
     pub(super) fn file(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -32,7 +32,7 @@ impl Spill {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
             result => return result,
         }
-        // Some filesystems have no files without a name.
+        // Some filesystems do not support unnamed files.
         let opened_dir;
         let dir = match &self.dir {
             Some(dir) => dir,
@@ -53,5 +53,5 @@ impl Spill {
     }
 }
 
-/// Free places by their size class.
+/// Free places by size class.
 pub(super) type FreePlaces = HashMap<u32, Vec<u64>>;

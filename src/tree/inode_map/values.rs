@@ -1,4 +1,4 @@
-//! The values: each in a place of its size class, whose length comes first. Places that are free are used again.
+//! The values. Each is in a place of its size class and begins with its length. Free places are reused.
 
 use super::spill::{FreePlaces, Spill};
 use crate::fs::pread::{read_exact, read_full, write_all};
@@ -6,9 +6,9 @@ use rustix::io::{Errno, Result};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Bytes of a length.
+/// The size of a length, in bytes.
 const LENGTH: usize = 4;
-/// What is read of a place at first: most values are shorter.
+/// How many bytes of a place are read first: most values are shorter.
 const FIRST: usize = 512;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Values {
     /// The places before `most`.
     memory: Vec<u8>,
     most: usize,
-    /// Bytes of all places.
+    /// The total size of all places, in bytes.
     length: u64,
     free: FreePlaces,
     file: Option<OwnedFd>,
@@ -28,7 +28,7 @@ impl Values {
         Values { memory: Vec::new(), most: memory, length: 0, free: FreePlaces::new(), file: None, spill }
     }
 
-    /// Adds a value, and gives its place.
+    /// Adds a value and returns its place.
     pub(super) fn add(&mut self, value: &[u8]) -> Result<u64> {
         let class = class(value.len())?;
         let place = match self.free.get_mut(&class).and_then(Vec::pop) {
@@ -39,7 +39,7 @@ impl Values {
         Ok(place)
     }
 
-    /// Puts another value in the place of one, and gives the place that it has then.
+    /// Replaces the value at a place and returns the place of the new value.
     pub(super) fn replace(&mut self, place: u64, value: &[u8]) -> Result<u64> {
         if class(self.length_at(place)?)? == class(value.len())? {
             self.write(place, value)?;
@@ -49,14 +49,14 @@ impl Values {
         self.add(value)
     }
 
-    /// Lets go of a value.
+    /// Frees the place of a value.
     pub(super) fn free(&mut self, place: u64) -> Result<()> {
         let class = class(self.length_at(place)?)?;
         self.free.entry(class).or_default().push(place);
         Ok(())
     }
 
-    /// Looks at a value.
+    /// Reads a value.
     pub(super) fn read<R>(&self, place: u64, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         if place < self.most as u64 {
             let at = place as usize;
@@ -71,7 +71,7 @@ impl Values {
         if let Some(value) = first[..got].get(LENGTH..LENGTH + length) {
             return Ok(look(value));
         }
-        // A length beyond what was written is damage, and decides no allocation.
+        // A length beyond the written data means damage, and must not decide the size of an allocation.
         if length as u64 > self.length {
             return Err(Errno::IO);
         }
@@ -85,7 +85,7 @@ impl Values {
         (self.length, self.file) = (0, None);
     }
 
-    /// Bytes of memory, free places apart.
+    /// The memory of the values, in bytes, without the list of free places.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.memory.len()
@@ -103,7 +103,7 @@ impl Values {
             if self.file.is_none() {
                 self.file = Some(self.spill.file()?);
             }
-            // A place is all in memory or all in the file.
+            // A place is completely in memory or completely in the file.
             self.length = self.length.max(most);
         }
         let place = self.length;
@@ -141,7 +141,7 @@ impl Values {
     }
 }
 
-/// The size of the place of a value of this length.
+/// The size of the place for a value of this length.
 fn class(length: usize) -> Result<u32> {
     let size = length + LENGTH;
     let step = if size <= 1024 { 32 } else { 512 };

@@ -1,5 +1,5 @@
-//! A directory that is being visited, and how it is opened: by its name in the directory above, through no link, or in
-//! its stand-in.
+//! A directory that is being visited, and how it is opened: by its name in its parent, without following a link, or as
+//! the directory that replaces it.
 
 use super::path_node::PathNode;
 use super::stand_ins::StandIns;
@@ -13,27 +13,27 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What opens a directory again, and how much of its path leads there.
+/// Reopens a directory, and the length of the part of its path that leads to the reopener's base.
 pub(super) type Way = (Arc<Reopener>, usize);
 
 /// A directory that is being visited.
 #[derive(Debug)]
 pub struct Directory<P> {
-    /// It itself, open.
+    /// The directory itself, open.
     pub fd: OwnedFd,
     /// Its absolute path without the leading slash; empty for the root.
     pub path: Vec<u8>,
     /// Its status when it was opened.
     pub status: Status,
-    /// Only on the way to a source.
+    /// It is only on the path to a source.
     pub scaffold: bool,
-    /// The number of the directory that it was reached from, of those that the walk began with.
+    /// The number of the top directory, among those where the walk began, from which it was reached.
     pub top: usize,
-    /// Its path, as far as it shares names with others.
+    /// Its path, which shares names with other paths.
     pub(super) node: Arc<PathNode>,
-    /// Opens it again, with what is left of its path behind so many bytes.
+    /// Reopens it, given the part of its path after this many bytes.
     pub(super) reopener: Way,
-    /// The visitor's part.
+    /// The visitor's data.
     pub place: P,
 }
 
@@ -59,7 +59,7 @@ impl<P> Directory<P> {
     }
 }
 
-/// Opens a directory that the walk begins with. `scaffold`: it is only on the way.
+/// Opens a directory where the walk begins. `scaffold`: it is only on the path to a source.
 pub(super) fn open_top(
     named: &Path,
     follow: bool,
@@ -72,7 +72,7 @@ pub(super) fn open_top(
     open(path, scaffold, top, stand_ins, None, |flags| rustix::fs::open(named, flags | own, Mode::empty()))
 }
 
-/// Opens a directory by its name in the one above. A link in its place is not followed.
+/// Opens a directory by its name in its parent. A link in its place is not followed.
 pub(super) fn open_below<P>(
     above: &Directory<P>,
     name: &[u8],
@@ -103,12 +103,12 @@ fn open(
         None => open(flags | how),
     };
     let fd = match openat::without_access(|access| open(OFlags::RDONLY | access)) {
-        // A directory on the way needs only to be passed through.
+        // A directory on the path only needs to be searchable.
         Err(Errno::ACCESS) if scaffold => open(OFlags::PATH),
         result => result,
     }?;
     let status = Status::of(&fd)?;
-    // What is read in the place of another is where the ways to all below it begin.
+    // If another directory replaces this one, everything below it is reopened relative to the replacement.
     let made = |fd: OwnedFd, status, is_elsewhere: bool| {
         let (node, reopener) = match way {
             Some((node, reopener)) if !is_elsewhere => (node, (Arc::clone(&reopener.0), reopener.1)),

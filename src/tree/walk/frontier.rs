@@ -1,13 +1,14 @@
 //! The order of a parallel walk.
 //!
-//! The frontier is a list of slots in the order of the result. A slot is a task that runs or has ended, or the *rest*
-//! of a directory: its batches of entries and subdirectories that nobody has begun. A free thread takes the next task
-//! from the first rest, so the walk stays close to its front; outputs leave at the front. What waits for an earlier
-//! slot is bounded: beyond [`Frontier::limit`] tasks a thread waits, unless what it could begin is the very front,
-//! which must always go on. Memory is thus the names of the directories on the way, and that many outputs.
+//! The frontier is a list of slots in the order of the result. A slot is a running or finished task, or the *rest* of a
+//! directory: the batches of entries and the subdirectories that no thread has started. A free thread takes the next
+//! task from the first rest, so the walk stays close to its front. Outputs leave at the front. The number of outputs
+//! that wait for an earlier slot is bounded: beyond [`Frontier::limit`] tasks a thread waits, unless it could start the
+//! very first task, which must always continue. So the memory is bounded by the names of the directories on the path,
+//! and by that number of outputs.
 //!
-//! Of the directories with something left to begin only so many are open ([`most_open`]); the ones that came first,
-//! which are farthest from the front, are closed, and opened again when they are at the front.
+//! Only a limited number of the directories with a rest are open ([`most_open`]). The directories that were opened
+//! first are farthest from the front. They are closed, and reopened when they are at the front.
 
 use super::open_files::open_files;
 use super::sources::Top;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A piece of work.
 pub(super) enum Task<D> {
-    /// A directory that the walk begins with, and its number.
+    /// A directory where the walk begins, and its number.
     Top(Top, usize),
     /// A batch of a directory's entries.
     Batch(Arc<D>, usize),
@@ -26,7 +27,7 @@ pub(super) enum Task<D> {
     Directory(Arc<D>, usize),
 }
 
-/// The place of a task in the order.
+/// The position of a task in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(usize);
 
@@ -37,30 +38,29 @@ pub(super) struct Frontier<D, C, O> {
     most_open: usize,
 }
 
-/// The bytes of the paths of the directories that are open, at most, unless they are very few.
+/// The most bytes in the paths of open directories, unless very few directories are open.
 const MOST_PATHS: usize = 16 << 20;
-/// So long a path counts as much as a task.
+/// A path of this length counts as much as a task.
 const LONG_PATH: usize = 64 << 10;
 
-/// How many directories with something left to begin are open: each takes two or three descriptors, and other work
-/// needs some.
+/// The most directories with a rest that are open. Each needs two or three descriptors, and other work needs some too.
 fn most_open() -> usize {
     open_files(12).clamp(4, 512)
 }
 
 struct State<D, C, O> {
-    /// Linked list over `nodes`, from `first`; freed nodes are reused.
+    /// A linked list over `nodes` that starts at `first`. Freed nodes are reused.
     nodes: Vec<Link<D, C, O>>,
     free: Vec<usize>,
     first: Option<usize>,
-    /// Tasks that run or whose outputs wait.
+    /// Tasks that run, and tasks with outputs that wait.
     tasks: usize,
     stopped: bool,
-    /// The rests whose directories are open, in the order in which they were opened: node and number.
+    /// The rests of open directories, in the order in which the directories were opened: node and number.
     open: VecDeque<(usize, u64)>,
-    /// How many they are, and the bytes of their paths.
+    /// The number of open directories with a rest, and the bytes in their paths.
     opened: (usize, usize),
-    /// How many rests there were.
+    /// The number of rests so far.
     rests: u64,
 }
 
@@ -77,11 +77,11 @@ enum Content<D, C, O> {
     Rest(Rest<D, C>),
 }
 
-/// What of a directory has not been begun.
+/// The part of a directory that was not started.
 struct Rest<D, C> {
     directory: Held<D, C>,
     number: u64,
-    /// How long the directory's path is; `None` if it must stay open.
+    /// The length of the directory's path. `None`: the directory must stay open.
     length: Option<usize>,
     batches: Range<usize>,
     directories: Range<usize>,
@@ -90,7 +90,7 @@ struct Rest<D, C> {
 enum Held<D, C> {
     Open(Arc<D>),
     Closed(C),
-    /// It could not be opened again.
+    /// It could not be reopened.
     Lost,
 }
 
@@ -109,7 +109,7 @@ impl<D, C> Rest<D, C> {
 }
 
 impl<D, C, O> Frontier<D, C, O> {
-    /// A frontier for this many threads.
+    /// A frontier for this number of threads.
     pub(super) fn new(threads: usize) -> Self {
         let (nodes, free, open) = (Vec::new(), Vec::new(), VecDeque::new());
         let state = State { nodes, free, first: None, tasks: 0, stopped: false, open, opened: (0, 0), rests: 0 };
@@ -120,7 +120,7 @@ impl<D, C, O> Frontier<D, C, O> {
         lock(&self.state)
     }
 
-    /// Puts in what the walk begins with.
+    /// Adds the directories where the walk begins.
     pub(super) fn begin(&self, tops: Vec<Top>) {
         let mut state = self.state();
         for (number, top) in tops.into_iter().enumerate().rev() {
@@ -129,7 +129,8 @@ impl<D, C, O> Frontier<D, C, O> {
         }
     }
 
-    /// The next task, when there is one; `None` when the walk is over. `reopen` opens a directory that was closed.
+    /// The next task, once there is one. Returns `None` when the walk has ended. `reopen` reopens a directory that was
+    /// closed.
     pub(super) fn next(&self, reopen: impl Fn(C) -> Option<Arc<D>>) -> Option<(Slot, Task<D>)> {
         let mut state = self.state();
         loop {
@@ -144,8 +145,8 @@ impl<D, C, O> Frontier<D, C, O> {
         }
     }
 
-    /// Behind the running task `slot`: these batches and subdirectories of a directory whose path has this length.
-    /// `close` closes one of which nothing is under way.
+    /// Adds, behind the running task `slot`, these batches and subdirectories of a directory with a path of this
+    /// length. `close` closes a directory without running tasks.
     pub(super) fn expand(
         &self,
         slot: Slot,
@@ -170,18 +171,18 @@ impl<D, C, O> Frontier<D, C, O> {
         self.changed.notify_all();
     }
 
-    /// A task has ended with these outputs.
+    /// Records that a task has ended with these outputs.
     pub(super) fn done(&self, slot: Slot, outputs: Vec<O>) {
         self.state().nodes[slot.0].content = Content::Done(outputs);
     }
 
-    /// Whether the first slot has its outputs ready.
+    /// Whether the outputs of the first slot are ready.
     pub(super) fn has_ready(&self) -> bool {
         let state = self.state();
         !state.stopped && state.first.is_some_and(|first| matches!(state.nodes[first].content, Content::Done(_)))
     }
 
-    /// Takes the outputs of the first slot if they are ready.
+    /// Removes and returns the outputs of the first slot if they are ready.
     pub(super) fn take_ready(&self) -> Option<Vec<O>> {
         let mut state = self.state();
         let first = state.first?;
@@ -199,7 +200,7 @@ impl<D, C, O> Frontier<D, C, O> {
         Some(outputs)
     }
 
-    /// Ends the walk: no further task is given out.
+    /// Ends the walk: no more tasks are started.
     pub(super) fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
@@ -211,7 +212,7 @@ impl<D, C, O> State<D, C, O> {
         let Some(length) = length else { return };
         self.open.push_back((node, number));
         self.opened = (self.opened.0 + 1, self.opened.1 + length);
-        // Those that were begun whole stay in the list until then.
+        // Rests that were started completely stay in the list until now.
         if self.open.len() > 64 + 2 * self.opened.0 {
             let nodes = &self.nodes;
             self.open.retain(
@@ -225,7 +226,7 @@ impl<D, C, O> State<D, C, O> {
         self.opened = (self.opened.0.saturating_sub(1), self.opened.1.saturating_sub(length));
     }
 
-    /// Closes the directories that have been open the longest, while they are too many.
+    /// Closes the directories that have been open the longest, until few enough are open.
     fn close(&mut self, most: usize, close: impl Fn(D) -> C) {
         let mut tries = self.open.len();
         while tries > 0 && (self.opened.0 > most || (self.opened.0 > 4 && self.opened.1 > MOST_PATHS)) {
@@ -242,7 +243,7 @@ impl<D, C, O> State<D, C, O> {
                         let length = rest.length;
                         self.is_not_open(length);
                     }
-                    // A task of it runs.
+                    // One of its tasks is running.
                     Err(directory) => {
                         rest.directory = Held::Open(directory);
                         self.open.push_back((node, number));
@@ -267,13 +268,13 @@ impl<D, C, O> State<D, C, O> {
         }
     }
 
-    /// The first task that may begin.
+    /// The first task that may start.
     fn take(&mut self, limit: usize, reopen: &impl Fn(C) -> Option<Arc<D>>) -> Option<(Slot, Task<D>)> {
         let mut before: Option<usize> = None;
         let mut at = self.first;
         while let Some(node) = at {
             let next = self.nodes[node].next;
-            // Behind a full house nothing begins but the front itself.
+            // If the limit is reached, only the very first task may start.
             if before.is_some() && self.tasks >= limit {
                 return None;
             }
@@ -286,7 +287,7 @@ impl<D, C, O> State<D, C, O> {
                 }
                 Content::Rest(rest) => {
                     let (number, length) = (rest.number, rest.length);
-                    // Outputs have paths: of long ones fewer may wait.
+                    // Outputs contain paths, so fewer outputs with long paths may wait.
                     if before.is_some() && self.tasks >= limit / (1 + length.unwrap_or(0) / LONG_PATH) {
                         return None;
                     }

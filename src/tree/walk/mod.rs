@@ -1,8 +1,8 @@
-//! Walks trees in parallel and delivers the output of a visitor in the order of the manifest.
+//! Walks trees in parallel and delivers the outputs of a visitor in the order of the manifest.
 //!
 //! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
-//! `sources` for the paths to walk, `stand_ins` for directories that are read instead of others. The walk itself does
-//! nothing with the entries it finds: that is the [`Visitor`]'s part.
+//! `sources` for the paths to walk, `stand_ins` for directories that are read in place of others. The walk itself does
+//! nothing with the entries it finds: that is the task of the [`Visitor`].
 
 mod directory;
 mod frontier;
@@ -35,20 +35,20 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The path with its leading slash, for messages and for people.
+/// The path with its leading slash, for messages.
 pub fn absolute(path: &[u8]) -> PathBuf {
     let mut absolute = PathBuf::from("/");
     absolute.push(OsStr::from_bytes(path));
     absolute
 }
 
-/// Walks `sources` with `threads` threads. `sink` gets the outputs in order, from one thread at a time.
+/// Walks `sources` with `threads` threads. `sink` receives the outputs in order, from one thread at a time.
 ///
-/// Memory: the names of the directories that are being visited, and the outputs of at most [`frontier`]'s bound of
-/// tasks.
+/// Memory: the names of the directories that are being visited, and the outputs of a limited number of tasks (see
+/// [`frontier`]).
 ///
 /// # Errors
-/// The first that the visitor or the sink returned; what they can live with they keep to themselves.
+/// The first error from the visitor or the sink. Errors that do not end the walk are not returned to it.
 pub fn walk<V: Visitor>(
     sources: &Sources,
     visitor: &V,
@@ -58,10 +58,10 @@ pub fn walk<V: Visitor>(
     begin(vec![sources.top()], sources.stand_ins(), visitor, threads, sink)
 }
 
-/// [`walk`] of directories as they are named, side by side: their outputs come one after the other.
+/// Like [`walk`], for directories as they are named, side by side. Their outputs arrive one directory after the other.
 ///
 /// # Errors
-/// As [`walk`].
+/// Like [`walk`].
 pub fn walk_tops<V: Visitor>(
     tops: Vec<Top>,
     visitor: &V,
@@ -106,17 +106,17 @@ struct Walk<'a, V: Visitor, S> {
     failure: Mutex<Option<Error>>,
 }
 
-/// An open directory with the parts of it that have not been begun.
+/// An open directory, and its parts that were not started.
 struct Open<P> {
     directory: Directory<P>,
     names: Names,
-    /// What of it is wanted; `None`: all.
+    /// The wanted part of it. `None`: everything.
     only: Option<Arc<Node>>,
-    /// Batches and subdirectories that have not been visited or entered yet.
+    /// The number of batches and subdirectories that were not visited or entered yet.
     pending: AtomicUsize,
 }
 
-/// A directory that was closed until the rest of it is begun.
+/// A directory that is closed until its rest is started.
 struct Closed<P> {
     node: Arc<PathNode>,
     status: Status,
@@ -137,7 +137,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         Closed { node, status, scaffold, top, reopener, place, names, only, pending }
     }
 
-    /// Opens a directory again. If it is gone, that is reported.
+    /// Reopens a directory. Reports it if the directory is gone.
     fn reopen(&self, closed: Closed<V::Place>) -> Option<Arc<Open<V::Place>>> {
         let Closed { node, status, scaffold, top, reopener, mut place, names, only, pending } = closed;
         let path = node.path();
@@ -207,7 +207,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         self.directory(slot, Some(parent), (path, opened), only)
     }
 
-    /// Lists and enters a directory that has been opened, and visits its entries if they are few.
+    /// Enters and lists a directory that was opened, and visits its entries if they are few.
     fn directory(
         &self,
         slot: frontier::Slot,
@@ -240,7 +240,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         let open = Arc::new(Open { directory: directory.with(place), names, only, pending });
         let inline = batches == 1;
         let rest = (if inline { 1 } else { 0 }..batches, 0..open.names.directories());
-        // A directory on the way may be one that can only be passed through.
+        // A directory on the path may be searchable but not readable.
         let length = (!open.directory.scaffold).then_some(path.len());
         self.frontier.expand(slot, &open, rest, length, |open| self.close(open));
         if inline {
@@ -256,7 +256,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         self.visitor.batch(&open.directory, &mut open.names.batch(number))
     }
 
-    /// One part of a directory has been begun or done; the last one leaves it.
+    /// Records that one part of a directory was started or finished. The last part leaves the directory.
     fn settle(&self, open: &Open<V::Place>) -> Result<()> {
         match open.pending.fetch_sub(1, Ordering::AcqRel) {
             1 => self.visitor.leave(&open.directory),
@@ -264,10 +264,10 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         }
     }
 
-    /// Puts outputs in their place in the order, and passes on what is first in it.
+    /// Puts outputs in their place in the order, and delivers those at the front.
     fn deliver(&self, slot: frontier::Slot, outputs: Vec<V::Output>) -> Result<()> {
         self.frontier.done(slot, outputs);
-        // Whoever holds the sink looks again after letting it go, so nothing is left lying.
+        // The thread that holds the sink checks again after it releases the sink, so no output is forgotten.
         while self.frontier.has_ready() {
             let Ok(mut sink) = self.sink.try_lock() else { return Ok(()) };
             while let Some(outputs) = self.frontier.take_ready() {

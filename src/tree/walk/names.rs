@@ -1,8 +1,8 @@
-//! The names in one directory: read through its own descriptor, kept in one piece of memory, sorted as bytes.
+//! The names in one directory: read through the directory's own descriptor, stored in one allocation, sorted as bytes.
 //!
-//! About 16 bytes an entry beside the name itself, so that a directory of a million entries fits in some 40 MiB.
-//! Listing by the descriptor that the walk holds, and not by a path, leaves the source's access times alone: a second
-//! opening (walkdir's, by `/proc/self/fd/N`) could not ask for that.
+//! An entry takes about 16 bytes in addition to its name, so a directory with a million entries needs about 40 MiB.
+//! Listing through the descriptor that the walk holds, and not through a path, does not change the access times of the
+//! source. A second open (as walkdir would do, by `/proc/self/fd/N`) could not prevent that.
 
 use crate::fs::status::Status;
 use rustix::fs::{FileType, RawDir};
@@ -10,10 +10,10 @@ use rustix::io::{Errno, Result};
 use std::io;
 use std::os::fd::AsFd;
 
-/// How many entries are in one batch: a directory of a million has many.
+/// The number of entries in a batch. A directory with a million entries has many batches.
 pub const BATCH: usize = 512;
 
-/// getdents64(2) fills it with some 1,000 names a call.
+/// One call of getdents64(2) fills it with about 1,000 names.
 const BUFFER: usize = 32 * 1024;
 
 /// A name in a directory.
@@ -21,11 +21,11 @@ const BUFFER: usize = 32 * 1024;
 pub struct Name<'a> {
     /// Its bytes; never empty, without a slash.
     pub bytes: &'a [u8],
-    /// The inode as the directory has it: below a mount point, the one that is covered there.
+    /// The inode number in the directory. For a mount point, this is the covered inode.
     pub ino: u64,
 }
 
-/// The names of a directory, those of its subdirectories apart; each kind sorted.
+/// The names in a directory. Subdirectories are listed separately. Both lists are sorted.
 #[derive(Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,
@@ -41,8 +41,8 @@ struct Span {
 }
 
 impl Names {
-    /// Lists an open directory that nobody has read from, as far as `wanted` says: it is asked with each name, and
-    /// whether that is a directory. What could be read is kept even if an error cuts it short.
+    /// Lists an open directory that was not read before. `wanted` selects names: it receives each name, and whether it
+    /// is a directory. Returns the names read so far even if an error ends the listing early.
     pub fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
         let cut = names.read(fd, wanted).err();
@@ -50,7 +50,7 @@ impl Names {
         (names, cut.map(Into::into))
     }
 
-    /// Just these names in an open directory, if they are there; an error of one that is not.
+    /// Only these names in an open directory, if they exist. Returns an error if one does not exist.
     pub fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
         let mut missing = None;
@@ -74,7 +74,7 @@ impl Names {
                 continue;
             }
             let file_type = match entry.file_type() {
-                // Some filesystems do not say.
+                // Some filesystems do not report the type.
                 FileType::Unknown => match Status::at(&fd, name) {
                     Ok(status) => status.file_type(),
                     Err(Errno::NOENT) => continue,
@@ -92,7 +92,7 @@ impl Names {
 
     /// Adds a name; [`Names::sort`] follows the last one.
     fn push(&mut self, name: &[u8], ino: u64, is_directory: bool) {
-        // 4 GiB of names in one directory: beyond what any filesystem keeps there.
+        // 4 GiB of names in one directory is more than any filesystem stores.
         let Ok(start) = u32::try_from(self.bytes.len()) else { return };
         self.bytes.extend_from_slice(name);
         let span = Span { ino, start, length: name.len() as u16 };
@@ -103,7 +103,7 @@ impl Names {
         let bytes = &self.bytes;
         self.entries.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
         self.directories.sort_unstable_by(|a, b| of(bytes, *a).cmp(of(bytes, *b)));
-        // A name that is made, removed or replaced while its directory is read may be listed twice, even as two types.
+        // An entry that is created, removed or replaced during the listing may appear twice, even with two types.
         self.entries.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
         self.directories.dedup_by(|a, b| of(bytes, *a) == of(bytes, *b));
         let directories = &self.directories;
@@ -112,7 +112,7 @@ impl Names {
         });
     }
 
-    /// How many batches the entries make.
+    /// The number of batches of entries.
     pub fn batches(&self) -> usize {
         self.entries.len().div_ceil(BATCH)
     }
@@ -123,7 +123,7 @@ impl Names {
         self.entries[number * BATCH..end].iter().map(|span| self.name(*span))
     }
 
-    /// How many subdirectories there are.
+    /// The number of subdirectories.
     pub fn directories(&self) -> usize {
         self.directories.len()
     }

@@ -1,9 +1,9 @@
-//! The path of a directory as a chain of names. Directories that are parked share the names above them, so that a tree
-//! of any depth takes memory for its names and not for its paths.
+//! The path of a directory as a chain of names. Closed directories share the names above them, so a tree of any depth
+//! needs memory for its names, but not for its paths.
 
 use std::sync::Arc;
 
-/// A directory's name below that of its parent.
+/// The name of a directory, below that of its parent.
 #[derive(Debug)]
 pub(crate) struct PathNode {
     parent: Option<Arc<PathNode>>,
@@ -11,7 +11,7 @@ pub(crate) struct PathNode {
 }
 
 impl PathNode {
-    /// The directory that a walk begins with, at this path.
+    /// The directory at this path, where a walk begins.
     pub(crate) fn top(path: &[u8]) -> Arc<PathNode> {
         Arc::new(PathNode { parent: None, name: path.into() })
     }
@@ -21,7 +21,7 @@ impl PathNode {
         Arc::new(PathNode { parent: Some(Arc::clone(self)), name: name.into() })
     }
 
-    /// The whole path, slashes between the names.
+    /// The whole path, with slashes between the names.
     pub(crate) fn path(&self) -> Vec<u8> {
         let chain = || std::iter::successors(Some(self), |node| node.parent.as_deref());
         let names: Vec<&[u8]> = chain().map(|node| &*node.name).filter(|name| !name.is_empty()).collect();
@@ -36,7 +36,7 @@ impl PathNode {
     }
 }
 
-/// One after the other: a chain is as long as a tree is deep.
+/// Drops the nodes one after the other, without recursion: a chain is as long as the tree is deep.
 impl Drop for PathNode {
     fn drop(&mut self) {
         let mut next = self.parent.take();

@@ -1,4 +1,5 @@
-//! What is walked: the sources, and the directories on the way to them from the root; or directories as they are named.
+//! The paths to walk: the sources and the directories on the path to them from the root, or directories as they are
+//! named.
 
 use super::names::Names;
 use super::stand_ins::StandIns;
@@ -12,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sources by their absolute, resolved paths; one inside another is part of it.
+/// Sources by their absolute, resolved paths. A source inside another source is part of it.
 #[derive(Clone, Debug)]
 pub struct Sources {
     paths: Vec<PathBuf>,
@@ -20,52 +21,53 @@ pub struct Sources {
     stand_ins: StandIns,
 }
 
-/// A directory that a walk begins with.
+/// A directory where a walk begins.
 #[derive(Clone, Debug, Default)]
 pub struct Top {
-    /// How it is opened, as its user names it. Empty: the root.
+    /// The path to open, as the user named it. Empty: the root.
     pub(super) named: PathBuf,
     /// Whether a link in its place is followed.
     pub(super) follow: bool,
     /// Its absolute path, without the leading slash.
     pub(super) path: Vec<u8>,
-    /// What of it is wanted.
+    /// The wanted part of it.
     pub(super) node: Node,
 }
 
 impl Top {
-    /// A directory that is wanted as a whole. A link in its place is not followed, unless its name ends in a slash.
+    /// A directory that is wanted completely. A link in its place is not followed, unless its name ends in a slash.
     pub fn whole(named: &Path) -> Top {
         Top { named: named.into(), follow: false, path: absolute(named), node: Node::whole() }
     }
 
-    /// A directory of which only these entries are wanted, each as a whole: it itself is on the way to them. It is
-    /// opened as the user sees it, through links.
+    /// A directory with only these wanted entries, each wanted completely. The directory itself is only on the path to
+    /// them. Links in its path are followed, as the user sees it.
     pub fn some(named: &Path, names: impl IntoIterator<Item = Vec<u8>>) -> Top {
         let children = names.into_iter().map(|name| (name, Arc::new(Node::whole()))).collect();
         Top { named: named.into(), follow: true, path: absolute(named), node: Node { whole: false, children } }
     }
 }
 
-/// The absolute path without its leading slash: for messages, so nothing is resolved.
+/// The absolute path without its leading slash. It is for messages, so links are not resolved.
 fn absolute(named: &Path) -> Vec<u8> {
     let absolute = std::path::absolute(named).unwrap_or_else(|_| named.into());
     components(&absolute).join(&b'/')
 }
 
-/// A component on the way to a source, or a source.
+/// A name on the path to a source, or the last name of a source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// All below it is wanted.
+    /// Everything below it is wanted.
     pub(super) whole: bool,
     children: BTreeMap<Vec<u8>, Arc<Node>>,
 }
 
 impl Sources {
-    /// Resolves what the user named. Links in a named path are followed, as the user sees them; none below it is.
+    /// Resolves the paths that the user named. Links in a named path are followed, as the user sees them. Links below
+    /// it are not followed.
     ///
     /// # Errors
-    /// A source that is not there: a mistyped or unmounted one must not make a snapshot that looks complete.
+    /// A source does not exist. A mistyped or unmounted source must not result in a snapshot that looks complete.
     pub fn resolve(named: &[PathBuf]) -> Result<Sources> {
         let mut paths = Vec::new();
         for path in named {
@@ -88,20 +90,19 @@ impl Sources {
         &self.paths
     }
 
-    /// Those that are not there any more; none where others are read in their place.
+    /// The sources that no longer exist. Empty if other directories are read in place of some.
     pub fn vanished(&self) -> impl Iterator<Item = &Path> {
         let is_gone = |path: &&Path| matches!(rustix::fs::lstat(*path), Err(Errno::NOENT | Errno::NOTDIR));
         self.paths.iter().map(PathBuf::as_path).filter(|_| self.stand_ins.is_empty()).filter(is_gone)
     }
 
-    /// The same sources, some of their directories read elsewhere.
+    /// The same sources, but some directories are replaced.
     #[must_use]
     pub fn with(&self, stand_ins: StandIns) -> Sources {
         Sources { stand_ins, ..self.clone() }
     }
 
-    /// The directory that is read in the place of the one at `path` (without its leading slash), opened, if there is
-    /// one.
+    /// Opens the directory that replaces the one at `path` (without its leading slash), if there is one.
     pub fn stand_in(&self, path: &[u8]) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.stand_ins.open(path, flags)?.ok()

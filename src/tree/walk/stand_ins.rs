@@ -1,8 +1,8 @@
-//! Directories that are read in the place of those at their paths: a frozen copy of a tree instead of the tree that
-//! lives.
+//! Directories that are read in place of those at their paths: a frozen copy of a tree instead of the live tree.
 //!
-//! All below such a directory is read from it as well, up to the next one. A Btrfs snapshot has no subvolumes in it: an
-//! empty directory is in the place of each. The walk then reads the live subvolume and remembers its path.
+//! Everything below such a directory is also read from it, up to the next replaced directory. A Btrfs snapshot does not
+//! contain the subvolumes below: it has an empty directory in place of each. The walk then reads the live subvolume and
+//! records its path.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 /// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the directory that replaces a subvolume in a snapshot.
 const EMPTY_SUBVOLUME: u64 = 2;
 
-/// The directories that replace others, by the absolute paths of the replaced ones without the leading slash.
+/// The directories that replace others, by the absolute paths of the replaced directories, without the leading slash.
 #[derive(Clone, Debug, Default)]
 pub struct StandIns {
     directories: BTreeMap<Vec<u8>, Arc<OwnedFd>>,
@@ -24,7 +24,7 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// Has `directory` read in the place of the one at `path`.
+    /// Makes the walk read `directory` in place of the one at `path`.
     pub fn put(&mut self, path: &[u8], directory: OwnedFd) {
         self.directories.insert(path.to_vec(), Arc::new(directory));
     }
@@ -34,7 +34,7 @@ impl StandIns {
         self.directories.is_empty()
     }
 
-    /// The paths of subvolumes that were read as they live, since a snapshot does not reach into them.
+    /// The paths of subvolumes that were read live, because a snapshot does not contain them.
     pub fn living(&self) -> Vec<Vec<u8>> {
         let mut paths = lock(&self.living).clone();
         paths.sort();
@@ -47,8 +47,8 @@ impl StandIns {
         Some(rustix::fs::openat(directory.as_fd(), c".", flags, Mode::empty()))
     }
 
-    /// Opens the living directory at `path` if what has been opened there, with the inode number `ino`, only stands for
-    /// it.
+    /// Opens the live directory at `path` if the opened directory, with the inode number `ino`, is only the placeholder
+    /// of a subvolume.
     pub(super) fn living_instead(
         &self,
         path: &[u8],
@@ -56,7 +56,7 @@ impl StandIns {
         ino: u64,
         flags: OFlags,
     ) -> Option<Result<OwnedFd>> {
-        // Elsewhere the number is a directory's as any other: the root of an ext4 has it.
+        // On other filesystems this inode number is normal: the root of an ext4 has it.
         if self.directories.is_empty() || ino != EMPTY_SUBVOLUME || Kind::of(opened) != Ok(Kind::Btrfs) {
             return None;
         }

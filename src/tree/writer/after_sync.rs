@@ -1,22 +1,21 @@
-//! Jobs that wait for a sync: a run's data must be on the disk before the run claims so.
+//! Jobs that wait for a sync. A run must not claim that its data is on the disk before it is.
 //!
-//! A new size, a time of modification or a name can survive a power cut or a write error although the data does not:
-//! XFS then shows zeros, and the page cache hides it until the inode leaves memory. A later run that compares sizes and
-//! times would take such a file for a good one. So a file that was written (not cloned) takes two steps:
+//! A new size, modification time or name can survive a power cut or a write error although the data does not: XFS then
+//! shows zeros, and the page cache hides this until the inode leaves memory. A later run that compares sizes and times
+//! would consider such a file good. So a file that was written (not cloned) takes two steps:
 //!
-//! 1. It gets its content and metadata, except its times. A new file gets its name at once, with a time of modification
-//!    that is not the source's; a file that replaces another keeps its temporary name. It then waits in an
+//! 1. It gets its content and metadata, except its times. A new file gets its name at once, with a modification time
+//!    other than the source's. A file that replaces another keeps its temporary name. It then waits in an
 //!    [`AfterSync`].
 //! 2. After a sync that began later and succeeded, it gets its times and replaces the other file
 //!    ([`Unsynced::settle`]). The proof of that sync is [`Synced`], and only [`Devices::sync`](super::Devices::sync)
-//!    makes one. After a failed sync there is none any more in this run, because the kernel reports each failed write
-//!    only once.
+//!    creates one. After a failed sync this run gets no other, because the kernel reports each failed write only once.
 //!
-//! Whatever follows from a waiting entry (the times of its directory, flags that forbid changes) waits behind it: jobs
-//! are done in the order in which they were added.
+//! Everything that follows from a waiting entry waits behind it (the times of its directory, flags that forbid
+//! changes): jobs are done in the order in which they were added.
 //!
-//! A run calls [`AfterSync::during`] around its work with a round as its argument, and rounds after the work until one
-//! had nothing to do. With the rounds of [`Run`](super::Run):
+//! A run calls [`AfterSync::during`] around its work, with a round as its argument. After the work it does rounds until
+//! one had nothing to do. With the rounds of [`Run`](super::Run):
 //!
 //! ```ignore
 //! let done = run.waiting().during(|| run.round(), work);
@@ -31,10 +30,10 @@ use crate::util::mutex::lock;
 use rustix::process::{Resource, getrlimit};
 use std::sync::{Mutex, MutexGuard};
 
-/// How many jobs may wait for one sync, at most. Each holds a descriptor.
+/// The most jobs that may wait for one sync. Each holds a descriptor.
 const MOST: u64 = 8192;
 
-/// While one thread does the jobs of a round, another syncs for the next.
+/// While one thread does the jobs of a round, another syncs for the next round.
 const THREADS: usize = 2;
 
 /// The jobs of a run that wait for a sync.
@@ -42,7 +41,7 @@ const THREADS: usize = 2;
 pub(crate) struct AfterSync<J> {
     ahead: Writeback,
     waiting: Mutex<Vec<J>>,
-    /// Held during the sync of a round, until its jobs have their turn.
+    /// Held during the sync of a round, until its jobs begin.
     syncing: Mutex<()>,
     /// Held while the jobs of a round are done.
     finishing: Mutex<()>,
@@ -55,7 +54,7 @@ pub(crate) struct AfterSync<J> {
 pub(crate) enum Room {
     /// There is room for more.
     Left,
-    /// As many wait as may.
+    /// The limit is reached.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! Goes on with what a run beside this one made.
+//! Retries an entry that another run created or changed meanwhile.
 
 use super::{Attempt, Failure};
 use crate::error::Error;
@@ -6,8 +6,8 @@ use crate::error::Error;
 /// How often an entry is tried again.
 const TRIES: usize = 3;
 
-/// Repeats an attempt that failed because somebody else created or changed the entry meanwhile: a run beside this one
-/// may be writing the same tree. `again` gets the error, and must not replace other content.
+/// Repeats an attempt that failed because somebody else created or changed the entry meanwhile: another run may be
+/// writing the same tree. `again` receives the error, and must not replace different content.
 pub(crate) fn again<T>(attempt: Attempt<T>, mut again: impl FnMut(Error) -> Attempt<T>) -> Attempt<T> {
     let mut attempt = attempt;
     for _ in 0..TRIES {

@@ -1,10 +1,11 @@
-//! Names that a directory takes for one: on vfat, exFAT and NTFS, on many servers, and in directories with the flag
-//! casefold of ext4, f2fs, tmpfs and bcachefs, `A` finds `a`, or one form of Unicode finds another. If several such
-//! names are wanted, one gets the entry, and the others must not touch it.
+//! Detects different names that a directory treats as the same name. On vfat, exFAT and NTFS, on many servers, and in
+//! directories with the flag casefold of ext4, f2fs, tmpfs and bcachefs, `A` finds `a`, or one form of Unicode finds
+//! another. If several such names are wanted, one gets the entry, and the others must not touch it.
 //!
-//! The rules by which a filesystem compares names need not be known: an entry that is found under a name that its
-//! directory does not list has another name. A directory is listed only if it may compare names so. Its flags show
-//! that, or, on filesystems without such a flag, its first existing entry: can it be found in the other case?
+//! The comparison rules of a filesystem need not be known: if an entry is found under a name that its directory does
+//! not list, the entry has another name. A directory is listed only if it may compare names this way. Its flags show
+//! that. On filesystems without such a flag, its first existing entry shows it: can the entry be found in the other
+//! case?
 
 use super::Device;
 use crate::error::Error;
@@ -25,22 +26,22 @@ const CASEFOLD: u32 = 0x4000_0000;
 /// The names that a directory must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
-    /// Those in this directory.
+    /// The names in this directory.
     Of(BorrowedFd<'a>),
-    /// These, in their order.
+    /// These names, in this order.
     These(&'a [Vec<u8>]),
 }
 
-/// Whose an existing entry is.
+/// Which wanted name owns an existing entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// It has the name under which it was found.
+    /// The name under which it was found.
     Itself,
-    /// Another wanted name has it: this one, if it is known.
+    /// Another wanted name: this one, if known.
     Other(Option<Vec<u8>>),
 }
 
-/// The names in one directory, as far as they were needed. About 200 bytes for each name, once it is listed.
+/// The names in one directory, read when needed. Each name takes about 200 bytes once the directory was listed.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     sense: OnceLock<Sense>,
@@ -52,17 +53,18 @@ pub(crate) struct Aliases {
 enum Sense {
     /// Byte by byte.
     Exact,
-    /// It distinguishes upper from lower case, but perhaps not the forms of Unicode.
+    /// It distinguishes upper case from lower case, but perhaps not the forms of Unicode.
     ExactCase,
-    /// It may take two names for one.
+    /// It may treat two names as one.
     Folds,
 }
 
 impl Aliases {
-    /// Whose the entry is that was found in `dir` under this name. Costs nothing where names are compared byte by byte.
+    /// Which name owns the entry that was found in `dir` under this name. This costs nothing if names are compared byte
+    /// by byte.
     ///
     /// # Errors
-    /// Those of listing one of the directories.
+    /// Errors of listing one of the directories.
     pub(crate) fn owner(&self, dir: impl AsFd, device: &Device, name: &[u8], wanted: Wanted<'_>) -> Result<Owner> {
         let dir = dir.as_fd();
         match self.sense(dir, device, name) {
@@ -79,7 +81,7 @@ impl Aliases {
                 return Ok(owner);
             }
         }
-        // It was made since.
+        // The entry was created later.
         let fresh = Listed::new(dir, name, wanted)?;
         let owner = match fresh.names.contains_key(name) {
             true => Owner::Itself,
@@ -89,11 +91,11 @@ impl Aliases {
         Ok(owner)
     }
 
-    /// Those of these listed names whose entries are found under wanted names too: although nobody wants them as
-    /// listed, they must not be deleted. None where names are compared byte by byte.
+    /// The listed names with entries that are also found under other, wanted names. They must not be deleted, even if
+    /// nobody wants them as listed. Empty if none of `names` can be found under another name.
     ///
     /// # Errors
-    /// Those of listing one of the directories.
+    /// Errors of listing one of the directories.
     pub(crate) fn found(
         &self,
         dir: impl AsFd,
@@ -120,7 +122,7 @@ impl Aliases {
         let exact_if = |folds: bool, exact| if folds { Sense::Folds } else { exact };
         let sense = match device.kind {
             Some(Kind::Btrfs) => Some(Sense::Exact),
-            // Only a filesystem that was made so as a whole (`mkfs.xfs -n version=ci`).
+            // This is a property of the whole filesystem (`mkfs.xfs -n version=ci`).
             Some(Kind::Xfs) => match device.folds_case.get() {
                 Some(folds) => Some(exact_if(*folds, Sense::Exact)),
                 None => is_found_in_other_case(dir, name)
@@ -134,14 +136,14 @@ impl Aliases {
         };
         match sense {
             Some(sense) => *self.sense.get_or_init(|| sense),
-            // It has no letters, so this entry says nothing of the next.
+            // This name has no letters, so it shows nothing about the next one.
             None => Sense::ExactCase,
         }
     }
 }
 
-/// Whether an entry of a directory is found under its name with upper and lower case swapped. `None`: it has no
-/// letters, or is not there.
+/// Whether an entry of a directory is found under its name with upper and lower case swapped. `None`: the name has no
+/// letters, or the entry does not exist.
 pub(crate) fn is_found_in_other_case(dir: impl AsFd, name: &[u8]) -> Option<bool> {
     let other = in_other_case(name)?;
     match Status::at(&dir, &other) {
@@ -160,7 +162,7 @@ fn in_other_case(name: &[u8]) -> Option<Vec<u8>> {
     (other != name).then_some(other)
 }
 
-/// Names that differ in case only have the same of these.
+/// A form of a name that is equal for names that differ only in case.
 fn folded(name: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(name) {
         Ok(text) => text.to_uppercase().to_lowercase().into_bytes(),
@@ -168,19 +170,20 @@ fn folded(name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The names in a directory, and those of the wanted ones that find an entry of another name.
+/// The names in a directory, and the wanted names that find an entry with another name.
 #[derive(Debug, Default)]
 struct Listed {
-    /// Each with its inode.
+    /// Each with its inode number.
     names: HashMap<Vec<u8>, u64>,
-    /// Wanted names that are not listed and find an entry, and the listed name of that, as far as it was recognized.
+    /// Wanted names that are not listed but find an entry, each with the listed name of that entry, if it was
+    /// recognized.
     aliases: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// The wanted name that gets a listed entry.
+    /// For listed entries, the wanted names that own them.
     owners: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Listed {
-    /// `name` is wanted, too.
+    /// Lists a directory. `name` is wanted in addition.
     fn new(dir: BorrowedFd<'_>, name: &[u8], wanted: Wanted<'_>) -> Result<Listed> {
         let names = list(dir)?;
         let mut wanted: Vec<Vec<u8>> = match wanted {
@@ -207,7 +210,7 @@ impl Listed {
             };
             let found = by_case.get(&folded(name)).or_else(|| by_inode.get(&status.ino)).copied();
             if let Some(found) = found {
-                // A name that is wanted as it is listed comes before all others.
+                // A name that is wanted exactly as listed has priority.
                 let owner = if exact.contains(found) { found } else { name };
                 owners.entry(found.clone()).or_insert_with(|| owner.clone());
             }
@@ -216,8 +219,8 @@ impl Listed {
         Ok(Listed { names, aliases, owners })
     }
 
-    /// Whose the entry is that is found under a name that is not listed. `None`: it was not there, or nobody asked for
-    /// it.
+    /// Which name owns the entry that is found under an unlisted name. `None`: the entry did not exist, or nobody asked
+    /// for the name.
     fn owner(&self, name: &[u8]) -> Option<Owner> {
         let Some(found) = self.aliases.get(name)? else { return Some(Owner::Other(None)) };
         let owner = self.owners.get(found)?;
@@ -225,8 +228,8 @@ impl Listed {
     }
 }
 
-/// The error of an entry that would replace another wanted entry, because the directory takes their names for one.
-/// `there`: the other's path.
+/// The error for an entry that would replace another wanted entry because the directory treats their names as the same.
+/// `there` is the path of the other entry.
 pub(crate) fn is_another(action: &str, shown: &Path, there: Option<&Path>) -> Error {
     let other = there.map_or_else(|| "that of another entry".into(), text::path);
     let hint = format!(
@@ -236,9 +239,9 @@ pub(crate) fn is_another(action: &str, shown: &Path, there: Option<&Path>) -> Er
     Error::io(action, shown, Errno::EXIST).hint(hint).with_code("same-name")
 }
 
-/// The names in a directory, with their inodes as it has them.
+/// The names in a directory, with the inode numbers that the directory has.
 fn list(dir: BorrowedFd<'_>) -> Result<HashMap<Vec<u8>, u64>> {
-    // Its own position in the directory.
+    // Opened again, to have its own position in the directory.
     let dir = rustix::fs::openat(dir, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = Vec::with_capacity(32 << 10);
     let mut entries = RawDir::new(&dir, buffer.spare_capacity_mut());

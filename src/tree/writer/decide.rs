@@ -1,5 +1,5 @@
-//! Decides what happens to one entry, from the wanted and the existing entry. This is a pure function: the run reads
-//! and compares ([`Compare`]), and only as far as the answer needs it.
+//! Decides what to do with one entry, given the wanted and the existing entry. This is a pure function: the run reads
+//! and compares ([`Compare`]), and only as far as necessary for the answer.
 
 use super::Version;
 use crate::fs::status::Status;
@@ -7,27 +7,27 @@ use crate::monitor::Change;
 use rustix::fs::FileType;
 use rustix::io::Result;
 
-/// What happens to an entry.
+/// What to do with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nothing exists: make it.
+    /// Nothing exists: create it.
     Make,
-    /// Replace the existing entry, which is not a directory, for this difference.
+    /// Replace the existing entry, which is not a directory, because of this difference.
     Replace(Change),
-    /// Delete the existing directory, then make the entry.
+    /// Delete the existing directory, then create the entry.
     Clear,
-    /// The content is right, the metadata differs.
+    /// The content is right, but the metadata differs.
     Metadata,
-    /// Everything is right, or must stay.
+    /// Everything is right, or must be kept.
     Leave,
     /// The content is right. The metadata differs, but replacing the inode for that would lose attributes.
     Keep,
-    /// A directory is in its place that must not be deleted.
+    /// A directory is in its place, and it must not be deleted.
     Blocked,
 }
 
 impl Decision {
-    /// What has the entry's name and may be replaced. A directory is deleted before that.
+    /// The version that has the entry's name and may be replaced. A directory is deleted before.
     pub(crate) fn replaces(self, existing: Option<&Status>) -> Option<Version> {
         match self {
             Decision::Replace(_) => existing.map(Version::of),
@@ -35,7 +35,7 @@ impl Decision {
         }
     }
 
-    /// The line of a dry run.
+    /// The change that a dry run shows.
     pub(crate) fn change(self) -> Option<Change> {
         match self {
             Decision::Make => Some(Change::Added),
@@ -54,39 +54,39 @@ pub(crate) struct WantedEntry {
     pub(crate) file_type: FileType,
     /// How many names its inode has.
     pub(crate) nlink: u64,
-    /// Whether a directory in its place is deleted.
+    /// Whether to delete a directory in its place.
     pub(crate) clears_directory: bool,
 }
 
-/// How the metadata of an existing entry compares with what is wanted.
+/// How the metadata of an existing entry compares with the wanted metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metadata {
-    /// It is the same, as far as this process may change it.
+    /// Equal, as far as this process can change it.
     Same,
-    /// It differs.
+    /// Different.
     Differs,
-    /// It differs, and only another inode can have what is wanted.
+    /// Different, and only a new inode can have the wanted metadata.
     NeedsNewInode,
 }
 
-/// Compares an existing entry of the right type with what is wanted.
+/// Compares an existing entry of the right type with the wanted entry.
 pub(crate) trait Compare {
     /// Whether it has the wanted content.
     fn has_same_content(&mut self, existing: &Status) -> Result<bool>;
 
-    /// How its metadata compares.
+    /// Compares the metadata.
     fn metadata(&mut self, existing: &Status) -> Result<Metadata>;
 
-    /// Whether attributes would be lost if its inode were replaced although its content is right.
+    /// Whether attributes would be lost if its inode were replaced although the content is right.
     fn would_lose_attributes(&mut self) -> bool {
         false
     }
 }
 
-/// Decides on an entry.
+/// Decides what to do with an entry.
 ///
 /// # Errors
-/// Those of the comparison.
+/// Errors of the comparison.
 pub(crate) fn decide(wanted: WantedEntry, existing: Option<&Status>, compare: &mut impl Compare) -> Result<Decision> {
     let Some(existing) = existing else { return Ok(Decision::Make) };
     if existing.file_type() == FileType::Directory {
@@ -98,7 +98,7 @@ pub(crate) fn decide(wanted: WantedEntry, existing: Option<&Status>, compare: &m
     if !compare.has_same_content(existing)? {
         return Ok(Decision::Replace(Change::Content));
     }
-    // Metadata written to an inode is that of all its names. The wanted names may be among them, but no more.
+    // Metadata written to an inode applies to all its names. These may be the wanted names, but no others.
     let has_other_names = existing.nlink > wanted.nlink.max(1);
     Ok(match compare.metadata(existing)? {
         Metadata::Same => Decision::Leave,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::fs::status::Time;
 
-    /// Answers as a run would. `None`: it must not be asked.
+    /// Gives the answers of a run. `None`: this must not be asked.
     struct Answers {
         content: Option<bool>,
         metadata: Option<Metadata>,

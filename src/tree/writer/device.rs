@@ -11,27 +11,27 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A filesystem that is written to: which ways of copying work there, and a descriptor to sync it.
+/// A filesystem that is written to: the ways of copying that work there, and a descriptor to sync it.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) strategy: Strategy,
-    /// Its kind, where that is known.
+    /// Its kind, if known.
     pub(crate) kind: Option<Kind>,
-    /// Whether it takes names that differ only in case for one, if that is known for all of it.
+    /// Whether it treats names that differ only in case as the same, if this is known for the whole filesystem.
     pub(super) folds_case: OnceLock<bool>,
     any: Option<OwnedFd>,
-    /// Held during a sync until its result is known: the kernel reports an error to one call only.
+    /// Held during a sync until its result is known: the kernel reports an error to only one call.
     syncing: Mutex<()>,
-    /// The first error of a sync, of this filesystem or of one of its files.
+    /// The first sync error of this filesystem or one of its files.
     failure: OnceLock<Errno>,
 }
 
-/// The proof of a sync: all that was written to the filesystems of a run before it began is on the disk.
+/// The proof of a sync: everything that was written to the filesystems of a run before the sync began is on the disk.
 #[derive(Debug)]
 pub(crate) struct Synced(());
 
 impl Synced {
-    /// For tests of what comes after a sync.
+    /// For tests of steps that follow a sync.
     #[cfg(test)]
     pub(crate) fn assumed() -> Synced {
         Synced(())
@@ -39,7 +39,7 @@ impl Synced {
 }
 
 impl Device {
-    /// Makes sure of the data of a file after a sync. There is something to do only if syncfs(2) is not enough.
+    /// Ensures after a sync that a file's data is on the disk. Only needed if syncfs(2) is not reliable.
     pub(crate) fn confirm(&self, file: impl AsFd) -> rustix::io::Result<()> {
         if self.kind.is_some_and(Kind::has_reliable_syncfs) {
             return Ok(());
@@ -47,8 +47,8 @@ impl Device {
         rustix::fs::fsync(file).inspect_err(|errno| self.has_failed(*errno))
     }
 
-    /// Whether content was written that may still be in memory only. A clone on XFS and Btrfs changes only metadata,
-    /// like the times and the name, and the journal keeps these in their order; the source's data is on the disk.
+    /// Whether content was written that may still be only in memory. A clone on XFS and Btrfs changes only metadata,
+    /// like the times and the name, and the journal keeps these changes in order. The source's data is on the disk.
     pub(crate) fn must_sync(&self, copied: &Copied) -> bool {
         let is_journaled = matches!(self.kind, Some(Kind::Xfs | Kind::Btrfs));
         copied.data > 0 && !(copied.engine == Engine::Clone && is_journaled)
@@ -58,7 +58,8 @@ impl Device {
         let _ = self.failure.set(errno);
     }
 
-    /// Whether nothing can be made on it any more, or a sync has failed. What a sync reports here is kept for the run.
+    /// Whether nothing can be created on it any more, or a sync has failed. A sync error that is found here is
+    /// remembered for the run.
     fn is_lost(&self) -> bool {
         if self.sync().is_ok() && self.any.as_ref().is_some_and(shutdown::is_unwritable) {
             self.has_failed(Errno::IO);
@@ -66,7 +67,7 @@ impl Device {
         self.failure.get().is_some()
     }
 
-    /// Syncs it, unless that failed before: the kernel reports each failed write once.
+    /// Syncs it, unless a sync failed before: the kernel reports each failed write once.
     fn sync(&self) -> rustix::io::Result<()> {
         let _alone = lock(&self.syncing);
         if let Some(errno) = self.failure.get() {
@@ -84,7 +85,7 @@ impl Device {
 pub(crate) struct Devices(Mutex<HashMap<u64, Arc<Device>>>);
 
 impl Devices {
-    /// The filesystem of an open directory; a stand-in if the directory does not exist yet.
+    /// The filesystem of an open directory, or a placeholder if the directory does not exist yet.
     pub(crate) fn of(&self, dir: Option<&OwnedFd>) -> rustix::io::Result<Arc<Device>> {
         let dev = dir.map(|fd| rustix::fs::fstat(fd).map(|stat| stat.st_dev)).transpose()?.unwrap_or(0);
         let mut devices = lock(&self.0);
@@ -105,10 +106,10 @@ impl Devices {
         Ok(device)
     }
 
-    /// Writes all that was made to the disks; `target` is for messages.
+    /// Syncs all filesystems that were written to. `target` is for messages.
     ///
     /// # Errors
-    /// Once it has failed, it always does.
+    /// After the first failure, every call fails.
     pub(crate) fn sync(&self, target: &Path) -> Result<Synced> {
         for device in self.all() {
             device.sync().map_err(|errno| not_written(target, errno))?;
@@ -116,7 +117,7 @@ impl Devices {
         Ok(Synced(()))
     }
 
-    /// Whether no sync has failed.
+    /// Checks that no sync has failed.
     ///
     /// # Errors
     /// The failure.
@@ -125,8 +126,8 @@ impl Devices {
         failure.map_or(Ok(()), |errno| Err(not_written(target, errno)))
     }
 
-    /// Whether a call failed with this error because one of the filesystems has failed as a whole. Then
-    /// [`Devices::sync`] fails from now on.
+    /// Whether a call failed with this error because one of the filesystems has failed as a whole. If so, every later
+    /// [`Devices::sync`] fails.
     pub(crate) fn are_lost(&self, errno: Errno) -> bool {
         shutdown::is_suspected(errno) && self.all().iter().any(|device| device.is_lost())
     }
@@ -137,7 +138,7 @@ impl Devices {
     }
 }
 
-/// The end of a run after a failed sync.
+/// The error that ends a run after a failed sync.
 fn not_written(target: &Path, errno: Errno) -> Error {
     Error::io("write to the disk what was made in", target, errno).hint(
         "files whose data may be lost keep a provisional time of modification, so that the next run replaces them; \

@@ -1,4 +1,4 @@
-//! Why an entry was not written, and whether the run goes on. What a failed call means is decided in `target`.
+//! Why an entry was not written, and whether the run continues. `target` decides what a failed call means.
 
 use crate::error::{Error, Result};
 
@@ -9,7 +9,7 @@ pub(crate) enum Failure {
     Fatal(Error),
     /// The entry is skipped.
     Entry(Error),
-    /// The entry is skipped because somebody else created or changed something in its place meanwhile.
+    /// The entry is skipped because somebody else created or changed an entry in its place meanwhile.
     Meanwhile(Error),
 }
 
@@ -17,7 +17,7 @@ pub(crate) enum Failure {
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// The error alone.
+    /// The error, whatever its consequence.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Failure::Fatal(error) | Failure::Entry(error) | Failure::Meanwhile(error) => error,

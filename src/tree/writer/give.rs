@@ -1,20 +1,20 @@
-//! Gives an existing inode of the target its metadata, whatever it had before. Files that this run makes get theirs
-//! before they have a name; directories get it when everything in them is made.
+//! Sets the metadata of an existing inode of the target, whatever it had before. Files that this run creates get their
+//! metadata before they have a name. Directories get theirs after all their entries were created.
 
 use crate::fs::metadata::{self, Attributes, Creator, Others, Refused};
 use rustix::io::Result;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What became of the attributes of an inode.
+/// The result of setting attributes on an inode.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// Metadata that the target did not take.
+    /// Metadata that the target refused.
     pub(crate) refused: Refused,
-    /// It had more names of extended attributes than the kernel lists: those that are not wanted were kept.
+    /// The inode had more names of extended attributes than the kernel lists, so unwanted ones were kept.
     pub(crate) has_unlisted: bool,
 }
 
-/// Gives an open file or directory these attributes. `removes_others`: it loses all other extended attributes.
+/// Sets these attributes on an open file or directory. `removes_others`: all other extended attributes are removed.
 pub(crate) fn give(
     creator: &Creator,
     file: impl AsFd,

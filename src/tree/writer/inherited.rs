@@ -1,20 +1,20 @@
-//! What a directory passes on to entries that are made in it.
+//! The properties of a directory that new entries inherit.
 
 use crate::fs::metadata::{Attributes, Creator, FileAttr, PROJECT_INHERIT, SEALS};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What a directory passes on to new entries.
+/// The properties of a directory that new entries inherit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inherited {
-    /// An access control list, flags.
+    /// Whether there is an access control list, or flags.
     pub(crate) inherits: bool,
-    /// The project id that a file made there has.
+    /// The project id of a new file.
     pub(crate) project: u32,
 }
 
 impl Inherited {
-    /// What an open directory passes on.
+    /// The properties of an open directory that new entries inherit.
     pub(crate) fn of(dir: &OwnedFd) -> Inherited {
         let fileattr = FileAttr::of(dir);
         let flags = fileattr.flags.unwrap_or(0);
@@ -22,7 +22,7 @@ impl Inherited {
         Inherited { inherits: flags != 0 || has_default_acl(dir), project }
     }
 
-    /// Gives an empty file that was made there whatever it must have before its first byte.
+    /// Sets on an empty file, which was created there, everything that must be set before its first byte.
     pub(crate) fn prepare(
         &self,
         creator: &Creator,
@@ -36,14 +36,14 @@ impl Inherited {
     }
 }
 
-/// Whether a file gets something only when it is in its place: flags under which it could not be moved there, or
-/// another project id than it has by its making.
+/// Whether a file gets something only after it is in its place: flags that would prevent moving it there, or a project
+/// id other than the one it was created with.
 pub(super) fn is_sealed(wanted: FileAttr, made_in: u32) -> bool {
     wanted.flags.unwrap_or(0) & SEALS != 0 || wanted.project.is_some_and(|project| project != made_in)
 }
 
 fn has_default_acl(dir: &OwnedFd) -> bool {
-    // One byte is never enough for one, so there is none only where the kernel says so.
+    // One byte is too small for any ACL: if there is one, the call fails with `RANGE`.
     let found = rustix::fs::fgetxattr(dir, "system.posix_acl_default", &mut [0_u8; 1]);
     matches!(found, Ok(_) | Err(Errno::RANGE))
 }

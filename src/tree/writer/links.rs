@@ -1,9 +1,9 @@
 //! Hard links: the names of one wanted inode become names of one inode of the target.
 //!
-//! The thread that meets an inode first writes it; others that meet it meanwhile wait, and then link to it. A thread
-//! that waits writes nothing at that time, so nobody waits for a thread that waits. A path for each inode with several
-//! names is kept until its last name has come; `inode_map` bounds the memory. What a run does where no link can be made
-//! is its own decision.
+//! The thread that finds an inode first writes it. Other threads that find it meanwhile wait, and then link to it. A
+//! waiting thread writes nothing at that time, so no thread waits for a waiting thread. For each inode with several
+//! names, a path is stored until the last name was found; `inode_map` bounds the memory. If no link can be made, the
+//! run decides what to do.
 
 use super::Temporary;
 use crate::fs::metadata::FileAttr;
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// The inodes with several names that have been met.
+/// The inodes with several names that were found.
 #[derive(Debug)]
 pub(crate) struct Links {
     known: Mutex<Inodes>,
@@ -27,7 +27,7 @@ pub(crate) struct Links {
 
 #[derive(Debug)]
 struct Inodes {
-    /// Those that some thread is writing.
+    /// The inodes that a thread is writing now.
     begun: HashSet<Identity>,
     made: InodeMap<First>,
 }
@@ -38,21 +38,21 @@ pub(crate) struct First {
     /// The path of its directory below the target.
     pub(crate) directory: Vec<u8>,
     pub(crate) name: Vec<u8>,
-    /// Its inode in the target; in a dry run only if it exists already.
+    /// The inode in the target. In a dry run only if it already exists.
     pub(crate) inode: Option<(u64, u64)>,
-    /// How many names have not come yet.
+    /// The number of names not found yet.
     pub(crate) missing: u64,
-    /// Its data may not be on the disk yet.
+    /// Set if its data may not be on the disk yet.
     pub(crate) waiting: Option<Waiting>,
-    /// What it gets when it has all its names.
+    /// The flags and project id that it gets once it has all its names.
     pub(crate) seal: Option<Seal>,
 }
 
-/// An inode whose data may not be on the disk yet.
+/// An inode with data that may not be on the disk yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     pub(crate) inode: (u64, u64),
-    /// The name that it has until then, if it replaces something.
+    /// The name until then, if it replaces another entry.
     pub(crate) temporary: Option<Vec<u8>>,
 }
 
@@ -75,24 +75,24 @@ impl Seal {
     }
 }
 
-/// What became of a further name.
+/// The result of linking another name.
 pub(crate) enum Linked<'d> {
-    /// The inode has it, under a temporary name.
+    /// The inode has the name, so far as a temporary name.
     Made(Temporary<BorrowedFd<'d>>),
-    /// The first name is another inode's by now, which must not get further names.
+    /// The first name now belongs to another inode, which must not get more names.
     Another,
     /// The kernel refused the link.
     Refused(Errno),
 }
 
 impl Links {
-    /// No inode is known. What does not fit into memory goes into a file without a name in this directory.
+    /// No inode is known. Data that does not fit into memory is stored in an unnamed file in this directory.
     pub(crate) fn new(dir: Option<OwnedFd>) -> Links {
         let known = Inodes { begun: HashSet::new(), made: InodeMap::new(Spill::into(dir)) };
         Links { known: Mutex::new(known), settled: Condvar::new() }
     }
 
-    /// The name that was written first. `None`: the caller must write it, and then call [`Links::settle`].
+    /// Returns the name that was written first. `None`: the caller must write it, and then call [`Links::settle`].
     pub(crate) fn claim(&self, inode: &Identity) -> Result<Option<First>> {
         let mut known = lock(&self.known);
         while known.begun.contains(inode) {
@@ -105,7 +105,7 @@ impl Links {
         Ok(first)
     }
 
-    /// Ends a claim. `None`: the name was not written, and the next one is the first.
+    /// Ends a claim. `None`: the name was not written, so the next name is the first.
     pub(crate) fn settle(&self, inode: &Identity, first: Option<&First>) -> Result<()> {
         let mut known = lock(&self.known);
         known.begun.remove(inode);
@@ -115,12 +115,12 @@ impl Links {
         kept
     }
 
-    /// The names that have not come yet join this one.
+    /// Makes the names not found yet join this one.
     pub(crate) fn replace(&self, inode: &Identity, first: &First) -> Result<()> {
         lock(&self.known).made.insert(inode, first)
     }
 
-    /// One more name has come. The inode, if that was its last name.
+    /// Records that one more name was found. Returns the inode if this was its last name.
     pub(crate) fn came(&self, inode: &Identity) -> Result<Option<First>> {
         let mut known = lock(&self.known);
         let Some(mut first) = known.made.get(inode)? else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Links {
         known.made.remove(inode)
     }
 
-    /// Takes the inodes some of whose names have not come.
+    /// Removes all inodes with names that were not found, and passes each to `each`.
     pub(crate) fn drain(&self, each: impl FnMut(First)) -> Result<()> {
         lock(&self.known).made.drain(each)
     }
@@ -146,22 +146,22 @@ impl First {
         }
     }
 
-    /// Opens it in its directory.
+    /// Opens the inode by its name in its directory.
     ///
     /// # Errors
-    /// `STALE` if the name is another inode's by now.
+    /// `STALE` if the name now belongs to another inode.
     pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
         let file = openat::open_file(directory.as_fd(), &self.name)?;
         let status = Status::of(&file)?;
         if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
     }
 
-    /// Gives the inode, whose first name is in the directory `from`, a temporary name in another directory.
+    /// Gives the inode a temporary name in another directory. Its first name is in the directory `from`.
     pub(crate) fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
         let link = |first: &[u8]| {
             Temporary::make(above, prefix, |name| rustix::fs::linkat(&from, first, above, name, AtFlags::empty()))
         };
-        // An inode that waits has one name or the other.
+        // An inode that waits has one of the two names.
         let linked = match self.waiting.as_ref().and_then(|waiting| waiting.temporary.as_ref()) {
             Some(temporary) => link(temporary).or_else(|_| link(&self.name)),
             None => link(&self.name),

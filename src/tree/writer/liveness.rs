@@ -1,12 +1,13 @@
-//! Which temporary names belong to living runs: the one protocol by which a run finds out what a killed run left.
+//! Decides which temporary names belong to living runs. This is the only protocol by which a run finds the remains of a
+//! killed run.
 //!
 //! A run holds a shared lock on each directory in which it has temporary names (flock(2) on the directory's
-//! descriptor). The kernel releases the lock when the process ends, in whatever namespace it runs. A run that gets the
-//! exclusive lock knows that no other run has anything there. Not every network filesystem shows the locks of another
-//! host: there, names of other kernels are kept until they are a day old.
+//! descriptor). The kernel releases the lock when the process ends, whatever its namespace. A run that gets the
+//! exclusive lock knows that no other run has temporary names there. Not every network filesystem shows the locks of
+//! other hosts. There, names of other kernels are kept until they are a day old.
 //!
-//! Every [`Temporary`](super::Temporary) announces itself ([`announce`]). Each user has a prefix of its own and clears
-//! only that ([`clear`]):
+//! Every [`Temporary`](super::Temporary) announces itself ([`announce`]). Each user has its own prefix and clears only
+//! that ([`clear`]):
 //!
 //! | user | prefix | clears |
 //! |---|---|---|
@@ -16,7 +17,7 @@
 //! | `dedupe` | `.pleach-dedupe.` | the directory of its cache, before the cache is replaced |
 //!
 //! A snapshot does not use it: nothing below the repository's staging directory has a temporary name, and the
-//! repository's lock, an exclusive flock(2) too, shows that no other run is alive there.
+//! repository's lock, also an exclusive flock(2), shows that no other run is alive there.
 
 use super::temporary_name;
 use crate::fs::filesystem::Kind;
@@ -29,18 +30,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How old a name of another host must be, in seconds, to be taken for a dead run's.
+/// After this many seconds, a name of another host counts as left by a dead run.
 const OLD: i64 = 24 * 60 * 60;
-/// How often a lock is tried that another run holds, ten milliseconds apart. A run that clears a directory is done by
-/// then.
+/// How often a lock that another run holds is tried, ten milliseconds apart. A run that clears a directory finishes
+/// within this time.
 const TRIES: usize = 50;
 
-/// Shows other runs that this one has temporary names in a directory, for as long as the descriptor is open.
+/// Shows other runs that this run has temporary names in a directory, as long as the descriptor is open.
 pub(super) fn announce(dir: BorrowedFd<'_>) {
-    /// Another process holds a lock for long, so it does not clear: waiting again would only take time.
+    /// Another process holds a lock for long, so it is not clearing. Waiting again would only take time.
     static IS_HELD: AtomicBool = AtomicBool::new(false);
     for _ in 0..TRIES {
-        // A filesystem without locks shows nothing; there, age decides.
+        // A filesystem without locks shows nothing. There, age decides.
         if flock(dir, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
             || IS_HELD.load(Ordering::Relaxed)
         {
@@ -51,8 +52,8 @@ pub(super) fn announce(dir: BorrowedFd<'_>) {
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Removes from a directory what dead runs left under temporary names. Returns how many there were. Nothing may have
-/// been announced by this descriptor.
+/// Removes temporary names that dead runs left in a directory. Returns their number. Nothing may have been announced
+/// through this descriptor.
 pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
     if list(dir, prefix)?.is_empty() {
         return Ok(0);
@@ -62,7 +63,7 @@ pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
         Err(Errno::WOULDBLOCK) => return Ok(0),
         Err(_) => Lock::Unsupported,
     };
-    // A living run may have had names there before; those that are there now are nobody's.
+    // A living run may have had names there before the lock. The names that exist now belong to no living run.
     let left = list(dir, prefix)?;
     let cleared = left.iter().filter(|name| {
         is_left(dir, name.as_bytes(), prefix, lock)
@@ -83,7 +84,7 @@ enum Lock {
     Unsupported,
 }
 
-/// The temporary names in a directory, directories apart.
+/// The temporary names in a directory, except those of directories.
 fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -97,8 +98,8 @@ fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<CString>> {
 
 fn is_left(dir: BorrowedFd<'_>, name: &[u8], prefix: &str, lock: Lock) -> bool {
     let is_old = || {
-        // By the filesystem's clock, which is another host's on a network: what was changed last is later than all
-        // else.
+        // The current time by the filesystem's clock, which on a network belongs to another host: the latest change is
+        // later than everything else.
         let latest = Status::of(dir).map(|status| status.ctime.max(status.mtime).max(Time::now()));
         let now = latest.unwrap_or_else(|_| Time::now());
         Status::at(dir, name).is_ok_and(|status| status.ctime.seconds + OLD < now.seconds)
@@ -109,7 +110,7 @@ fn is_left(dir: BorrowedFd<'_>, name: &[u8], prefix: &str, lock: Lock) -> bool {
     is_known || is_old()
 }
 
-/// Whether only this kernel has the filesystem mounted, as far as its kind shows.
+/// Whether only this kernel can have the filesystem mounted, judging by its kind.
 fn is_local(dir: impl AsFd) -> bool {
     /// vfat, exFAT, F2FS, NTFS3, JFS, ReiserFS, NILFS, UDF.
     const LOCAL: [u64; 8] =

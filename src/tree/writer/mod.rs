@@ -1,16 +1,15 @@
 //! The one way to write entries into a tree, for `restore` and `copy`.
 //!
-//! An entry is made aside, without a name or under a temporary name in its directory, and then gets its own name: a
-//! reader sees the old or the new entry, and a killed run leaves no half of a file under its name. What a run wants,
-//! where it reads that from, and how it counts belongs to the run.
+//! An entry is made first, unnamed or under a temporary name in its directory, and then gets its own name. So a reader
+//! sees the old or the new entry, and a killed run leaves no partial file under its name. The run decides which entries
+//! it wants, where it reads them from, and how it counts.
 //!
-//! - `target`, `run`: what a run must show of itself. `failure`, `again`: what a failed call means, and when to try
-//!   again.
-//! - `decide`: what happens to an entry, given what is wanted and what exists.
+//! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
+//! - `decide`: what to do with an entry, given the wanted and the existing entry.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
-//! - `temporary`, `temporary_name`, `temp_file`, `node`, `links`: how entries are made. `give`: how they get metadata.
-//! - `version`, `same`: what may be replaced.
-//! - `after_sync`, `unsynced`: what waits until data is on the disk.
+//! - `temporary`, `temporary_name`, `temp_file`, `node`, `links`: create entries. `give`: sets their metadata.
+//! - `version`, `same`: which entries may be replaced.
+//! - `after_sync`, `unsynced`: the jobs and files that wait until data is on the disk.
 //! - `liveness`: which temporary names belong to living runs.
 
 mod after_sync;

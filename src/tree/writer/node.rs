@@ -1,4 +1,4 @@
-//! Links, devices, named pipes and sockets: made anew, and held on to without being opened.
+//! Links, devices, named pipes and sockets: creates them, and refers to them without opening them.
 
 use super::Temporary;
 use crate::fs::metadata::{self, Creator};
@@ -7,17 +7,17 @@ use rustix::fs::{FileType, Mode};
 use rustix::io::{Errno, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// What is neither a regular file nor a directory.
+/// An entry that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node<'a> {
-    /// A symbolic link to this.
+    /// A symbolic link with this target.
     Symlink(&'a [u8]),
-    /// A device, named pipe or socket, with a device's numbers.
+    /// A device, named pipe or socket, with the numbers of a device.
     Special(FileType, (u32, u32)),
 }
 
 impl Node<'_> {
-    /// Makes it, for its owner alone (mknodat(2), symlinkat(2)).
+    /// Creates it, accessible only to its owner (mknodat(2), symlinkat(2)).
     fn make(&self, dir: BorrowedFd<'_>, name: &str) -> Result<()> {
         match *self {
             Node::Symlink(to) => rustix::fs::symlinkat(to, dir, name),
@@ -28,10 +28,10 @@ impl Node<'_> {
         }
     }
 
-    /// Makes it under a temporary name, and opens it without its content.
+    /// Creates it under a temporary name, and opens it without its content.
     ///
     /// # Errors
-    /// `STALE` if somebody put something else in its place.
+    /// `STALE` if somebody replaced it with something else.
     pub(crate) fn make_temporary<'d>(
         &self,
         dir: BorrowedFd<'d>,
@@ -56,7 +56,7 @@ impl Node<'_> {
 /// Opens the inode that has a name now, without its content, if it is the expected one.
 ///
 /// # Errors
-/// `STALE` if it is another.
+/// `STALE` if it is another inode.
 pub(crate) fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> Result<OwnedFd> {
     let node = metadata::open_path(dir, name)?;
     if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }

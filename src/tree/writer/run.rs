@@ -33,7 +33,7 @@ pub(crate) trait Run: Target {
         self.waiting().round(|| self.sync(), |job, synced| self.finish(job, synced))
     }
 
-    /// Does rounds until no job is left, the jobs that jobs add among them.
+    /// Does rounds until no job is left, including the jobs that jobs add.
     ///
     /// # Errors
     /// See [`Run::round`].
@@ -45,7 +45,7 @@ pub(crate) trait Run: Target {
     /// Syncs all filesystems that were written to.
     ///
     /// # Errors
-    /// Once it has failed, it always does.
+    /// After the first failure, every call fails.
     fn sync(&self) -> Result<Synced> {
         self.devices().sync(self.path())
     }

@@ -1,4 +1,4 @@
-//! Whether an existing file has the content that it should have, if size and times do not answer that.
+//! Checks whether an existing file has the right content, if size and times do not show it.
 
 use crate::content::same_content;
 use crate::extents::layout;
@@ -7,18 +7,19 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Result;
 use std::os::fd::BorrowedFd;
 
-/// Whether two files have the same content and the same address space, so that it takes only a look at their extents.
-/// `false` proves nothing. See [`layout::has_same_extents`].
+/// Whether two files have the same content because they are in the same address space and have the same extents. Only
+/// looks at the extents. `false` proves nothing. See [`layout::has_same_extents`].
 pub(crate) fn has_same_extents(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
-    // A file that cannot be flushed or has no map proves nothing; whoever reads it meets the error.
+    // A file that cannot be flushed or has no extent map proves nothing. A later read of the file returns the same
+    // error.
     Ok(layout::has_same_extents(a, b).unwrap_or(false))
 }
 
-/// Whether a source and its copy, both of this size, have the same content: by their extents, or else read and
-/// compared. The copy is read from its disk.
+/// Whether a source and its copy, both of this size, have the same content. Compares the extents first, then the data.
+/// The copy is read from its disk.
 ///
 /// # Errors
-/// `CANCELED` when the monitor asks to stop. Those of writing the copy's dirty pages, and of reading.
+/// `CANCELED` when the monitor asks to stop. Errors of writing the copy's dirty pages, and of reading.
 pub(crate) fn has_same_content(
     source: BorrowedFd<'_>,
     copy: BorrowedFd<'_>,
@@ -32,11 +33,11 @@ pub(crate) fn has_same_content(
     Ok(same_content::compare(source, copy, size, monitor)?.is_equal)
 }
 
-/// Has the next reader of a file read it from its disk. After a failed write the kernel keeps the pages and calls them
-/// clean: they show what was written, and the disk has something else.
+/// Drops the cached pages of a file, so that the next read comes from its disk. After a failed write the kernel keeps
+/// the pages and marks them clean: they have the written data, but the disk does not.
 ///
 /// # Errors
-/// Those of writing the pages that are dirty now.
+/// Errors of writing the dirty pages.
 fn drop_cached(file: BorrowedFd<'_>) -> Result<()> {
     rustix::fs::fdatasync(file)?;
     fadvise(file, 0, None, Advice::DontNeed)

@@ -1,4 +1,4 @@
-//! Where a run writes to, and what a failed call there means: which failures end the run, and which hints they get.
+//! The target of a run, and what a failed call there means: which failures end the run, and which hints they get.
 
 use super::{Attempt, Devices, Failure, changed_meanwhile};
 use crate::content::copy;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 /// The target of a run.
 pub(crate) trait Target {
-    /// Its path, for messages.
+    /// The path of the target, for messages.
     fn path(&self) -> &Path;
 
-    /// The path of an entry below it, for messages.
+    /// The path of an entry below the target, for messages.
     fn shown(&self, path: &[u8]) -> PathBuf;
 
     /// The filesystems that are written to.
     fn devices(&self) -> &Devices;
 
-    /// How its failures are worded.
+    /// The words for its failures.
     fn wording(&self) -> &'static Wording;
 
     /// Whether a call failed with this error because a filesystem that the run needs has failed as a whole.
@@ -30,7 +30,7 @@ pub(crate) trait Target {
         self.failure_at(&self.shown(path), action, errno)
     }
 
-    /// Like [`Target::failure`], for an entry with this path in messages.
+    /// Like [`Target::failure`], with this path in messages.
     fn failure_at(&self, shown: &Path, action: &str, errno: Errno) -> Failure {
         let error = Error::io(action, shown, errno);
         let wording = self.wording();
@@ -64,7 +64,7 @@ pub(crate) trait Target {
 /// The words in which a run reports failures.
 #[derive(Debug)]
 pub(crate) struct Wording {
-    /// What is done with entries: `copy to`, `restore`.
+    /// The action on entries: `copy to`, `restore`.
     pub(crate) action: &'static str,
     /// The hint for an entry that is a mount point.
     pub(crate) busy: Option<&'static str>,
@@ -72,7 +72,7 @@ pub(crate) struct Wording {
     pub(crate) full: Option<&'static str>,
     /// The hint for an entry that even root may not change.
     pub(crate) immutable: &'static str,
-    /// The hint for a filesystem that has failed as a whole.
+    /// The hint for a filesystem that failed as a whole.
     pub(crate) lost: Option<&'static str>,
 }
 

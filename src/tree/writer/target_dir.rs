@@ -1,5 +1,5 @@
-//! A directory of the target, open: its filesystem, what new entries inherit, and which entry has which name. How a run
-//! reaches it, and which metadata it gets at the end, belongs to the run.
+//! An open directory of the target: its filesystem, the properties that new entries inherit, and which entry has which
+//! name. How a run opens it, and which metadata it finally gets, is decided by the run.
 
 use super::inherited::is_sealed;
 use super::temp_file::Postponed;
@@ -23,15 +23,15 @@ pub(crate) struct TargetDir {
     pub(crate) fd: Option<Arc<OwnedFd>>,
     /// Its filesystem.
     pub(crate) device: Arc<Device>,
-    /// What new entries inherit.
+    /// The properties that new entries inherit.
     pub(crate) inherited: Inherited,
-    /// Names that it takes for one.
+    /// Names that the directory treats as the same.
     aliases: Aliases,
-    /// Names in it are replaced after the next sync. Shared with whatever opens it again.
+    /// Names in it will be replaced after the next sync. Shared with the directory that is reopened later.
     is_waiting: Arc<AtomicBool>,
 }
 
-/// An entry of a [`TargetDir`], as failures name it.
+/// An entry of a [`TargetDir`], as failures show it.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryName<'a> {
     /// Its name.
@@ -54,7 +54,7 @@ impl TargetDir {
         TargetDir::again(devices, fd, inherited, Arc::default())
     }
 
-    /// A directory that was closed, and opened again.
+    /// A directory that was closed and reopened.
     pub(crate) fn again(
         devices: &Devices,
         fd: Option<OwnedFd>,
@@ -80,7 +80,7 @@ impl TargetDir {
         self.existing(name).ok().flatten().map(|there| (there.dev, there.ino))
     }
 
-    /// Makes a subdirectory that only its owner may use and that inherits nothing (it gets its metadata last), and
+    /// Creates a subdirectory that only its owner may use and that inherits nothing (its metadata is set last), and
     /// opens it.
     pub(crate) fn make_subdir(&self, name: &[u8], creator: &Creator) -> Result<OwnedFd> {
         let above = self.fd.as_ref().ok_or(Errno::BADF)?;
@@ -95,13 +95,13 @@ impl TargetDir {
         Ok(made)
     }
 
-    /// Whether a file made in it gets something only when it is in its place: flags under which it could not be moved
-    /// there, or another project id than it has by its making.
+    /// Whether a file created in it gets something only after it is in its place: flags that would prevent moving it
+    /// there, or a project id other than the one it was created with.
     pub(crate) fn is_sealed(&self, wanted: FileAttr) -> bool {
         is_sealed(wanted, self.inherited.project)
     }
 
-    /// Whose the entry is that is found under a name.
+    /// Which name owns the entry that is found under this name.
     pub(crate) fn owner(&self, name: &[u8], wanted: Wanted<'_>) -> Result<Owner> {
         match &self.fd {
             Some(fd) => self.aliases.owner(fd, &self.device, name, wanted),
@@ -109,12 +109,12 @@ impl TargetDir {
         }
     }
 
-    /// Which of these names entries are found under that are wanted under other names.
+    /// The listed names with entries that are also found under other, wanted names: see [`Aliases::found`].
     pub(crate) fn found_under_others(&self, names: &[Vec<u8>], wanted: Wanted<'_>) -> Result<HashSet<Vec<u8>>> {
         self.aliases.found(self.fd.as_ref().ok_or(Errno::BADF)?, &self.device, names, wanted)
     }
 
-    /// Fails if the entry that is found under a name is wanted under another name: it must not be lost.
+    /// Fails if the entry that is found under a name is wanted under another name, so that it is not lost.
     pub(crate) fn refuse_another(&self, target: &impl Target, entry: EntryName<'_>) -> Attempt<()> {
         match self.owner(entry.name, entry.wanted) {
             Ok(Owner::Itself) => Ok(()),
@@ -127,7 +127,7 @@ impl TargetDir {
         }
     }
 
-    /// A call on an entry failed. An entry that exists although it should not may be another's.
+    /// The failure of a call on an entry. If an entry unexpectedly exists, it may belong to another name.
     pub(crate) fn failure(&self, target: &impl Target, entry: EntryName<'_>, action: &str, errno: Errno) -> Failure {
         if errno == Errno::EXIST
             && let Err(failure) = self.refuse_another(target, entry)
@@ -137,8 +137,8 @@ impl TargetDir {
         target.failure(&entry.path(), action, errno)
     }
 
-    /// Gives a written file of this directory its name, unless it replaces another file: that comes after the next
-    /// sync, as do the times.
+    /// Gives a written file of this directory its name, unless it replaces another file. In that case the name follows
+    /// after the next sync. The times always follow after the next sync.
     ///
     /// # Errors
     /// See [`TempFile::put`].
@@ -154,17 +154,17 @@ impl TargetDir {
         Ok(Unsynced::new(file, &self.device, times, replaces))
     }
 
-    /// A name in it is replaced after the next sync: the directory gets its metadata after that.
+    /// Records that a name in it will be replaced after the next sync. The directory gets its metadata after that.
     pub(crate) fn wait_for_sync(&self) {
         self.is_waiting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether names in it are replaced after the next sync.
+    /// Whether names in it will be replaced after the next sync.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Relaxed)
     }
 
-    /// Its mark for waiting names, to be kept while it is closed.
+    /// Its mark for waiting names, which the caller keeps while the directory is closed.
     pub(crate) fn waiting_mark(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_waiting)
     }

@@ -1,8 +1,8 @@
-//! A regular file that is made aside and gets its name when it is complete.
+//! A regular file that gets its name when it is complete.
 //!
-//! If the filesystem supports files without a name, it has none until then (`O_TMPFILE`, and linkat(2) at the end): a
-//! killed run leaves nothing, and no temporary name is made and removed. A file that replaces another has a temporary
-//! name, because only rename(2) replaces.
+//! If the filesystem supports unnamed files, it has no name until then (`O_TMPFILE`, and linkat(2) at the end): a
+//! killed run leaves nothing, and no temporary name is created and removed. A file that replaces another has a
+//! temporary name, because only rename(2) replaces.
 
 use super::{Replacing, Temporary, Version};
 use crate::fs::filesystem;
@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-/// Such a file, open for reading and writing. It is gone when this is dropped before it was put in its place.
+/// Such a file, open for reading and writing. If this is dropped before the file is put in its place, the file is
+/// deleted.
 #[derive(Debug)]
 pub(crate) struct TempFile<'d> {
     dir: BorrowedFd<'d>,
@@ -24,8 +25,8 @@ pub(crate) struct TempFile<'d> {
 }
 
 impl<'d> TempFile<'d> {
-    /// Makes an empty file for a directory, which only its owner may read and write. `replaces`: what has its name
-    /// until then.
+    /// Creates an empty file in a directory. Only its owner may read and write it. `replaces`: the version that has its
+    /// name until then.
     pub(crate) fn make(dir: BorrowedFd<'d>, prefix: &str, replaces: Option<Version>) -> Result<TempFile<'d>> {
         if replaces.is_none()
             && let Some(file) = unnamed(dir)
@@ -36,10 +37,10 @@ impl<'d> TempFile<'d> {
         Ok(TempFile { dir, file, replaces, temporary: Some(temporary) })
     }
 
-    /// Gives it its name. Returns the file itself.
+    /// Gives the file its name. Returns the file.
     ///
     /// # Errors
-    /// Whatever was created there meanwhile is not replaced: see [`Temporary::put`].
+    /// An entry that was created there meanwhile is not replaced: see [`Temporary::put`].
     pub(crate) fn put(self, name: &[u8]) -> Result<OwnedFd> {
         match self.temporary {
             Some(temporary) => temporary.put(name, self.replaces.as_ref())?,
@@ -48,8 +49,8 @@ impl<'d> TempFile<'d> {
         Ok(self.file)
     }
 
-    /// For a file that must not replace another before its data is on the disk: what gives it this name later, in the
-    /// same directory.
+    /// For a file that must not replace another before its data is on the disk: prepares giving it this name later, in
+    /// the same directory.
     pub(super) fn postpone(self, dir: &Arc<OwnedFd>, name: &[u8]) -> Postponed<'d> {
         match (self.temporary, self.replaces) {
             (Some(temporary), Some(version)) => {
@@ -62,7 +63,7 @@ impl<'d> TempFile<'d> {
 
 /// When a file gets its name.
 pub(super) enum Postponed<'d> {
-    /// Later: the file, and its replacement of another.
+    /// Later: the file, and the replacement to do.
     Replaces(OwnedFd, Replacing),
     /// At once, because it replaces nothing.
     IsNew(TempFile<'d>),
@@ -74,7 +75,8 @@ impl AsFd for TempFile<'_> {
     }
 }
 
-/// A file without a name that can get one. `None`: not here; if there is an error, making it with a name meets it too.
+/// An unnamed file that can get a name. `None`: not supported here. After an error, creating a file with a name fails
+/// with the same error.
 fn unnamed(dir: BorrowedFd<'_>) -> Option<OwnedFd> {
     static CAN_BE_LINKED: OnceLock<bool> = OnceLock::new();
     if !CAN_BE_LINKED.get_or_init(|| Path::new("/proc/self/fd").exists()) {
@@ -83,9 +85,10 @@ fn unnamed(dir: BorrowedFd<'_>) -> Option<OwnedFd> {
     filesystem::unnamed_yet(dir).ok()
 }
 
-/// Gives a file without a name one.
+/// Gives an unnamed file a name.
 fn link(file: &OwnedFd, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
-    // For one's own files from Linux 6.10 on, before with CAP_DAC_READ_SEARCH only. By its name in procfs anybody may.
+    // Since Linux 6.10 this works for one's own files; before, it needs CAP_DAC_READ_SEARCH. By the name in procfs it
+    // always works.
     rustix::fs::linkat(file, c"", dir, name, AtFlags::EMPTY_PATH).or_else(|_| {
         rustix::fs::linkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), dir, name, AtFlags::SYMLINK_FOLLOW)
     })

@@ -1,4 +1,4 @@
-//! Entries under temporary names, until they get their own. Which of them belong to living runs is `liveness`.
+//! Entries under temporary names, until they get their own. `liveness` decides which of them belong to living runs.
 
 use super::version::Found;
 use super::{Version, liveness, temporary_name};
@@ -8,7 +8,7 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Calls `make` with temporary names until one is free.
+/// Calls `make` with temporary names until one is unused.
 fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -> Result<T>) -> Result<(String, T)> {
     loop {
         let name = temporary_name::new(prefix);
@@ -20,23 +20,23 @@ fn under_temporary_name<T>(prefix: &str, mut make: impl FnMut(&str) -> Result<T>
     }
 }
 
-/// An entry under a temporary name. It is gone when this is dropped before it was put in its place.
+/// An entry under a temporary name. If this is dropped before the entry is put in its place, the entry is deleted.
 #[derive(Debug)]
 pub(crate) struct Temporary<D: AsFd> {
     dir: D,
-    /// Empty: it is in its place.
+    /// Empty: the entry is in its place.
     name: String,
 }
 
 impl<D: AsFd> Temporary<D> {
-    /// Makes an entry of a directory under a temporary name. Other runs know that it belongs to a living run as long as
-    /// the directory's descriptor is open.
+    /// Creates an entry of a directory under a temporary name. Other runs know that it belongs to a living run as long
+    /// as the directory's descriptor is open.
     pub(crate) fn make<T>(dir: D, prefix: &str, make: impl FnMut(&str) -> Result<T>) -> Result<(Temporary<D>, T)> {
         liveness::announce(dir.as_fd());
         under_temporary_name(prefix, make).map(|(name, made)| (Temporary { dir, name }, made))
     }
 
-    /// The same entry, named by another descriptor of its directory.
+    /// The same entry, by another descriptor of its directory.
     fn within<E: AsFd>(mut self, dir: E) -> Temporary<E> {
         Temporary { dir, name: std::mem::take(&mut self.name) }
     }
@@ -46,11 +46,11 @@ impl<D: AsFd> Temporary<D> {
         self.name.as_bytes()
     }
 
-    /// Moves it to its own name, in the place of this version of another entry.
+    /// Moves it to its own name, in place of this version of another entry.
     ///
     /// # Errors
-    /// `STALE` if something else is there by now, and `EXIST` if something is there although nothing was expected. What
-    /// is there is kept.
+    /// `STALE` if something else is there now, and `EXIST` if something is there although nothing was expected. In both
+    /// cases the existing entry is kept.
     pub(crate) fn put(self, name: &[u8], replaces: Option<&Version>) -> Result<()> {
         let found = match replaces {
             Some(version) => version.find(self.dir.as_fd(), name, self.name())?,
@@ -62,11 +62,11 @@ impl<D: AsFd> Temporary<D> {
     fn put_over(mut self, name: &[u8], found: Found) -> Result<()> {
         let (dir, temporary) = (self.dir.as_fd(), self.name.as_str());
         match found {
-            // A run beside this one may have just linked the same inode there. Then rename(2) does nothing and
-            // succeeds: the temporary name is removed, if it still exists.
+            // Another run may have just linked the same inode there. Then rename(2) does nothing and succeeds. The
+            // temporary name is removed if it still exists.
             Found::Replaceable => return rustix::fs::renameat(dir, temporary, dir, name),
             Found::Nothing => rename::without_replacing(dir, temporary, dir, name)?,
-            // Only the temporary name goes.
+            // Only the temporary name is removed.
             Found::New => return Ok(()),
         }
         self.name.clear();
@@ -75,7 +75,7 @@ impl<D: AsFd> Temporary<D> {
 }
 
 impl<'d> Temporary<BorrowedFd<'d>> {
-    /// Makes an empty file, which only its owner may read and write.
+    /// Creates an empty file that only its owner may read and write.
     pub(crate) fn file(dir: BorrowedFd<'d>, prefix: &str) -> Result<(Self, OwnedFd)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Temporary::make(dir, prefix, |name| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR))
@@ -85,7 +85,7 @@ impl<'d> Temporary<BorrowedFd<'d>> {
 impl<D: AsFd> Drop for Temporary<D> {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // If it cannot be removed the next run clears it.
+            // If it cannot be removed, the next run clears it.
             let _ = rustix::fs::unlinkat(&self.dir, self.name.as_str(), AtFlags::empty());
         }
     }
@@ -100,7 +100,7 @@ pub(crate) struct Replacing {
 }
 
 impl Replacing {
-    /// Such an entry of the directory `dir`, which will have the name of this version of another.
+    /// Such an entry of the directory `dir`, which will get the name of this version of another entry.
     pub(crate) fn new<D: AsFd>(
         temporary: Temporary<D>,
         dir: &Arc<OwnedFd>,

@@ -7,7 +7,7 @@ use std::hash::BuildHasher as _;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many characters of the boot id are in a name. Earlier versions had a process id of fewer.
+/// The number of characters of the boot id in a name. Names of earlier versions have a shorter process id instead.
 const BOOT: usize = 10;
 
 /// A name that nobody can predict and nobody has used.
@@ -23,12 +23,12 @@ pub(super) fn is_one(name: &[u8], prefix: &str) -> bool {
     parts(name, prefix).is_some()
 }
 
-/// Whether this is a temporary name that was made since this kernel started.
+/// Whether this is a temporary name from the current boot of this kernel.
 pub(super) fn is_of_this_boot(name: &[u8], prefix: &str) -> bool {
     parts(name, prefix).is_some_and(|(made_in, _)| made_in == boot())
 }
 
-/// Whether an earlier version made this temporary name. Its runs held no locks.
+/// Whether an earlier version created this temporary name. Runs of that version held no locks.
 pub(super) fn is_of_earlier_version(name: &[u8], prefix: &str) -> bool {
     parts(name, prefix).is_some_and(|(made_in, _)| made_in.len() < BOOT)
 }

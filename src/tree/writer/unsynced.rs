@@ -1,4 +1,4 @@
-//! A file that was written and whose data may not be on the disk yet: see `after_sync`.
+//! A written file with data that may not be on the disk yet: see `after_sync`.
 
 use super::{Device, Replacing, Synced};
 use crate::fs::metadata;
@@ -7,23 +7,23 @@ use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A time of modification so near the present may be the one that a file gets by being written. Filesystems store up to
-/// two seconds as one.
+/// A modification time this close to the present, in seconds, may be the one that a file gets when it is written.
+/// Filesystems may store times with a resolution of two seconds.
 const NEAR: i64 = 4;
 
-/// Such a file, with all its metadata but its times and what these exclude.
+/// Such a file. It has all its metadata except the times, and except metadata that would prevent setting them.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
     file: OwnedFd,
     device: Arc<Device>,
     atime: Time,
     mtime: Time,
-    /// Its temporary name, and the file that it replaces at the end.
+    /// Its temporary name, and the file that it will replace.
     replaces: Option<Replacing>,
 }
 
 impl Unsynced {
-    /// A file of this filesystem that will have these times, and perhaps replace another.
+    /// A file on this filesystem that will get these times, and may replace another file.
     pub(super) fn new(
         file: OwnedFd,
         device: &Arc<Device>,
@@ -33,26 +33,26 @@ impl Unsynced {
         Unsynced { file, device: Arc::clone(device), atime, mtime, replaces }
     }
 
-    /// The name that it has until it replaces another file.
+    /// The name that it has until it replaces the other file.
     pub(crate) fn temporary_name(&self) -> Option<&[u8]> {
         self.replaces.as_ref().map(Replacing::temporary_name)
     }
 
-    /// Gives it its times and its name; then the file.
+    /// Sets its times and gives it its name. Returns the file.
     ///
     /// # Errors
-    /// Those of the calls. What fails leaves the file without its times, or the other one in its place. `STALE`: the
-    /// other one was changed meanwhile.
+    /// Errors of the calls. After an error, the file lacks its times, or the other file is still in its place. `STALE`:
+    /// the other file was changed meanwhile.
     pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
         self.settle_provisionally(synced)
     }
 
-    /// Gives it its name and not its times, so that the next run takes it for another; then the file.
+    /// Gives it its name but not its times, so that the next run considers it different. Returns the file.
     ///
     /// # Errors
-    /// Those of the calls.
+    /// Errors of the calls.
     pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<OwnedFd> {
         if let Some(replaces) = self.replaces {
             replaces.put()?;
@@ -67,8 +67,8 @@ impl AsFd for Unsynced {
     }
 }
 
-/// Makes sure that a file which was just written has another time of modification than it will have. It has the present
-/// one by being written, so that there is commonly nothing to do.
+/// Ensures that a file which was just written has a different modification time than its final one. Usually nothing is
+/// necessary, because writing gave it the current time.
 pub(crate) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
     if (now.seconds - wanted.seconds).abs() > NEAR {

@@ -1,5 +1,5 @@
-//! Which version of an entry may be replaced: the one that the decision was made on. Between that decision and the
-//! rename content is copied, and synced. A version that somebody else saves meanwhile is kept.
+//! Which version of an entry may be replaced: the one on which the decision was based. Between that decision and the
+//! rename, content is copied and synced. If somebody else saves another version meanwhile, that version is kept.
 
 use super::has_same_content;
 use crate::error::Error;
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// How often a changed inode is looked at before it counts as changed by somebody.
+/// How often a changed inode is checked before it counts as changed by somebody else.
 const TRIES: usize = 3;
 
-/// An entry that is no directory, as it was seen.
+/// An entry that is not a directory, at the time when it was examined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Version {
     dev: u64,
@@ -37,7 +37,7 @@ impl Version {
 
     /// Whether an inode with this status is still this version.
     ///
-    /// The change time of an inode with several names does not count: it changes with each name that is replaced, also
+    /// The change time of an inode with several names does not count: it changes with each name that is replaced, even
     /// by this run.
     pub(crate) fn is(&self, now: &Status) -> bool {
         let is_counted = self.has_one_name && now.nlink == 1;
@@ -45,14 +45,14 @@ impl Version {
             && (self.ctime == now.ctime || !is_counted)
     }
 
-    /// What has the name of this version now, for an entry `new` that will replace it.
+    /// Finds the entry that now has the name of this version. `new` is the entry that will replace it.
     ///
     /// # Errors
-    /// `STALE` if it is something that must not be replaced.
+    /// `STALE` if the found entry must not be replaced.
     pub(super) fn find(&self, dir: BorrowedFd<'_>, name: &[u8], new: &[u8]) -> Result<Found> {
         for _ in 1..TRIES {
             match self.find_once(dir, name, new) {
-                // A rename(2) under way changes the inode that it replaces before the name is another's.
+                // A rename(2) in progress changes the inode that it replaces before the name changes.
                 Err(Errno::STALE)
                     if Status::at(dir, name).is_ok_and(|now| (now.dev, now.ino) == (self.dev, self.ino)) =>
                 {
@@ -78,24 +78,24 @@ impl Version {
     }
 }
 
-/// The report of an entry that is no longer the version that would be replaced or changed: `STALE`.
+/// The error for an entry that is no longer the version that would be replaced or changed: `STALE`.
 pub(crate) fn changed_meanwhile(action: &str, shown: &Path) -> Error {
     let error = Error::failed(action).at(shown).with_code("changed");
     error.hint("somebody else changed or replaced it meanwhile, and it was kept; run again")
 }
 
-/// What has the name of a version by now.
+/// What the name of a version refers to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// That version, or an equal of the new one: a run beside this one may have put it there.
+    /// That version, or an entry equal to the new one: another run may have put it there.
     Replaceable,
-    /// The new inode itself: rename(2) would leave it its other name.
+    /// The new inode itself: rename(2) would not remove its other name.
     New,
     /// Nothing.
     Nothing,
 }
 
-/// Whether nothing would be lost if an entry were replaced by another: content and metadata are equal.
+/// Whether replacing an entry by another would lose nothing: content and metadata are equal.
 fn is_equal(dir: BorrowedFd<'_>, (name, status): (&[u8], &Status), other: &[u8]) -> Result<bool> {
     let of = |status: &Status| {
         let Status { mode, uid, gid, size, mtime, rdev, .. } = *status;
@@ -116,7 +116,7 @@ fn is_equal(dir: BorrowedFd<'_>, (name, status): (&[u8], &Status), other: &[u8])
         }
         _ => true,
     };
-    // The run beside this one may be giving it further names.
+    // Another run may be giving it more names now.
     Ok(is_same && Version::of(status).is(&Status::at(dir, name)?))
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     const PREFIX: &str = ".pleach-x.";
 
-    /// Replaces `name` by what `make` makes under a temporary name, after `meddle` was there.
+    /// Replaces `name` with an entry that `make` creates under a temporary name. Calls `meddle` before the replacement.
     fn replace(dir: &Path, name: &str, make: impl Fn(&Path), meddle: impl Fn(&Path)) -> Result<()> {
         let open = File::open(dir).unwrap();
         let version = Version::of(&Status::at(&open, name.as_bytes()).unwrap());
@@ -149,7 +149,7 @@ mod tests {
         let set = |content: &'static str| move |path: &Path| fs::write(path, content).unwrap();
         fs::write(&path, "old").unwrap();
         fs::hard_link(&path, dir.path().join("other")).unwrap();
-        // Another name of it comes and goes.
+        // Another name of the inode is removed meanwhile.
         tick();
         replace(dir.path(), "name", set("new"), |_| fs::remove_file(dir.path().join("other")).unwrap()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");

@@ -4,7 +4,7 @@ use super::*;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 
-/// `None` where this process may have no ring.
+/// `None` if this process cannot have a ring.
 fn ring() -> Option<Ring> {
     Ring::new(3, 5000).ok()
 }
@@ -64,7 +64,7 @@ fn what_a_failed_call_left_in_the_queue_reaches_no_other_file() {
     io::Write::write_all(&mut first, b"content").unwrap();
     let read = Op::Read { slot: 0, file: first.as_fd(), into: 0..7, at: 0 };
     assert_eq!(moved(ring.turn([read]).unwrap()), [(0, 7)]);
-    // One request is under way when the call fails that was to submit the next one.
+    // One request is pending when the call that would submit the next request fails.
     let (pipe, other_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     ring.push(Op::Read { slot: 1, file: pipe.as_fd(), into: 0..7, at: 0 }).unwrap();
     ring.enter(0).unwrap();
@@ -73,7 +73,7 @@ fn what_a_failed_call_left_in_the_queue_reaches_no_other_file() {
     let write = Op::Write { slot: 0, file: target.as_fd(), from: 0..7, at: 0 };
     assert_eq!(ring.turn([write]).unwrap_err(), Errno::NOMEM);
     assert_eq!(ring.under_way(), 1);
-    // Another file gets the number of the first.
+    // Another file gets the number of the first file.
     let number = target.as_raw_fd();
     drop(target);
     let other = (0..64).map(|_| tempfile::tempfile().unwrap()).collect::<Vec<_>>();
