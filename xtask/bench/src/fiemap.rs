@@ -68,7 +68,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
 fn scatter(path: &Path, extents: u64) -> Result<()> {
     const BLOCK: u64 = 4096;
     let file = File::create(path)?;
-    // Preallocating beyond the end would make XFS reserve more, between the extents.
+    // Writing beyond the end would make XFS preallocate more, between the extents.
     file.set_len(extents * 2 * BLOCK)?;
     let content = [0x70; BLOCK as usize];
     for n in 0..extents {
