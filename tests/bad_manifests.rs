@@ -1,4 +1,5 @@
-//! Manifests that are cut short, altered or replaced: refused in words, and no obstacle to the next snapshot.
+//! Manifests that are truncated, altered or replaced: each is refused with a message, and the next snapshot still
+//! works.
 
 mod forged;
 
@@ -11,7 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What happens to a manifest.
+/// The damage done to a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
     Beginning,
@@ -40,7 +41,7 @@ impl Damage {
         match self {
             Damage::Beginning => flip(manifest, 30),
             Damage::Block => flip(manifest, length / 3),
-            // The index ends where the totals begin, whose offset is in the footer.
+            // The index ends where the totals begin; the footer has their offset.
             Damage::Index => flip(manifest, footer_number(manifest, 16) - 1),
             Damage::CutShort => cut(length - 1),
             Damage::Emptied => cut(0),
@@ -62,7 +63,7 @@ fn flip(path: &Path, at: u64) {
     overwrite(path, at, &[byte[0] ^ 1]);
 }
 
-/// A number of the footer, whose length is 112.
+/// A number of the footer. The footer is 112 bytes long.
 fn footer_number(path: &Path, at: u64) -> u64 {
     let file = File::open(path).unwrap();
     let mut number = [0; 8];
@@ -83,7 +84,7 @@ fn restored(repo: &Path, id: &str, target: &Path) -> Run {
     pleach([OsStr::new("restore"), "--target".as_ref(), target.as_ref(), repo.as_ref(), id.as_ref()])
 }
 
-/// Moves the moment of a snapshot forward, as if the clock had been ahead.
+/// Moves the timestamp of a snapshot into the future, as if the clock had been ahead.
 fn put_forward(repo: &Path, name: &str, seconds: i64) {
     let path = manifest(repo, name);
     let reader = Reader::open(&path).unwrap();
@@ -158,7 +159,7 @@ on_filesystems! {
             let args = ["snapshot".as_ref(), "--json".as_ref(), source.as_os_str(), repo.as_ref()];
             let run = pleach(args).expect(0).saying("the clock says");
             let summary = run.summary();
-            // Always beside the one before, however the clock stands.
+            // Each snapshot follows the previous one, whatever the clock says.
             assert_eq!(number(&summary, "unchanged_files"), 5, "{summary}");
             names.push(summary["name"].as_str().unwrap().to_string());
             assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), names.last().map(String::as_str));

@@ -1,4 +1,4 @@
-//! Sources that go away while they are read, and restores to a disk that is full.
+//! Sources that disappear while they are read, and restores to a full disk.
 
 use crate::harness::tools::assert_equal_trees;
 use crate::harness::*;
@@ -42,7 +42,7 @@ on_filesystems! {
         assert_eq!((stats.files, stats.errors), (5, 1), "{problems:?}");
         assert!(problems[0].contains("vanished") && problems[0].contains("/goes"), "{problems:?}");
         assert_equal_trees(&stays, &inside(&repo, "latest", &stays));
-        // Named once more, it is missing, and nothing is done.
+        // If the source is named again, it is missing, and nothing is done.
         let args = ["snapshot".as_ref(), goes.as_os_str(), stays.as_ref(), repo.as_ref()];
         pleach(args).expect(1).saying("goes");
         assert_eq!(published(&repo).len(), 1);

@@ -1,4 +1,4 @@
-//! Changed files: what is as in the last version shares its extents, block by block, and a snapshot costs what differs.
+//! Changed files: blocks that equal the last version share its extents, and a snapshot costs only the difference.
 
 mod elsewhere;
 mod here;
@@ -25,12 +25,12 @@ fn change_blocks(path: &Path, seed: u64, blocks: impl IntoIterator<Item = u64>) 
     changed * BLOCK
 }
 
-/// About one block in a hundred, at no regular distance.
+/// About one block in a hundred, at irregular distances.
 fn one_in_hundred(size: u64) -> Vec<u64> {
     (0..size / BLOCK).filter(|block| (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % 100 == 0).collect()
 }
 
-/// Where each block of a file lies; a block without an address is not there.
+/// The address of each block of a file; blocks without an address are missing.
 fn places(path: &Path) -> HashMap<u64, u64> {
     let units = BLOCK / 512;
     let mut places = HashMap::new();
@@ -42,13 +42,13 @@ fn places(path: &Path) -> HashMap<u64, u64> {
     places
 }
 
-/// How many bytes of two files lie in the same place.
+/// The number of bytes that two files share.
 fn shared(a: &Path, b: &Path) -> u64 {
     let other = places(b);
     places(a).iter().filter(|(block, place)| other.get(*block) == Some(*place)).count() as u64 * BLOCK
 }
 
-/// Takes a snapshot and gives its summary, and where it keeps the source's file.
+/// Takes a snapshot, and returns its summary and the path of the source's file in it.
 fn night(source: &Path, repo: &Path, file: &str) -> (serde_json::Value, PathBuf) {
     let summary = snapshot(source, repo);
     let name = summary["name"].as_str().expect("a name").to_string();
@@ -67,7 +67,7 @@ fn assert_same_content(a: &Path, b: &Path) {
     assert!(read(a) == read(b), "{} and {} have the same content", a.display(), b.display());
 }
 
-/// The data and the holes of a file, as lseek tells them.
+/// The data and the holes of a file, according to lseek.
 fn map_of_holes(path: &Path) -> Vec<(u64, u64)> {
     use rustix::fs::{SeekFrom, seek};
     let file = File::open(path).expect("a file can be opened");

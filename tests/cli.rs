@@ -1,4 +1,4 @@
-//! The command line itself: help, wrong usage, global options, pipes that close, names that would harm a terminal.
+//! The command line itself: help, wrong usage, global options, closed pipes, names that would harm a terminal.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -114,12 +114,12 @@ fn a_failure_is_an_object_of_json_as_well() {
         assert!(last["message"].as_str().is_some_and(|message| !message.is_empty()), "{last}");
         assert!(!run.stderr.is_empty(), "people read it on stderr");
     }
-    // Behind '--' is another command's option.
+    // After '--' it is an option of another command.
     let run = pleach(["put", "/dev/null", "--", "true", "--json"]).expect(2);
     assert_eq!(run.stdout, "");
 }
 
-/// The last line of every command that got far enough to count something.
+/// The last line of every command that got far enough to count anything.
 #[test]
 fn every_summary_counts_errors() {
     let here = std::env::temp_dir().join(format!("pleach-summaries-{}", std::process::id()));
@@ -251,7 +251,7 @@ on_filesystems! {
         with_repo(&["restore".as_ref(), "latest".as_ref(), path.as_ref(), "--target".as_ref(), target.as_ref()])
             .expect(0);
         assert_eq!(names(&target.join(source.strip_prefix("/").expect("absolute"))), ["a"]);
-        // Named explicitly it is not taken for a source.
+        // If it is named explicitly, it is not mistaken for a source.
         with_repo(&["snapshot".as_ref(), source.as_ref(), repo.as_ref()]).expect(0);
         let new = fs.join("new");
         with_repo(&["snapshot".as_ref(), source.as_ref(), new.as_ref()])
@@ -322,7 +322,7 @@ on_filesystems! {
         let errors = json.lines::<json_lines::Problem>();
         assert!(errors.iter().all(|error| error.code == "permission-denied" && error.path.is_some()), "{errors:?}");
         assert_eq!((errors.len() as u64, number(&json.summary(), "errors")), (300, 300));
-        // That nobody reads them stops no work.
+        // Work goes on even if nobody reads the messages.
         let before = published(&repo).len();
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);

@@ -1,4 +1,4 @@
-//! Completion in the shells themselves: repositories, snapshots, paths in them; everything else as clap has it.
+//! Completion in real shells: repositories, snapshots, paths in snapshots; everything else as clap completes it.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -30,7 +30,7 @@ fn shell(program: &str, args: &[&OsStr]) -> Command {
     shell
 }
 
-/// What bash completes the last of these words to.
+/// bash's completions of the last of these words.
 fn in_bash(words: &[&OsStr], repo: Option<&Path>) -> Vec<String> {
     let script = "source <(pleach completions bash) || exit 9; \
                   COMP_WORDS=(pleach \"$@\"); COMP_CWORD=$#; COMPREPLY=(); \
@@ -42,7 +42,7 @@ fn in_bash(words: &[&OsStr], repo: Option<&Path>) -> Vec<String> {
     lines(&finish(&mut bash).expect(0).stdout)
 }
 
-/// What fish completes a line to.
+/// fish's completions of a line.
 fn in_fish(line: &str, repo: Option<&Path>) -> Vec<String> {
     let script = "pleach completions fish | source; complete -C $argv[1]";
     let mut fish = shell("fish", &["--no-config".as_ref(), "-c".as_ref(), script.as_ref(), line.as_ref()]);
@@ -51,7 +51,7 @@ fn in_fish(line: &str, repo: Option<&Path>) -> Vec<String> {
     found.into_iter().map(|line| line.split('\t').next().unwrap_or_default().to_string()).collect()
 }
 
-/// The line that zsh, on a terminal, makes of this one when the tabulator is pressed behind it.
+/// The line in zsh, on a terminal, after pressing Tab at its end.
 fn in_zsh(dir: &Path, line: &str) -> String {
     let (script, result) = (dir.join("script.zsh"), dir.join("result"));
     let text = format!(
@@ -69,7 +69,7 @@ fn in_zsh(dir: &Path, line: &str) -> String {
     run.stdout.trim_end_matches('\n').to_string()
 }
 
-/// The line that bash, on a terminal, makes of this one when the tabulator is pressed behind it in this directory.
+/// The line in bash, on a terminal, after pressing Tab at its end in this directory.
 fn typed_in_bash(dir: &Path, line: &str) -> String {
     let result = dir.with_extension("result");
     let setup = dir.with_extension("bashrc");
@@ -148,8 +148,8 @@ on_filesystems! {
         let dir = fs.dir("zsh");
         assert_eq!(in_zsh(&dir, &format!("{line} mo")).trim_end(), format!("{line} monday"));
         assert_eq!(in_zsh(&dir, &format!("{line}=mo")).trim_end(), format!("{line}=monday"));
-        // bash itself falls back to files where a function finds nothing, unless that is turned off. So the key is
-        // pressed.
+        // bash itself falls back to files if a function finds nothing, unless that is turned off. So the test presses
+        // Tab.
         write(fs.dir("files").join("only-file"), b"");
         for (typed, completed) in
             [("snapshot --parent only", "snapshot --parent only"), ("copy only", "copy only-file")]

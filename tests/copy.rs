@@ -1,4 +1,4 @@
-//! `pleach copy`: a copy is equal to its source in everything, from any filesystem to any other.
+//! `pleach copy`: a copy equals its source in everything, from any filesystem to any other.
 
 mod addresses;
 mod destination;
@@ -28,7 +28,7 @@ fn run(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
     finish(command(["copy", "--json"]).args(args))
 }
 
-/// Copies, which must succeed, and gives the summary.
+/// Copies successfully, and returns the summary.
 #[track_caller]
 fn copy(from: &Path, to: &Path) -> Value {
     run([from, to]).expect(0).summary()
@@ -41,14 +41,14 @@ fn assert_nothing_unfinished(dir: &Path) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The kernel's version, as far as its second number.
+/// The kernel's version: its first two numbers.
 fn kernel() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap());
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-/// What a file or tree takes on the disk, in blocks of 512 bytes.
+/// The space that a file or tree takes on the disk, in blocks of 512 bytes.
 fn blocks(dir: &Path) -> u64 {
     rustix::fs::syncfs(File::open(dir).unwrap()).unwrap();
     tools::files(dir).iter().map(|file| file.symlink_metadata().unwrap().blocks()).sum()
@@ -60,7 +60,7 @@ on_filesystems! {
         tree::every_kind(&source);
         let before = states(&paths(&source));
         let summary = copy(&source, &copied);
-        // Before rsync reads it.
+        // Checked before rsync reads the source.
         assert_same_lines(&states(&paths(&source)), &before);
         assert_equal_trees(&source, &copied);
         assert_nothing_unfinished(&copied);
@@ -93,13 +93,13 @@ on_filesystems! {
 
     fn every_kind_of_entry_goes_from_each_filesystem_to_each(fs: &Filesystem) {
         for kind in [Kind::Xfs, Kind::Btrfs, Kind::Ext4].into_iter().filter(|kind| *kind != fs.kind) {
-            // Where only some of them were asked for.
+            // If only some of the filesystems were requested.
             let Ok(other) = Filesystem::open(kind, "copy::from") else { continue };
             let (source, copied) = (other.dir("source"), fs.join(format!("from {kind:?}")));
             tree::every_kind(&source);
             let summary = copy(&source, &copied);
             let differences = tools::differences(&source, &copied);
-            // XFS shows its ACLs a second time, as attributes of its own.
+            // XFS also shows its ACLs as separate attributes.
             let own = |line: &&str| [".f........x attributes/acl", ".d........x attributes/dir/"].contains(line);
             let differing = differences.lines().filter(|line| !(fs.kind == Kind::Xfs && own(line)));
             assert_eq!(differing.collect::<Vec<_>>(), [""; 0]);
@@ -131,8 +131,8 @@ on_filesystems! {
         let (source, copied) = (fs.dir("source"), fs.join("copied"));
         tree::every_kind(&source);
         copy(&source, &copied);
-        // Content, with size and time as they were but for a nanosecond; metadata of each kind; new and of another
-        // type.
+        // Changed content with the same size, and a time that differs by a nanosecond; metadata of each kind; new
+        // entries, and entries of another type.
         overwrite(&source.join("unaligned"), 5, b"changed");
         fs::set_permissions(source.join("large"), fs::Permissions::from_mode(0o600)).unwrap();
         finish(Command::new("setfattr").args(["-n", "user.new", "-v", "1"]).arg(source.join("tiny"))).expect(0);
@@ -165,7 +165,7 @@ on_filesystems! {
         write_at("old", &bytes(1, 5000));
         copy(&dir.join("old"), &dir.join("copied"));
         settle();
-        // As programs do that set all times to one.
+        // Like programs that set all times to the same value.
         write_at("old", &bytes(2, 5000));
         copy(&dir.join("old"), &dir.join("copied"));
         assert!(fs::read(dir.join("copied")).unwrap() == bytes(2, 5000));
@@ -205,7 +205,7 @@ on_filesystems! {
             let again = run([&a, &b, &single, &into]).expect(0).summary();
             assert_eq!(number(&again, "unchanged_files"), 43, "{again}");
             assert_same_lines(&inventory(&into.join("a")), &before);
-            // A name that was parted from the others joins them again.
+            // A name that was separated from the others is linked to them again.
             fs::remove_file(into.join("b/3")).unwrap();
             fs::copy(into.join("b/4"), into.join("b/3")).unwrap();
             run([&a, &b, &single, &into]).expect(0);
@@ -304,7 +304,7 @@ on_filesystems! {
             assert_eq!(by_disk, size > 16 && !was_there && kernel() >= (6, 5), "{name}");
             match was_there {
                 true => assert_eq!(tools::bytes_in_memory(&file), (size as u64) << 20),
-                // Older kernels cannot read so.
+                // Older kernels do not support such reads.
                 false => assert!(tools::bytes_in_memory(&file) == 0 || kernel() < (6, 16), "{name}"),
             }
             assert!(fs::read(&file).unwrap() == fs::read(to).unwrap());

@@ -1,4 +1,4 @@
-//! `pleach dedupe`: what is shared, what is read for it, and what is freed, with df and xfs_io as witnesses.
+//! `pleach dedupe`: which data it shares, reads and frees, verified with df and xfs_io.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -10,13 +10,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `pleach dedupe --json` with these options on a directory, with a cache beside it, and gives the summary.
+/// Runs `pleach dedupe --json` with these options on a directory, with a cache next to it, and returns the summary.
 #[track_caller]
 pub(crate) fn dedupe_with(options: &[&str], dir: &Path, status: i32) -> Value {
     run_dedupe(options, dir).expect(status).summary()
 }
 
-/// The same, whatever comes of it.
+/// The same, for any result.
 pub(crate) fn run_dedupe(options: &[&str], dir: &Path) -> Run {
     settle();
     let mut cache = dir.as_os_str().to_owned();
@@ -39,13 +39,13 @@ fn clone(from: &Path, to: &Path) {
     finish(Command::new("cp").args(["--reflink=always", "--preserve=all"]).arg(from).arg(to)).expect(0);
 }
 
-/// Asserts that two files, neither of them inline, lie on the same blocks.
+/// Asserts that two files, neither of them inline, occupy the same blocks.
 #[track_caller]
 pub(crate) fn assert_shared(a: &Path, b: &Path) {
     assert!(tools::assert_same_blocks(a, b), "{} is not inline", a.display());
 }
 
-/// Equal files of many sizes, small and large, in pairs and more, beside files that only look alike.
+/// Equal files of many sizes, small and large, in pairs and larger groups, and files that only look alike.
 fn copies(dir: &Path) {
     let sizes = [1, 4096, 5000, 65_536, 65_537, 200_001, 1 << 20, (3 << 20) + 17, (40 << 20) + 4096];
     for (number, size) in sizes.into_iter().enumerate() {
@@ -63,13 +63,13 @@ fn copies(dir: &Path) {
     write(dir.join("empty too"), b"");
 }
 
-/// All that a reader can see of a tree: content, what lstat says, extended attributes.
+/// Everything that a reader can see of a tree: content, lstat, extended attributes.
 fn everything(dir: &Path) -> (String, Vec<String>, Vec<String>) {
     let paths = tools::paths(dir);
     (tools::checksums(dir), tools::inventory(dir), paths.iter().map(|path| tools::xattrs(path)).collect())
 }
 
-/// On a filesystem of its own: the tree is the same afterwards, and df gives back what is said to be freed.
+/// On its own filesystem: dedupe leaves the tree the same, and df confirms the reported number of freed bytes.
 fn frees_what_it_says(kind: Kind, test: &str) {
     let Some(mut own) = Own::new(kind, test, 1024, &[], "") else { return };
     let dir = own.join("tree");
@@ -87,7 +87,7 @@ fn frees_what_it_says(kind: Kind, test: &str) {
     assert_eq!(everything(&dir), before, "what a reader sees, after a remount");
     let said = number(&done, "freed_bytes");
     assert!(said > 80 << 20, "{done}");
-    // Btrfs's metadata grows and shrinks beside.
+    // Btrfs's metadata grows and shrinks independently.
     let allowed = if kind == Kind::Btrfs { said / 100 + (1 << 20) } else { 16 << 10 };
     assert!(said.abs_diff(freed) <= allowed, "said {said}, df gave back {freed}");
     for field in ["freed_bytes", "duplicate_files", "duplicate_bytes", "pinned_bytes", "range_bytes"] {
@@ -112,7 +112,7 @@ fn the_tree_stays_the_same_and_df_gives_back_what_is_said_btrfs() {
     frees_what_it_says(Kind::Btrfs, "dedupe::the_tree_stays_the_same_and_df_gives_back_what_is_said_btrfs");
 }
 
-/// Something outside holds one copy: letting go of it frees nothing, and that is said.
+/// Something outside holds one copy: letting go of that copy frees nothing, and the summary says so.
 fn tells_what_is_pinned(kind: Kind, test: &str) {
     let Some(mut own) = Own::new(kind, test, 512, &[], "") else { return };
     let (dir, outside) = (own.join("tree"), own.join("outside"));
@@ -120,7 +120,7 @@ fn tells_what_is_pinned(kind: Kind, test: &str) {
     for name in ["a", "b", "c"] {
         write(dir.join(name), &bytes(1, 10 << 20));
     }
-    // Two of the three are held from outside: one of them stays the source, the other one is pinned.
+    // Two of the three are held from outside: one of these stays the source, the other one is pinned.
     clone(&dir.join("b"), &outside);
     clone(&dir.join("c"), &own.join("outside too"));
     let used = own.used();
@@ -186,7 +186,7 @@ on_filesystems! {
         for name in ["x", "y", "z"] {
             write(dir.join(name), &bytes(9, 300_000));
         }
-        // Alone with its content, and large enough to be looked at block by block.
+        // Alone with its content, and large enough to be examined block by block.
         write(dir.join("large"), &bytes(10, 3 << 20));
         dedupe_with(&["--no-cache"], &dir, 0);
         for snapshot in 1..=4 {
@@ -199,7 +199,7 @@ on_filesystems! {
         let done = dedupe_with(&["--no-cache"], &dir, 0);
         assert_eq!((number(&done, "read_bytes"), number(&done, "submitted_bytes")), (0, 0), "{done}");
         assert_eq!(number(&done, "already_shared_bytes"), 14 * 300_000 + 4 * (3 << 20));
-        // As soon as one of them shares with no other, all are looked at.
+        // As soon as one of them shares with no other file, all are examined.
         write(dir.join("other"), &[bytes(11, 1 << 20), bytes(10, 3 << 20)].concat());
         let done = dedupe_with(&["--no-cache"], &dir, 0);
         assert_eq!(number(&done, "range_bytes"), 3 << 20, "{done}");
@@ -212,7 +212,7 @@ on_filesystems! {
         write(&a, &content);
         finish(Command::new("sync").arg(&a)).expect(0);
         clone(&a, &b);
-        // The same bytes once more, in a place of their own.
+        // The same bytes again, at a new address.
         let file = File::options().write(true).open(&b).expect("a file can be opened");
         file.write_all_at(&content[4 << 20..], 4 << 20).expect("a file can be written");
         file.sync_all().expect("a file can be synced");
@@ -262,7 +262,7 @@ on_filesystems! {
         let size = 2 << 20;
         for number in 0..20_usize {
             let mut content = bytes(8, size);
-            // Where no sample is taken: only a comparison tells them apart. Two of each kind.
+            // The difference is where no sample is taken, so only a comparison finds it. Two files of each kind.
             content[100_000 + number / 2] ^= 0xff;
             write(dir.join(format!("{number:02}")), &content);
         }
@@ -275,7 +275,7 @@ on_filesystems! {
         }
         let again = dedupe(&dir);
         assert_eq!((number(&again, "read_bytes"), number(&again, "submitted_bytes")), (0, 0), "{again}");
-        // A newcomer finds its like, and the others are not read again for it.
+        // A new file finds its equals, and the others are not read again for it.
         clone(&dir.join("05"), &dir.join("known"));
         let mut content = bytes(8, size);
         content[100_003] ^= 0xff;

@@ -1,5 +1,5 @@
-//! The bytes that dedupe reports as freed, against df, where rounding shows: block sizes, files that end within a
-//! block, compressed extents.
+//! The bytes that dedupe reports as freed, against df, in cases where rounding shows: block sizes, files that end
+//! within a block, compressed extents.
 
 use crate::dedupe::dedupe_with;
 use crate::harness::own::Own;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Equal files of odd sizes, and larger ones that are equal in parts: some parts end where both files end.
+/// Equal files of odd sizes, and larger files that are partly equal: some equal parts end where both files end.
 fn odd_files(dir: &Path, content: fn(u64, usize) -> Vec<u8>) {
     fs::create_dir(dir).expect("a directory can be made");
     let sizes = [1, 511, 1025, 4095, 4096, 4097, 12_345, 16_385, 40_000, 65_537, 131_073, 300_001];
@@ -33,7 +33,7 @@ fn compressible(seed: u64, length: usize) -> Vec<u8> {
     bytes(seed, length.div_ceil(2)).chunks(32).flat_map(|chunk| [chunk, chunk].concat()).take(length).collect()
 }
 
-/// The blocks of XFS's trees of free space: they grow with the number of free ranges, and df shows them as used.
+/// The blocks of XFS's free space trees. They grow with the number of free ranges, and df counts them as used.
 fn free_space_blocks(own: &mut Own) -> u64 {
     let mut blocks = 0;
     own.edit_image(|image| {
@@ -76,7 +76,7 @@ fn freed_is_what_df_gives_back_to_the_block_of_16_kib_on_xfs() {
     frees_to_the_block(16 << 10, "dedupe_accounting::freed_is_what_df_gives_back_to_the_block_of_16_kib_on_xfs");
 }
 
-/// The bytes that Btrfs's data extents take, metadata apart.
+/// The bytes that Btrfs's data extents take, without metadata.
 fn data_used(own: &mut Own) -> u64 {
     own.remount();
     let shown = finish(Command::new("btrfs").args(["filesystem", "df", "-b"]).arg(own.path())).expect(0);
@@ -84,7 +84,7 @@ fn data_used(own: &mut Own) -> u64 {
     used.and_then(|used| used.parse().ok()).expect("btrfs shows the bytes used by data")
 }
 
-/// The bytes of all data extents, as the tree of extents has them.
+/// The bytes of all data extents, according to the extent tree.
 fn data_extents(own: &mut Own) -> u64 {
     let mut bytes = 0;
     own.edit_image(|image| {
@@ -103,7 +103,7 @@ fn data_extents(own: &mut Own) -> u64 {
     bytes
 }
 
-/// Large compressed files with equal ranges, so that the rest of many extents is written anew.
+/// Large compressed files with equal ranges, so that the rest of many extents is rewritten.
 fn compressed_parts(dir: &Path) {
     fs::create_dir(dir).expect("a directory can be made");
     let parts: Vec<_> = (0..5).map(|part| compressible(300 + part, (1 << 20) + 200_000 * part as usize)).collect();
@@ -133,7 +133,7 @@ fn frees_to_the_byte(compression: &str, test: &str) {
     own.assert_clean();
 }
 
-/// The tree of extents has new extents after the next commit, and the files have them at once.
+/// The extent tree contains new extents only after the next commit, but the files have them at once.
 #[test]
 fn compressed_files_that_no_commit_has_seen_have_their_real_lengths() {
     let test = "dedupe_accounting::compressed_files_that_no_commit_has_seen_have_their_real_lengths";

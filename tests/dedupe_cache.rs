@@ -1,4 +1,4 @@
-//! What `pleach dedupe` keeps for its next run.
+//! The cache that `pleach dedupe` keeps for its next run.
 
 use crate::dedupe::{assert_shared, dedupe, run_dedupe};
 use crate::harness::own::Own;
@@ -28,7 +28,8 @@ on_filesystems! {
 
     [xfs, btrfs] fn a_second_run_over_unchanged_files_opens_none(fs: &Filesystem) {
         let dir = fs.dir("tree");
-        // Inline on Btrfs, small, and large enough for the second stage; each size has an equal and one that differs.
+        // Inline on Btrfs, small, and large enough for the second stage; each size has an equal pair and a file that
+        // differs.
         for size in [100, 2000, 5000, 200_000, 2 << 20] {
             for (name, content) in [("a", 1), ("b", 1), ("c", 2)] {
                 write(dir.join(format!("{size} {name}")), &bytes(content, size));
@@ -44,7 +45,7 @@ on_filesystems! {
         let inline = |summary: &serde_json::Value| summary["skipped"]["inline"].as_u64().unwrap_or(0);
         assert_eq!(inline(&second), inline(&first), "they are told of again");
         assert_eq!(inline(&first) > 0, fs.kind == Kind::Btrfs, "{first}");
-        // One that was inline, and no longer is, is looked at.
+        // A file that was inline, and no longer is, is examined.
         write(dir.join("100 a"), &bytes(1, 5000));
         let third = dedupe(&dir);
         assert!(number(&third, "opened_files") > 0 && number(&third, "duplicate_files") == 1, "{third}");
@@ -144,7 +145,8 @@ on_filesystems! {
         let scratch = tempfile::tempdir().expect("a directory can be made");
         let (dir, cache) = (own.join("tree"), scratch.path().join("cache"));
         fs::create_dir(&dir).expect("a directory can be made");
-        // Not equal, but all of the second is in the first: its blocks are freed, and its size and times stay.
+        // The files differ, but the first contains all of the second: the second's blocks are freed, its size and times
+        // stay.
         let content = bytes(1, 8 << 20);
         write(dir.join("a"), &content);
         write(dir.join("b"), &[&content[4 << 20..], &content[..4 << 20]].concat());
@@ -157,7 +159,7 @@ on_filesystems! {
         let first = run();
         assert_eq!(number(&first, "freed_bytes"), 8 << 20, "{first}");
         own.remount();
-        // On an empty filesystem it takes the blocks that were just freed.
+        // On an empty filesystem the new file takes the blocks that were just freed.
         write(dir.join("c"), &content);
         let second = run();
         assert_eq!((number(&second, "duplicate_files"), number(&second, "freed_bytes")), (1, 8 << 20), "{second}");
@@ -250,7 +252,7 @@ fn a_failed_sync_is_a_failure_and_leaves_no_cache() {
     }
     settle();
     let args = [OsStr::new("dedupe"), "--cache".as_ref(), cache.as_ref(), dir.as_ref()];
-    // What the kernel reports when a write has failed.
+    // The error that the kernel reports after a failed write.
     let mut run = Command::new("strace");
     run.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1+"]);
     let run = finish(run.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO"));

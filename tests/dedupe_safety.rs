@@ -1,4 +1,4 @@
-//! `pleach dedupe` beside writers, on what it cannot share, and interrupted.
+//! `pleach dedupe` with concurrent writers, on files that it cannot share, and interrupted.
 
 use crate::dedupe::{dedupe, dedupe_with, run_dedupe};
 use crate::harness::own::Own;
@@ -32,12 +32,12 @@ fn btrfs(args: &[&str], path: &Path) {
     finish(Command::new("btrfs").arg("-q").args(args).arg(path)).expect(0);
 }
 
-/// A block of a file that a writer rewrites: its number, over and over, so that a torn or lost one is seen.
+/// A block of a file that a writer rewrites: its number, repeated, so that a torn or lost block is detected.
 fn block(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(512)
 }
 
-/// A file in use as swap, until the test ends, however it ends: its filesystem could not be unmounted.
+/// A file in use as swap until the end of the test, even a failed one: otherwise its filesystem could not be unmounted.
 struct InUse<'a>(&'a Path);
 
 impl Drop for InUse<'_> {
@@ -63,7 +63,7 @@ on_filesystems! {
                 let mut number = 0;
                 while !stop.load(Ordering::Relaxed) {
                     number += 1;
-                    // Back and forth between equal and different, so that there is always something to share.
+                    // Alternates between equal and different content, so that there is always something to share.
                     let at = number % 8 * 4096;
                     let content =
                         if number % 3 == 0 { original[at as usize..][..4096].to_vec() } else { block(number) };
@@ -177,7 +177,7 @@ on_filesystems! {
         let run = run.saying("foreign").saying("secret");
         let done = run.summary();
         assert_eq!((skipped(&done, "no_permission"), skipped(&done, "unreadable")), (1, 1), "{done}");
-        // One of the foreign ones is the source; what others own and anybody may write is shared as well.
+        // One of the foreign files is the source. Files of others that anybody may write are shared as well.
         assert_eq!(number(&done, "duplicate_files"), 3, "{done}");
         tools::assert_same_blocks(&dir.join("anybody's"), &dir.join("anybody's too"));
         assert!(cache.join("pleach/dedupe").is_file(), "the cache is in the user's cache directory");
@@ -255,7 +255,7 @@ on_filesystems! {
         for number in 0..1500 {
             write(dir.join(format!("{number} {long}")), &bytes(1, 5000));
         }
-        // The plan is more than a pipe holds: whoever writes it waits until it is read.
+        // The plan is more than a pipe holds, so its writer waits until it is read.
         let mut command = command([
             OsStr::new("dedupe"),
             "--json".as_ref(),
@@ -269,7 +269,7 @@ on_filesystems! {
         let waited = (0..600).any(|_| full() || { thread::sleep(Duration::from_millis(100)); false });
         assert!(waited, "the plan is being written");
         kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
-        // The signal is delivered before the writer goes on.
+        // The signal is delivered before the writer continues.
         thread::sleep(Duration::from_millis(50));
         let mut text = String::new();
         stdout.read_to_string(&mut text).expect("the plan is text");

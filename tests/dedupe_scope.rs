@@ -1,4 +1,4 @@
-//! `pleach dedupe`: which files belong to a run, and what the summary says about the others.
+//! `pleach dedupe`: which files belong to a run, and the summary's counts of the other files.
 
 use crate::dedupe::{dedupe_with, run_dedupe};
 use crate::harness::mounted::Mounted;

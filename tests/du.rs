@@ -1,4 +1,5 @@
-//! `pleach du`: what paths take and share, against `btrfs filesystem du`; what deleting them frees, against `df`.
+//! `pleach du`: the space that paths use and share, against `btrfs filesystem du`; the space that deleting them frees,
+//! against `df`.
 
 mod own;
 
@@ -27,7 +28,7 @@ on_filesystems! {
         assert!(number(&apart.rows[0], "disk_bytes") < 1024 * 1024);
         let freed = number(&apart.summary, "set_freed_bytes");
         assert!((256 * 1024..512 * 1024).contains(&freed), "only the file with no other name: {freed}");
-        // All three names are in this set, though none of the paths has them all.
+        // All three names are in this set, though no single path has them all.
         let both = du(&[&one, &two]);
         assert_eq!(number(&both.rows[1], "apparent_bytes"), 512 * 1024);
         assert_eq!(number(&both.summary, "set_apparent_bytes"), 768 * 1024);
@@ -51,7 +52,7 @@ on_filesystems! {
         assert_eq!(whole_mebibytes(row, "shared_bytes"), 1 + 2);
         assert_eq!(whole_mebibytes(&found.summary, "set_freed_bytes"), 2 + 4);
         assert_eq!(found.summary["set_freed_is"], "exact");
-        // Nothing outside holds it any more.
+        // Nothing outside holds the data any more.
         let all = du(&[&set, &outside]);
         assert_eq!(whole_mebibytes(&all.summary, "set_freed_bytes"), 1 + 2 + 4);
         assert_eq!(whole_mebibytes(&all.summary, "set_disk_bytes"), 1 + 1 + 1 + 2 + 2 + 4);
@@ -81,7 +82,7 @@ on_filesystems! {
         fs::create_dir(tree.join("below")).expect("a directory can be made");
         write(tree.join("below/file"), &bytes(2, 500 * KIB));
         symlink(&tree, fs.join("link")).expect("a symlink can be made");
-        // Its names in the set must not be taken for two because they are met twice.
+        // The file has one name in the set. Meeting that name twice must not count as two names.
         write(tree.join("below/linked"), &bytes(3, 100 * KIB));
         fs::hard_link(tree.join("below/linked"), fs.join("outside")).expect("a hard link can be made");
         let once = du(&[&tree]);
@@ -97,7 +98,7 @@ on_filesystems! {
         assert_eq!(often.summary["set_freed_bytes"], once.summary["set_freed_bytes"]);
         assert_eq!(number(&often.rows[0], "apparent_bytes"), 500 * 1024);
         assert_eq!(number(&often.rows[1], "apparent_bytes"), 600 * 1024);
-        // The parent of a file that is named takes no part in it.
+        // The parent directory of a named file does not count.
         let alone = du(&[&file]);
         assert_eq!(number(&alone.summary, "set_disk_bytes"), 500 * 1024);
         assert_eq!(number(&alone.summary, "set_files"), 1);
@@ -114,7 +115,7 @@ on_filesystems! {
         assert_eq!(number(&paths(&run)[0], "apparent_bytes"), 64 * 1024);
         assert_eq!(number(&run.summary(), "errors"), 1);
         assert_eq!(run.summary()["set_freed_is"], "exact", "what is not there takes nothing");
-        // A pipe holds nothing, and nobody waits for its writer.
+        // A pipe holds nothing, and the command does not wait for its writer.
         assert_eq!(number(&du(&[&pipe]).rows[0], "apparent_bytes"), 0);
         assert_eq!(number(&du(&[&fs.dir("empty")]).rows[0], "files"), 0);
         pleach([OsStr::new("du"), fs.join("missing").as_ref()]).expect(1);
@@ -147,7 +148,7 @@ on_filesystems! {
         assert!(!calls.iter().any(|call| call.contains("syncfs(")), "{calls:?}");
     }
 
-    // That is what makes it fast.
+    // This makes it fast.
     [btrfs] fn no_file_is_opened_or_looked_at_where_trees_can_be_read(fs: &Filesystem) {
         let tree = fs.dir("tree");
         for number in 0..20 {
@@ -188,7 +189,7 @@ on_filesystems! {
         assert!(freed.starts_with("deleting frees "), "{freed}");
     }
 
-    // Each of these shapes alone, and all of them together, byte for byte.
+    // Each of these shapes alone, and all of them together, exact to the byte.
     [btrfs] fn figures_are_those_of_btrfs_filesystem_du(fs: &Filesystem) {
         let tree = fs.dir("tree");
         shapes(&tree);
@@ -205,7 +206,7 @@ on_filesystems! {
         for (path, row) in paths.iter().zip(&together.rows) {
             assert_eq!(ours(row), theirs(path), "{}", path.display());
         }
-        // The way of those who may not read trees gives the same, where nothing is compressed.
+        // The method without the right to read trees gives the same result if nothing is compressed.
         let mut bound = Command::new("setpriv");
         bound.args(["--inh-caps=-all", "--bounding-set=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pleach"));
         let bound = finish(bound.args(["du", "--json"]).args(&paths)).expect(0);
@@ -221,7 +222,7 @@ on_filesystems! {
         let found = du(&[&file]);
         assert_eq!(number(&found.summary, "set_disk_bytes"), MIB as u64);
         assert_eq!(number(&found.summary, "set_freed_bytes"), (MIB + 512 * KIB) as u64);
-        // While another file holds any part of the extent, none of it is.
+        // While another file holds any part of the extent, deleting frees none of it.
         let other = fs.join("other");
         let args = ["-f", "-c", &format!("reflink {} 0 0 64k", file.display())];
         tools::tool("xfs_io", &args, &other);
@@ -254,7 +255,7 @@ on_filesystems! {
     }
 }
 
-/// What `du --json` said.
+/// The output of `du --json`.
 struct Found {
     rows: Vec<Value>,
     summary: Value,
@@ -271,7 +272,7 @@ fn du(paths: &[&Path]) -> Found {
     Found { rows, summary }
 }
 
-/// The lines of paths, without those of problems.
+/// The lines for paths, without those for problems.
 fn paths(run: &Run) -> Vec<Value> {
     run.lines_of_type("path")
 }
@@ -281,7 +282,7 @@ fn ours(row: &Value) -> [u64; 3] {
     ["disk_bytes", "exclusive_bytes", "shared_bytes"].map(|field| number(row, field))
 }
 
-/// The same, as Btrfs's own tool has them.
+/// The same figures, from Btrfs's own tool.
 #[track_caller]
 fn theirs(path: &Path) -> [u64; 3] {
     let run = tools::tool("btrfs", &["filesystem", "du", "-s", "--raw"], path);
@@ -290,7 +291,7 @@ fn theirs(path: &Path) -> [u64; 3] {
     [(); 3].map(|()| words.next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("a figure in {line:?}")))
 }
 
-/// MiB, directories and the like left aside.
+/// The size in whole MiB; the rest is directories and other small entries.
 #[track_caller]
 fn whole_mebibytes(value: &Value, field: &str) -> u64 {
     let bytes = number(value, field);
@@ -298,7 +299,7 @@ fn whole_mebibytes(value: &Value, field: &str) -> u64 {
     bytes >> 20
 }
 
-/// A file system's files in all the shapes that extents have.
+/// Files with all shapes of extents.
 fn shapes(dir: &Path) {
     fs::create_dir(dir.join("dir")).expect("a directory can be made");
     write(dir.join("empty"), b"");

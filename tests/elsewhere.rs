@@ -1,11 +1,11 @@
-//! `pleach snapshot` where extents cannot be shared: without reflinks, and from another filesystem.
+//! `pleach snapshot` when extents cannot be shared: without reflinks, and from another filesystem.
 
 use crate::harness::*;
 use crate::on_filesystems;
 use std::fs;
 use std::path::Path;
 
-/// The bytes of all reasons for copying.
+/// The sum of the bytes of all reasons for copying.
 fn reasons(summary: &serde_json::Value) -> u64 {
     summary["reasons"].as_object().expect("reasons is an object").values().filter_map(|bytes| bytes.as_u64()).sum()
 }
@@ -37,7 +37,7 @@ on_filesystems! {
             tools::traced_calls("open,openat,openat2", &snapshot_named("second", &source, &repo), &fs.join("trace"));
         assert!(!calls.is_empty(), "something was traced");
         let files = tools::files(&source);
-        // strace shows the path behind a descriptor that a call returns.
+        // strace shows the path of a descriptor that a call returns.
         let opened = |call: &&String| {
             files.iter().any(|file| call.ends_with(&format!("<{}>", file.display()))) && !call.contains("O_PATH")
         };

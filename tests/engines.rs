@@ -19,13 +19,13 @@ use std::sync::Mutex;
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = crate::harness::shapes::BLOCK;
 
-/// The engines that copy data, and `None`, which leaves the choice to pleach.
+/// The engines that copy data, and `None`, which lets pleach choose.
 fn copying() -> impl Iterator<Item = Option<Engine>> {
     let engines = Engine::ALL.into_iter().filter(|engine| *engine != Engine::Clone);
     std::iter::once(None).chain(engines.map(Some))
 }
 
-/// What one copy needs.
+/// The parameters of one copy.
 struct Copy<'a> {
     source: &'a Path,
     copy: PathBuf,
@@ -54,7 +54,7 @@ impl<'a> Copy<'a> {
         self
     }
 
-    /// Makes the copy, which must not be there yet.
+    /// Makes the copy, which must not exist yet.
     fn run(&self) -> Result<Copied, CopyError> {
         let source = File::open(self.source).expect("the source opens");
         let copy =
@@ -65,7 +65,7 @@ impl<'a> Copy<'a> {
 }
 
 /// Asserts that a copy has the size of its source, the same holes, and the same bytes between them. Pages of zeros that
-/// were read ahead from reserved space would count as data for `SEEK_DATA`.
+/// were read ahead from preallocated space would count as data for `SEEK_DATA`.
 #[track_caller]
 fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
     tools::forget(source);
@@ -78,7 +78,7 @@ fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
         segments.map(|segment| segment.expect("segments can be had")).collect()
     };
     let data = segments(&source_file);
-    // Of a clone Btrfs says that what is reserved is data; it is the same extents as its source all the same.
+    // Btrfs reports preallocated space of a clone as data, although the clone has the same extents as its source.
     if copied.engine != Engine::Clone {
         assert_eq!(segments(&copy_file), data, "data and holes after {what}");
     }
@@ -96,7 +96,7 @@ fn assert_same(source: &Path, copy: &Path, copied: &Copied, what: &str) {
     }
 }
 
-/// Ranges that are reserved and not written, up to the end of the file, in bytes.
+/// The ranges that are preallocated and unwritten, up to the end of the file, in bytes.
 fn reserved(path: &Path) -> Vec<(u64, u64)> {
     let end = fs::metadata(path).expect("it has a status").len().next_multiple_of(BLOCK);
     let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -111,7 +111,7 @@ fn reserved(path: &Path) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Keeps what a curious user would be told, and does something when so many bytes have come over.
+/// Keeps the detail messages, and interferes once this many bytes were copied.
 #[derive(Default)]
 struct Listening<'a> {
     events: Mutex<Vec<String>>,

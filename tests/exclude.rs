@@ -1,4 +1,4 @@
-//! What a snapshot is told to leave out: by pattern, tag, filesystem, size and age; and that it leaves it alone.
+//! Entries that a snapshot excludes, by pattern, tag, filesystem, size and age, and that it never opens them.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::*;
@@ -19,7 +19,7 @@ fn excluding(options: &[&str], source: &Path, repo: &Path) -> Run {
     pleach(args.chain([source.as_os_str(), repo.as_ref()]))
 }
 
-/// What the newest snapshot has below `source`, as paths relative to it.
+/// The entries of the newest snapshot below `source`, as relative paths.
 fn kept(repo: &Path, source: &Path) -> Vec<String> {
     let top = inside(repo, "latest", source);
     let relative = |path: PathBuf| {
@@ -29,7 +29,7 @@ fn kept(repo: &Path, source: &Path) -> Vec<String> {
     tools::paths(&top).into_iter().filter_map(relative).collect()
 }
 
-/// Files with these names, with the directories that they need.
+/// Creates files with these names, and their directories.
 fn files(dir: &Path, names: &[&str]) {
     for (number, name) in names.iter().enumerate() {
         let path = dir.join(name);
@@ -74,7 +74,8 @@ on_filesystems! {
         settle();
         let options = ["snapshot", "--exclude=secret", "--exclude=*.pem", "--exclude-caches"].map(OsStr::new);
         let args: Vec<_> = options.into_iter().chain([source.as_os_str(), repo.as_ref()]).collect();
-        // Whatever takes a path or a descriptor: the names do not occur, but in the lists that the kernel gives.
+        // All calls that take a path or a descriptor: the names occur only in the directory listings that the kernel
+        // returns.
         let calls = tools::traced_calls("%file,%desc", &args, &fs.join("trace"));
         let inside = |call: &&String| !call.contains("execve(") && call.contains(&*source.to_string_lossy());
         let calls: Vec<_> = calls.iter().filter(inside).collect();
@@ -210,7 +211,7 @@ on_filesystems! {
         let deep = "mounts/foreign/deep/d".to_string();
         excluding(&[], &source, &repo).expect(0);
         assert!(kept(&repo, &source).contains(&deep));
-        // One that is named is wanted.
+        // An entry that is named explicitly is included.
         let named = source.join("mounts/foreign");
         let args =
             ["snapshot".as_ref(), "--one-file-system".as_ref(), source.as_os_str(), named.as_ref(), repo.as_ref()];
@@ -262,7 +263,7 @@ on_filesystems! {
             let counts = |summary| ["files", "dirs", "excluded", "errors"].map(|field| number(summary, field));
             assert_eq!(counts(&of_frozen), counts(&of_living), "{of_frozen}");
             assert_eq!(kept(&frozen, &source).contains(&"mounts/foreign/deep/d".to_string()), more.is_empty());
-            // And one after the other they are the same tree.
+            // Run one after the other, they find the same tree.
             let again = excluding(&frozen_rules, &source, &living).expect(0).summary();
             // No time proves that a file in memory is unchanged, so it is copied again.
             let in_memory = u64::from(more.is_empty());

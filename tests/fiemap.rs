@@ -1,4 +1,4 @@
-//! `pleach fiemap`: the kernel's extents, told as xfs_io tells them, and what cannot be mapped.
+//! `pleach fiemap`: the kernel's extents, as xfs_io reports them, and files that cannot be mapped.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -64,7 +64,7 @@ on_filesystems! {
         overwrite(&copy, 128 << 10, &bytes(99, 4 * BLOCK as usize));
         assert_eq!(shared_bytes(&copy), (1 << 20) - 4 * BLOCK);
         fs::remove_file(&original).expect("a file can be removed");
-        // The kernel forgets in the background.
+        // The kernel drops old extents in the background.
         assert!(eventually(|| shared_bytes(&copy) == 0), "nobody else holds the blocks any more");
     }
 
@@ -176,7 +176,7 @@ on_filesystems! {
     }
 }
 
-/// An extent as xfs_io tells it: logical, physical, length in units of 512 bytes, flags.
+/// An extent as xfs_io reports it: logical, physical, length in units of 512 bytes, flags.
 type Told = (u64, Option<u64>, u64, u32);
 
 #[track_caller]
@@ -205,7 +205,7 @@ fn flags(extent: &Value) -> Vec<String> {
     names.map(|name| name.as_str().expect("a flag is a name").to_string()).collect()
 }
 
-/// The kernel's bits, written down once more so that a wrong name is noticed.
+/// The kernel's bits, written out a second time so that a wrong name is noticed.
 fn bits(names: &[String]) -> u32 {
     let bit = |name: &str| match name {
         "last" => 0x1,

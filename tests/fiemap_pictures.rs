@@ -1,4 +1,4 @@
-//! `pleach fiemap --map` and `--svg`: pictures that fit, that read without colour, and that no name can break.
+//! `pleach fiemap --map` and `--svg`: pictures that fit, are readable without colour, and are safe with any name.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -21,7 +21,7 @@ on_filesystems! {
             let line = lines.iter().find(|line| line.starts_with(&format!("{name} "))).expect("each file has a line");
             line[name.len()..].split_whitespace().next().unwrap_or_default().to_string()
         };
-        // Half of the original is in the clone, 1 of 8 MiB was changed there; then a hole, and 2 MiB reserved.
+        // Half of the original is in the clone; 1 of 8 MiB was changed there; then a hole, and 2 MiB preallocated.
         let clone = bar("clone");
         let columns = bar("original").chars().count();
         assert!(
@@ -99,7 +99,7 @@ on_filesystems! {
         let document = roxmltree::Document::parse(&svg).expect("the picture is XML");
         let classes: Vec<_> = document.descendants().filter_map(|node| node.attribute("class")).collect();
         let count = |class: &str| classes.iter().filter(|other| **other == class).count();
-        // In both files and in the legend; a change in the middle cuts it.
+        // In both files and in the legend; a change in the middle splits it.
         assert_eq!((count("g0"), count("band g0")), (5, 2), "{svg}");
         assert!(count("unwritten") >= 2 && count("hole") >= 2);
         let titles: Vec<_> = document
@@ -134,7 +134,7 @@ on_filesystems! {
         assert_eq!(slip.stdout, "");
         write(&svg, b"");
         draw(&dir, &svg).expect(0);
-        // Somebody's own drawing, and what only looks like one.
+        // Somebody's own drawing, and files that only look like a picture.
         for own in
             ["<?xml version=\"1.0\"?>\n<svg/>", "<svg xmlns=\"http://www.w3.org/2000/svg\">\n", "<!-- <svg --> notes"]
         {
@@ -201,8 +201,8 @@ fn stdout_has_one_use() {
     }
 }
 
-/// A directory with three files: `original` of 8 MiB; `clone`, which has its first 4 MiB, the third of them changed, 1
-/// MiB of its own, a hole of 1 MiB, 2 MiB that were only reserved; and `tiny`.
+/// A directory with three files: `original` of 8 MiB; `clone` with the first 4 MiB of `original` (the third of them
+/// changed), 1 MiB of its own, a hole of 1 MiB, and 2 MiB that are only preallocated; and `tiny`.
 fn some_files(fs: &Filesystem) -> PathBuf {
     const MIB: u64 = 1 << 20;
     let dir = fs.dir("files");
@@ -212,7 +212,7 @@ fn some_files(fs: &Filesystem) -> PathBuf {
     let reflink = format!("reflink {} 0 0 {}", original.display(), 4 * MIB);
     finish(Command::new("xfs_io").args(["-c", &reflink]).arg(&copy)).expect(0);
     let file = File::options().write(true).open(&copy).expect("a file can be opened");
-    // Before anything is written near its end: XFS would reserve more than is asked for.
+    // Set the size before anything is written near the end: otherwise XFS preallocates more than requested.
     file.set_len(8 * MIB).expect("a file can end in a hole");
     file.write_all_at(&bytes(2, 1 << 20), 2 * MIB).expect("a file can be written");
     file.write_all_at(&bytes(3, 1 << 20), 4 * MIB).expect("a file can be written");

@@ -1,5 +1,5 @@
-//! `pleach fiemap --shared-with`: what files share with each other, held against what the test cloned and what xfs_io
-//! sees.
+//! `pleach fiemap --shared-with`: which data files share with each other, compared with the clones that the test made
+//! and with xfs_io.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -23,7 +23,7 @@ on_filesystems! {
         clone(&a, &c);
         overwrite(&c, 1024 * KIB, &bytes(99, 16 << 10));
         let told = Told::of(&[&a, &b, &c]);
-        // What is cloned into b lies in all three, but for what c has overwritten.
+        // The data cloned into b is in all three files, except for the part that c has overwritten.
         let of_b: Vec<_> = told.ranges_of(&b).into_iter().map(|range| (range.logical, range.length)).collect();
         assert_eq!(joined(of_b), [(0, 64 * KIB), (1024 * KIB, 128 * KIB)]);
         assert_eq!(told.pair(&a, &b), Some(192 * KIB));
@@ -45,7 +45,7 @@ on_filesystems! {
         for (n, file) in files.iter().enumerate() {
             write(file, &bytes(n as u64, 600 << 10));
         }
-        // Pieces of each in others, at odd places, over each other and within themselves.
+        // Pieces of each file in others, at odd places, over each other and within themselves.
         for step in bytes(42, 160).chunks(4) {
             let [from, to, source, target] = [0, 1, 2, 3].map(|n| u64::from(step[n]));
             let (from, to) = (&files[from as usize % 6], &files[to as usize % 6]);
@@ -79,7 +79,7 @@ on_filesystems! {
         write(&a, &[7; 512 << 10]);
         write(&alone, &[9; 512 << 10]);
         clone(&a, &b);
-        // Two pieces of one extent are left on both sides: no proof that anything is there twice.
+        // The overwrite leaves two pieces of one extent, one on each side. This does not prove that any data is shared.
         overwrite(&alone, 32 * KIB, &bytes(99, 16 << 10));
         let is_compressed = |file: &Path| tools::extents(file).iter().any(|extent| extent.flags & 0x8 != 0);
         assert!(is_compressed(&a) && is_compressed(&b) && is_compressed(&alone), "the filesystem compresses");
@@ -111,7 +111,7 @@ on_filesystems! {
 
     [xfs] fn equal_addresses_on_two_filesystems_are_not_shared(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
-        // So many that some address of one is also one of the other.
+        // So many files that some address of one filesystem also occurs on the other.
         let mut files = Vec::new();
         for n in 0..8 {
             for file in [fs.join(format!("{n}")), elsewhere.join(format!("{n}"))] {
@@ -186,7 +186,7 @@ on_filesystems! {
     }
 }
 
-/// What is told of sharing, in JSON.
+/// The reported sharing, in JSON.
 struct Told {
     lines: Vec<Value>,
     groups: Vec<Group>,
@@ -236,13 +236,13 @@ impl Told {
         ranges
     }
 
-    /// What two files have in common.
+    /// The amount that two files share.
     fn pair(&self, a: &Path, b: &Path) -> Option<u64> {
         let files = |line: &Value| line["files"].as_array().expect("a list").iter().map(path).collect::<Vec<_>>();
         self.of_type("sharing_pair").find(|line| files(line) == [a, b]).map(|line| number(line, "bytes"))
     }
 
-    /// Asserts that sector by sector the ranges are those whose addresses xfs_io shows at two places.
+    /// Asserts, sector by sector, that the ranges are those with addresses that xfs_io shows at two places.
     #[track_caller]
     fn assert_as_xfs_io_sees(&self, files: &[&PathBuf]) {
         let mut holders: BTreeMap<u64, BTreeSet<(&Path, u64)>> = BTreeMap::new();
@@ -277,7 +277,7 @@ fn range(line: &Value) -> Range {
     Range { logical: number(line, "logical"), physical: number(line, "physical"), length: number(line, "length") }
 }
 
-/// Ranges that touch are one.
+/// Joins adjacent ranges.
 fn joined(ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, length) in ranges {
@@ -299,7 +299,7 @@ fn tables(files: &[&PathBuf]) -> String {
     shared_with(files, &[]).expect(0).stdout
 }
 
-/// Lets a range of one file share the blocks of another's, by xfs_io.
+/// Makes a range of one file share the blocks of another file's, with xfs_io.
 #[track_caller]
 fn reflink(from: &Path, offset: u64, to: &Path, at: u64, length: u64) {
     let command = format!("reflink {} {offset} {at} {length}", from.display());

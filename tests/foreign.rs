@@ -1,5 +1,5 @@
-//! Filesystems that lack what others have: bindfs (FUSE) and overlays, without `RENAME_NOREPLACE`, reflinks or files
-//! without a name.
+//! Filesystems with missing features: bindfs (FUSE) and overlays, without `RENAME_NOREPLACE`, reflinks or unnamed
+//! files.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::*;
@@ -9,16 +9,17 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// `dir` through bindfs, which has no `RENAME_NOREPLACE`. `None`, and recorded as skipped, without FUSE.
+/// `dir` through bindfs, which lacks `RENAME_NOREPLACE`. `None`, and recorded as skipped, without FUSE.
 fn bindfs(fs: &Filesystem, test: &str, dir: &Path) -> Option<Mounted> {
     if !Path::new("/dev/fuse").exists() {
         skip(test, "no FUSE");
         return None;
     }
     let at = fs.dir("mounted");
-    // Its own process stays behind: it must hold none of the test's pipes.
+    // Its server process stays in the background: it must not hold the test's pipes.
     let mut mount = Command::new("bindfs");
-    // Without caches: an inode has another number under each name, and the times of one would be seen under the other.
+    // Without caches: an inode has a different number under each name, and one name would show stale times of the
+    // other.
     mount.args(["-o", "attr_timeout=0,entry_timeout=0"]);
     let mounted = mount.arg(dir).arg(&at).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(mounted.is_ok_and(|status| status.success()), "bindfs can be mounted");
@@ -34,7 +35,7 @@ fn has_noreplace(dir: &Path) -> bool {
     moved
 }
 
-/// Snapshots into a repository at `at`, and everything out of it again.
+/// Takes snapshots into a repository at `at`, and restores everything.
 #[track_caller]
 fn keeps_snapshots(fs: &Filesystem, at: &Path) {
     let (source, repo) = (fs.dir("source"), at.join("repo"));
@@ -47,7 +48,7 @@ fn keeps_snapshots(fs: &Filesystem, at: &Path) {
         assert_eq!(fs::read_link(repo.join("latest")).unwrap(), Path::new(name));
         assert_no_leftovers(&repo);
     }
-    // A name that is taken stays taken.
+    // A used name stays reserved.
     pleach(snapshot_named("one", &source, &repo)).expect(1).saying("choose another name");
     assert_eq!(listed(&repo), ["one", "two"]);
     assert_eq!(published(&repo), ["one", "two"]);
@@ -82,7 +83,7 @@ on_filesystems! {
     }
 
     [xfs] fn a_file_behind_fuse_that_changed_today_is_read_again(fs: &Filesystem) {
-        // Its times may be another machine's, as with sshfs.
+        // The times may come from another machine, as with sshfs.
         let test = "foreign::a_file_behind_fuse_that_changed_today_is_read_again";
         let below = fs.dir("below");
         let Some(mounted) = bindfs(fs, test, &below) else { return };

@@ -1,7 +1,7 @@
-//! The format is a promise: manifests that were written once are read for ever.
+//! The format is a promise: manifests that were written once stay readable for ever.
 //!
-//! `tests/samples/` is never edited. For a new version of the format a new sample is added, by
-//! `cargo test --test main -- --ignored write_a_sample` (which replaces none).
+//! `tests/samples/` is never edited. For a new version of the format, add a new sample with `cargo test --test main --
+//! --ignored write_a_sample` (which replaces none).
 
 use pleach::snapshot::manifest::{
     Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Reader, Stored, Time, Totals, Writer,
@@ -71,7 +71,7 @@ fn file(size: u64, stored: Stored) -> FileBody {
     FileBody { size, holes: 0, hash: None, stored, changed: false }
 }
 
-/// Every kind of record, every field in use as this version has it, and more than one block.
+/// Every kind of record, with every field that this version has in use, and more than one block.
 fn items(version: u32) -> Vec<Item> {
     let extended = |meta: Meta, flags, project| match version {
         1 => meta,

@@ -1,5 +1,5 @@
-//! `pleach fiemap --format`: character for character what the tools print, for people what they can read; how it stands
-//! up to files that change, and what it takes for large ones.
+//! `pleach fiemap --format`: byte for byte the output of the tools, and readable tables for people; also with changing
+//! files, and the memory for large files.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -27,7 +27,8 @@ on_filesystems! {
     }
 
     fn each_file_alone_is_told_as_the_tools_tell_it(fs: &Filesystem) {
-        // Beside others, what a tool remembers of earlier files could hide what it does with the first one.
+        // One file at a time, because state that a tool keeps from earlier files could hide its behaviour on the first
+        // one.
         for file in shapes::all(fs, &fs.dir("shapes"), 24) {
             assert_like_the_tools(&[file]);
         }
@@ -42,7 +43,7 @@ on_filesystems! {
     fn a_file_without_an_extent_map_stops_no_format(fs: &Filesystem) {
         let file = fs.join("file");
         write(&file, &bytes(1, 5000));
-        // Files in memory lie on a tmpfs of the kernel's own.
+        // Files in memory are on an internal tmpfs of the kernel.
         let memory = rustix::fs::memfd_create("memory", rustix::fs::MemfdFlags::CLOEXEC).expect("a memfd can be made");
         rustix::io::write(&memory, &[b'x'; 5000]).expect("it can be written");
         let on_tmpfs = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
@@ -62,7 +63,7 @@ on_filesystems! {
             let _ = fs::remove_file(&file);
             shapes::scattered(&file, 20_000);
             let mut child = begin(format, &file);
-            // More is to come than all buffers on the way hold together, so it is still being read.
+            // The remaining output is larger than all buffers together, so the listing is still running.
             let mut stdout = child.stdout.take().expect("stdout is a pipe");
             stdout.read_exact(&mut [0; 100]).expect("the listing has begun");
             File::options().write(true).open(&file).and_then(|file| file.set_len(5 * BLOCK)).expect("it can be cut");
@@ -81,7 +82,7 @@ on_filesystems! {
             let all = fiemap_of(format, &[&file]).expect(0).stdout.len();
             let mut child = begin(format, &file);
             let mut stdout = child.stdout.take().expect("stdout is a pipe");
-            // It cannot go on while the pipe is full, so what is measured does not depend on when.
+            // It cannot continue while the pipe is full, so the measurement does not depend on timing.
             stdout.read_exact(&mut [0; 100]).expect("the listing has begun");
             let early = peak_memory(child.id());
             stdout.read_exact(&mut vec![0; all - (256 << 10)]).expect("the listing goes on");
@@ -113,7 +114,7 @@ on_filesystems! {
             let mut line = OsString::from(format!("'{}' fiemap --format {format} '", env!("CARGO_BIN_EXE_pleach")));
             line.push(&file);
             line.push("'");
-            // It runs the command on a terminal of its own.
+            // script(1) runs the command on a new terminal.
             let mut script = Command::new("script");
             let shown = script.args(["-q", "-e", "-c"]).arg(line).arg("/dev/null").stdin(Stdio::null()).output();
             let shown = shown.expect("script runs").stdout;
@@ -187,13 +188,13 @@ fn fiemap_of(format: &[&str], files: &[&Path]) -> Run {
     finish(command(["fiemap"]).args(format).args(files))
 }
 
-/// Starts a listing of which nobody has read anything yet.
+/// Starts a listing; nobody reads its output yet.
 fn begin(format: &[&str], file: &Path) -> Child {
     let mut command = command(["fiemap"]);
     command.args(format).arg(file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach runs")
 }
 
-/// The most memory that a running process has had, in bytes.
+/// The peak memory of a running process, in bytes.
 fn peak_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells it");
@@ -204,8 +205,8 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Asserts that all formats of tools are what the tools print, and gives that: of filefrag, of xfs_io, of xfs_io
-/// without `-v`.
+/// Asserts that all tool formats equal the output of the tools. Returns these outputs: of filefrag, of xfs_io, of
+/// xfs_io without `-v`.
 #[track_caller]
 fn assert_like_the_tools(files: &[PathBuf]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let xfs_io = |what: &str| {
@@ -222,8 +223,8 @@ fn assert_like_the_tools(files: &[PathBuf]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     )
 }
 
-/// Asserts that pleach prints what the tool prints, byte for byte. A filesystem may move what it likes at any time, so
-/// the tool is asked before and after, and only what stood still counts.
+/// Asserts that pleach prints the same as the tool, byte for byte. A filesystem may move data at any time, so the tool
+/// runs before and after, and only an unchanged result counts.
 #[track_caller]
 fn assert_like(tool: &mut Command, format: &[&str], files: &[PathBuf]) -> Vec<u8> {
     let run = |command: &mut Command| {
@@ -244,7 +245,7 @@ fn assert_like(tool: &mut Command, format: &[&str], files: &[PathBuf]) -> Vec<u8
     panic!("the extents of the files never stand still");
 }
 
-/// Asserts that two texts are the same, and shows the first lines that are not.
+/// Asserts that two texts are the same, and shows the first lines that differ.
 #[track_caller]
 fn assert_same_text(ours: &[u8], theirs: &[u8]) {
     if ours == theirs {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, Once};
 
-/// Does something once, while the walk has begun; then lets the run go on or not.
+/// Interferes once after the walk has begun; then lets the run continue or stop.
 struct Meddler<F> {
     once: Once,
     meddle: F,
@@ -37,7 +37,7 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
-/// Takes a frozen snapshot and does something to the living source meanwhile.
+/// Takes a frozen snapshot, and changes the living source meanwhile.
 fn freeze(
     sources: &[PathBuf],
     repo: &Path,
@@ -51,7 +51,7 @@ fn freeze(
     (result, monitor.events.into_inner().unwrap())
 }
 
-/// A copy of a tree as it is now.
+/// A copy of the present state of a tree.
 fn copy_of(tree: &Path, copy: PathBuf) -> PathBuf {
     finish(Command::new("cp").args(["-a", "--"]).arg(tree).arg(&copy)).expect(0);
     copy
@@ -75,7 +75,7 @@ on_filesystems! {
         assert_eq!((result.unwrap().errors, events), (0, vec![]));
         tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
         assert_no_leftovers(&repo);
-        // The next one, frozen or not, finds what changed and nothing else.
+        // The next snapshot, frozen or not, finds exactly the changes.
         let summary = snapshot(&source, &repo);
         let counts = ["unchanged_files", "changed_files", "removed_files"].map(|field| number(&summary, field));
         assert_eq!(counts, [3, 1, 1], "{summary}");
@@ -88,7 +88,7 @@ on_filesystems! {
     }
 
     [btrfs] fn a_file_or_directory_somewhere_in_a_subvolume_is_frozen_with_it(fs: &Filesystem) {
-        // Not the subvolume that all tests share: others count who holds their extents meanwhile.
+        // Not the subvolume that all tests share: other tests count the owners of their extents meanwhile.
         let (top, repo) = (fs.join("top"), fs.join("repo"));
         tools::tool("btrfs", &["subvolume", "create"], &top);
         let outer = top.join("outer");
@@ -128,7 +128,7 @@ on_filesystems! {
         tools::tool("btrfs", &["subvolume", "create"], &home);
         let repo = home.join("repo");
         let status = |path: &Path| rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::ALL).unwrap();
-        // Made in the same tick of the clock as the repository, if that can be had.
+        // Created in the same clock tick as the repository, if possible.
         let source = (0..50).map(|number| fs.join(format!("source-{number}"))).find(|source| {
             tools::tool("btrfs", &["subvolume", "create"], source);
             let _ = fs::remove_dir(&repo);
@@ -202,7 +202,7 @@ fn from_another_btrfs_it_is_frozen_in_the_top_level_subvolume_for_as_long_as_it_
     };
     let (source, repo) = (other.join("source"), fs.join("repo"));
     subvolume(&source);
-    // Left by a killed run; in use by another one.
+    // One left by a killed run, and one in use by another run.
     for name in [".pleach-frozen-1.1.0", ".pleach-frozen-1.2.0"] {
         finish(Command::new("btrfs").args(["subvolume", "snapshot", "-r"]).arg(&source).arg(other.join(name)))
             .expect(0);

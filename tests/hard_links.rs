@@ -1,4 +1,4 @@
-//! One inode under a great many names.
+//! One inode with very many names.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -13,12 +13,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// How many names one inode gets: few in the suite, as many as one likes by the environment (docs/security.md).
+/// The number of names of one inode: few in the suite, any number through the environment (docs/security.md).
 fn many() -> usize {
     std::env::var("PLEACH_TEST_HARD_LINKS").ok().and_then(|number| number.parse().ok()).unwrap_or(2000)
 }
 
-/// A file with this many names, a thousand in a directory.
+/// Creates a file with this many names, a thousand per directory.
 fn linked(dir: &Path, names: usize) {
     write(dir.join("first"), &bytes(1, 5000));
     for number in 1..names {
@@ -30,7 +30,7 @@ fn linked(dir: &Path, names: usize) {
     }
 }
 
-/// The inodes below a directory: how many names each has there.
+/// The inodes below a directory: the number of names of each one there.
 fn inodes(dir: &Path) -> Vec<usize> {
     let mut names = BTreeMap::<u64, usize>::new();
     for file in tools::files(dir) {
@@ -39,7 +39,7 @@ fn inodes(dir: &Path) -> Vec<usize> {
     names.into_values().collect()
 }
 
-/// Runs pleach and gives, beside its summary, the most memory it had, in bytes.
+/// Runs pleach, and returns its summary and its peak memory in bytes.
 fn measured(args: &[&OsStr]) -> (serde_json::Value, u64) {
     let mut child = command(args).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
@@ -68,8 +68,8 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
-/// A source with a file of two names, `1/a` and `3/b`. The gift makes another file of them, when `1` is done and `3` is
-/// not yet begun; the kernel often gives it the number of the first.
+/// A source with a file of two names, `1/a` and `3/b`. The returned meddler deletes both and creates other files, when
+/// `1` is done and `3` has not begun yet; the kernel often gives one of them the old inode number.
 fn reused(source: &Path, is_done: impl Fn(&Path) -> bool + Sync) -> Meddler<impl Fn() + Sync> {
     for name in ["1", "2", "3"] {
         fs::create_dir(source.join(name)).unwrap();
@@ -130,7 +130,7 @@ on_filesystems! {
                 "openat,openat2,statx,newfstatat,linkat,unlinkat,ioctl,fsetxattr,fgetxattr,fstat,pread64,pwrite64";
             tools::traced_calls(named, &snapshot_named("again", &source, &repo), &log).len()
         };
-        // In one directory, both of them.
+        // Both in one directory.
         let (few, many) = (calls(300), calls(900));
         assert!(many.saturating_sub(few) <= 600 * 2 + 50, "{few} calls for 300 names, {many} for 900");
     }
@@ -182,15 +182,15 @@ on_filesystems! {
             let restore = restore.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new("latest")]);
             let restore = measured(&restore.collect::<Vec<_>>());
             let copy = measured(&["copy".as_ref(), "--json".as_ref(), source.as_ref(), copied.as_ref()]);
-            // The filesystem has no inodes for all rounds at once.
+            // The filesystem does not have enough inodes for all rounds at once.
             [repo, target, copied].iter().for_each(|made| fs::remove_dir_all(made).unwrap());
             [snapshot, restore, copy].map(|(summary, peak)| {
                 assert_eq!((number(&summary, "files"), number(&summary, "errors")), (count, 0), "{summary}");
                 peak
             })
         });
-        // 100 bytes each, and what runs of the same command differ by. On a busy machine the walk may be further ahead
-        // of the rest, in either run, which only adds: the least of some runs counts.
+        // 100 bytes each, plus the variation between runs of the same command. On a busy machine the walk may get
+        // further ahead of the rest in either run, which only adds memory, so the minimum of several runs counts.
         let mut least = [[u64::MAX; 3]; 2];
         let is_small =
             |[few, many]: &[[u64; 3]; 2]| few.iter().zip(many).all(|(few, many)| *many < few + 100 * count + (3 << 20));

@@ -1,10 +1,10 @@
-//! What every test needs: a filesystem with a scratch directory of its own, the pleach binary, and data to work on.
+//! The common parts of all tests: a filesystem with a scratch directory, the pleach binary, and test data.
 //!
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
-//! says by environment variables where these filesystems are. A test that counts free space makes one of its own
+//! passes the filesystems in environment variables. A test that counts free space makes a filesystem of its own
 //! (`own`). Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync,
-//! xfs_io, …) in `tools`, the lines of `--json` by their type in `json_lines`. Somebody else meddles by `meddler`. Runs
-//! are stopped by `stop` and by the power cuts of `power` and `disk`; `failing_disk` refuses writes.
+//! xfs_io, …) in `tools`, the lines of `--json` by type in `json_lines`. `meddler` interferes with a run. `stop` stops
+//! runs, `power` and `disk` cut the power; `failing_disk` refuses writes.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Ext4,
     /// A second XFS, for sources that cannot share with the repository.
     XfsOther,
-    /// An XFS as small as they get, to be filled. One test at a time.
+    /// The smallest possible XFS, to be filled. One test at a time uses it.
     XfsSmall,
 }
 
@@ -58,17 +58,17 @@ impl Kind {
     }
 }
 
-/// A scratch directory on a filesystem of a known kind, removed when the test ends, however it ends.
+/// A scratch directory on a filesystem of a known kind. It is removed when the test ends, even if the test fails.
 pub(crate) struct Filesystem {
-    /// Its kind.
+    /// The kind of the filesystem.
     pub(crate) kind: Kind,
     scratch: PathBuf,
-    /// Held by the one test that may fill the filesystem.
+    /// The lock of the only test that may fill the filesystem.
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Filesystem {
-    /// The scratch directory of `test` on the filesystem of this kind; why not, if there is none.
+    /// The scratch directory of `test` on the filesystem of this kind, or the reason why there is none.
     pub(crate) fn open(kind: Kind, test: &str) -> Result<Filesystem, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         static ALONE: Mutex<()> = Mutex::new(());
@@ -76,7 +76,7 @@ impl Filesystem {
             let reason = env::var("PLEACH_TEST_NONE").unwrap_or_else(|_| "run `cargo xtask test`".into());
             return Err(format!("no {kind:?} filesystem ({reason})"));
         };
-        // Short, because some limits are on the length of a path.
+        // Short, because some limits apply to the length of a path.
         let topic = test.rsplit("::").nth(1).unwrap_or(test);
         let name = format!("{topic:.40}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let scratch = Path::new(&root).join(name);
@@ -94,7 +94,7 @@ impl Filesystem {
         &self.scratch
     }
 
-    /// A path in the scratch directory, where there may be nothing yet.
+    /// A path in the scratch directory, where nothing may exist yet.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.scratch.join(name)
     }
@@ -106,7 +106,7 @@ impl Filesystem {
         path
     }
 
-    /// A scratch directory on another filesystem, which has nothing to share with any of those that tests run on.
+    /// A scratch directory on another filesystem, which cannot share extents with any of the tested ones.
     pub(crate) fn elsewhere(&self) -> Filesystem {
         Filesystem::open(Kind::XfsOther, "elsewhere::source").expect("`cargo xtask test` mounts it with any other")
     }
@@ -120,7 +120,7 @@ impl Filesystem {
 impl Drop for Filesystem {
     fn drop(&mut self) {
         tools::let_be_removed(&self.scratch);
-        // By rm: it descends by descriptor, so trees deeper than PATH_MAX are no obstacle, nor are they to a full disk.
+        // By rm: it descends by descriptor, so it removes trees deeper than PATH_MAX, also on a full disk.
         let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(&self.scratch).stderr(Stdio::null()).status();
         let removed = Command::new("rm").arg("-rf").arg(&self.scratch).status();
         if !thread::panicking() {
@@ -173,8 +173,8 @@ pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
     }
 }
 
-/// Records that a test cannot run here. In CI that is a failure: of `cargo xtask test`, where it keeps the list, or
-/// else of the test.
+/// Records that a test cannot run here. In CI this is a failure: of `cargo xtask test` if it collects the list, else of
+/// the test itself.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
 pub(crate) fn skip(test: &str, reason: &str) {
     let name = test.split_once("::").map_or(test, |(_binary, name)| name);
@@ -189,19 +189,19 @@ pub(crate) fn skip(test: &str, reason: &str) {
     }
 }
 
-/// A run of the command that has ended.
+/// A finished run of the command.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// The exit status; a signal's number above 128.
+    /// The exit status; 128 plus the number of the signal if one ended the run.
     pub(crate) status: i32,
-    /// What it wrote to stdout.
+    /// The command's stdout.
     pub(crate) stdout: String,
-    /// What it wrote to stderr.
+    /// The command's stderr.
     pub(crate) stderr: String,
     line: String,
 }
 
-/// The command pleach, to be run with these arguments.
+/// The command pleach with these arguments.
 pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pleach"));
     command.args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
@@ -213,7 +213,7 @@ pub(crate) fn pleach(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
     finish(&mut command(args))
 }
 
-/// The command pleach, run by a root whom permissions bind: its owner's bits decide, as they do for any user.
+/// The command pleach, run as root but subject to permissions: as for any user, the bits of a file's owner decide.
 pub(crate) fn command_bound_by_permissions(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]);
@@ -228,7 +228,7 @@ pub(crate) fn finish(command: &mut Command) -> Run {
 }
 
 impl Run {
-    /// What a process left.
+    /// The result of a process.
     pub(crate) fn new(output: Output, line: String) -> Run {
         use std::os::unix::process::ExitStatusExt;
         let status = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
@@ -281,7 +281,7 @@ pub(crate) fn number(summary: &Value, field: &str) -> u64 {
     summary[field].as_u64().unwrap_or_else(|| panic!("no integer {field:?} in {summary}"))
 }
 
-/// Takes a snapshot and gives its summary; it must succeed.
+/// Takes a snapshot successfully, and returns its summary.
 #[track_caller]
 pub(crate) fn snapshot(source: &Path, repo: &Path) -> Value {
     settle();
@@ -293,13 +293,13 @@ pub(crate) fn snapshot_named<'a>(name: &'a str, source: &'a Path, repo: &'a Path
     ["snapshot".as_ref(), "--json".as_ref(), "--name".as_ref(), name.as_ref(), source.as_ref(), repo.as_ref()]
 }
 
-/// Lets the clock of timestamps tick, so that what was just written is older than a scan that begins now: a file as
-/// young as its scan counts as changed next time.
+/// Waits for the next tick of the timestamp clock, so that recent writes are older than a scan that begins now. A file
+/// as recent as its scan counts as changed next time.
 pub(crate) fn settle() {
     thread::sleep(Duration::from_millis(20));
 }
 
-/// Where a snapshot keeps what was at `source`.
+/// The path of `source` in a snapshot.
 pub(crate) fn inside(repo: &Path, snapshot: &str, source: &Path) -> PathBuf {
     repo.join(snapshot).join(source.strip_prefix("/").expect("sources are absolute"))
 }
@@ -313,7 +313,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The published snapshots: what a user sees in the repository, `latest` apart.
+/// The published snapshots: the entries that a user sees in the repository, without `latest`.
 pub(crate) fn published(repo: &Path) -> Vec<String> {
     names(repo).into_iter().filter(|name| name != ".pleach" && name != "latest").collect()
 }
@@ -325,7 +325,7 @@ pub(crate) fn listed(repo: &Path) -> Vec<String> {
     run.lines::<json_lines::Snapshot>().into_iter().map(|snapshot| snapshot.name).collect()
 }
 
-/// Asserts that nothing of an unfinished run or deletion is left.
+/// Asserts that no unfinished run or deletion left anything.
 #[track_caller]
 pub(crate) fn assert_no_leftovers(repo: &Path) {
     for dir in ["partial", "trash"] {
@@ -336,7 +336,7 @@ pub(crate) fn assert_no_leftovers(repo: &Path) {
     }
 }
 
-/// Asserts that two listings are the same, and shows only where they are not.
+/// Asserts that two listings are the same, and shows only the differences.
 #[track_caller]
 pub(crate) fn assert_same_lines(now: &[String], before: &[String]) {
     let lost: Vec<_> = before.iter().filter(|line| !now.contains(line)).collect();
@@ -344,7 +344,7 @@ pub(crate) fn assert_same_lines(now: &[String], before: &[String]) {
     assert!(lost.is_empty() && new.is_empty(), "lines that are gone: {lost:#?}\nnew lines: {new:#?}");
 }
 
-/// Reproducible bytes that do not compress and repeat nowhere.
+/// Reproducible bytes that neither compress nor repeat.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -358,14 +358,14 @@ pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes these bytes over what is at an offset of a file.
+/// Overwrites a file at an offset with these bytes.
 #[track_caller]
 pub(crate) fn overwrite(path: &Path, at: u64, content: &[u8]) {
     let file = File::options().write(true).open(path).expect("a file can be opened");
     file.write_all_at(content, at).expect("a file can be written");
 }
 
-/// Clones a file by `cp`, which fails where that cannot be done.
+/// Clones a file with `cp`, which fails if cloning is impossible.
 #[track_caller]
 pub(crate) fn clone(from: &Path, to: &Path) {
     finish(Command::new("cp").arg("--reflink=always").arg(from).arg(to)).expect(0);

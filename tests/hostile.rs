@@ -1,4 +1,4 @@
-//! Trees that somebody changes on purpose while root reads or writes them, and names that are made to deceive.
+//! Trees that somebody changes on purpose while root reads or writes them, and deceptive names.
 
 use crate::harness::tools::{assert_equal_trees, files, inventory};
 use crate::harness::*;
@@ -18,17 +18,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 
-/// What lies outside and must neither be read nor written.
+/// Content outside, which must be neither read nor written.
 const SECRET: &[u8] = b"secret: nobody may read this";
 
-/// A name in a tree, and a link to something outside that takes its place now and then.
+/// A name in a tree, and a link to something outside that replaces it now and then.
 struct Decoy {
     name: PathBuf,
     link: PathBuf,
     to: PathBuf,
 }
 
-/// Exchanges names and decoys as fast as it can, until it is stopped.
+/// Exchanges names and decoys as fast as possible until it is stopped.
 struct Swapper {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -42,9 +42,9 @@ impl Swapper {
             let mut swaps = 0;
             while !asked.load(Ordering::Relaxed) {
                 for Decoy { name, link, to } in &decoys {
-                    // A restore may just have one of them in its hands.
+                    // A restore may just be working on one of them.
                     swaps += u64::from(renameat_with(CWD, name, CWD, link, RenameFlags::EXCHANGE).is_ok());
-                    // And it replaces links: then a new one is needed.
+                    // A restore also replaces links; then a new link is needed.
                     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
                     if !is_link(name) && !is_link(link) {
                         let _ = fs::rename(link, link.with_extension(swaps.to_string()));
@@ -57,18 +57,18 @@ impl Swapper {
         Swapper { stop, thread }
     }
 
-    /// How often it exchanged them.
+    /// Stops it, and returns the number of exchanges.
     fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("exchanging names does not fail")
     }
 }
 
-/// Directories and files that are watched by the kernel: whoever opens, lists, reads or changes one is found out.
+/// Directories and files that the kernel watches: every open, listing, read or change is detected.
 struct Witness(OwnedFd);
 
-/// All but the closing of files, which whoever opens comes to. It can come late and from the test itself: a process
-/// that another test starts holds what is open at that moment until it has become its own program.
+/// All events except closing. A close follows every open anyway, and can come late and from the test itself: a process
+/// that another test starts holds all open descriptors until it executes its program.
 const SEEN: inotify::WatchFlags = inotify::WatchFlags::ALL_EVENTS.difference(inotify::WatchFlags::CLOSE);
 
 impl Witness {
@@ -90,7 +90,7 @@ impl Witness {
     }
 }
 
-/// A tree wide enough that names change while it is walked, and an equal one outside that holds secrets.
+/// A tree wide enough that names change while it is walked, and an equal tree outside that holds secrets.
 fn twins(fs: &Filesystem) -> (PathBuf, PathBuf) {
     let (source, outside) = (fs.dir("source"), fs.dir("outside"));
     for number in 0..40_u64 {
@@ -108,7 +108,7 @@ fn twins(fs: &Filesystem) -> (PathBuf, PathBuf) {
     (source, outside)
 }
 
-/// Links to what lies outside under the same names as in `tree`: directories at two depths, and files.
+/// Links to entries outside under the same names as in `tree`: directories at two depths, and files.
 fn decoys(fs: &Filesystem, tree: &Path, outside: &Path) -> Vec<Decoy> {
     let decoys = fs.dir("decoys");
     let names = ["dir-00", "dir-07/inner", "dir-20", "dir-21/one", "dir-22/inner/two", "dir-39/inner", "dir-39/linked"];
@@ -127,7 +127,7 @@ fn assert_no_secret_in(dir: &Path) {
     }
 }
 
-/// Does something once, when the engine asks whether it should stop: between listing a directory and entering the next.
+/// Interferes once, when the engine asks whether it should stop: between listing a directory and entering the next.
 struct Meddler<F> {
     once: Once,
     meddle: F,
@@ -184,7 +184,7 @@ on_filesystems! {
             run(["two", "one"][number % 2]);
         }
         witness.assert_saw_nothing();
-        // And with time for an exchange between the look at a name and its opening.
+        // With time for an exchange between the check of a name and its opening.
         for number in 0..6 {
             let args = ["restore", "--delete", "--target"].map(OsStr::new);
             let args = args.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new(["two", "one"][number % 2])]);
@@ -195,7 +195,7 @@ on_filesystems! {
         witness.assert_saw_nothing();
         assert!(swaps > 500, "only {swaps}");
         assert_same_lines(&inventory(&outside), &before);
-        // And when nobody meddles any more, all comes back.
+        // When nobody interferes any more, everything is restored.
         assert_eq!(run("two").errors, 0);
         assert_equal_trees(&source, &inside);
     }
@@ -271,7 +271,7 @@ on_filesystems! {
         let restore = || restore::restore(&repo, "latest", &[], &options, &Silent).unwrap();
         restore();
         let inside = target.join(source.strip_prefix("/").unwrap());
-        // A third name of the inode, of which the snapshot knows nothing, and with it another owner and mode.
+        // A third name of the inode, unknown to the snapshot; through it the owner and mode are changed.
         let elsewhere = fs.join("elsewhere");
         fs::hard_link(inside.join("a"), &elsewhere).unwrap();
         chown(&elsewhere, Some(4242), None).unwrap();
@@ -285,7 +285,7 @@ on_filesystems! {
     fn a_reader_with_nothing_but_the_right_to_read_keeps_everything(fs: &Filesystem) {
         let (source, repo, target) = (fs.dir("source"), fs.dir("repo"), fs.dir("target"));
         tree::every_kind(&source);
-        // Attributes for root alone are hidden from everybody else.
+        // Attributes for root only are hidden from everybody else.
         for args in
             [&["-x", "trusted.note", "attributes/trusted"][..], &["-h", "-x", "trusted.note", "attributes/link"]]
         {
@@ -307,7 +307,7 @@ on_filesystems! {
         let copy = inside(&repo, "two", &source);
         assert_eq!(copy.join("modes/0000").metadata().unwrap().uid(), 65_534, "its files are its own");
         assert_eq!(copy.join("modes/4755").metadata().unwrap().mode() & 0o6000, 0, "and give nobody its rights");
-        // Root gives everything back, from the manifest.
+        // Root restores everything from the manifest.
         let options = restore::Options { target: target.clone(), ..restore::Options::default() };
         let stats = restore::restore(&repo, "two", &[], &options, &Silent).unwrap();
         assert_eq!(stats.errors, 0);

@@ -1,4 +1,4 @@
-//! `pleach snapshot` killed, interrupted, or started twice.
+//! `pleach snapshot`, killed, interrupted, or started twice.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -41,8 +41,7 @@ fn end(child: Child) -> Run {
     Run::new(child.wait_with_output().expect("a child can be waited for"), line)
 }
 
-/// Runs a command that writes more than a pipe holds, and interrupts it meanwhile: it waits until what it wrote is
-/// read.
+/// Runs a command that writes more than a pipe holds, and interrupts it while it waits for a reader.
 fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
@@ -53,7 +52,7 @@ fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
     });
     assert!(waited, "the plan is being written");
     signal(&child, Signal::INT);
-    // The signal is delivered before the writer goes on.
+    // The signal is delivered before the writer continues.
     thread::sleep(Duration::from_millis(50));
     let mut text = Vec::new();
     stdout.read_to_end(&mut text).expect("the plan can be read");
@@ -82,7 +81,7 @@ on_filesystems! {
         for moment in 0..10_u32 {
             let name = format!("killed-{moment}");
             let mut child = start(&name, &source, &repo);
-            // Spread over the run, at a place that differs from one test run to the next.
+            // Spread over the run, at a point that differs between test runs.
             let jitter = Duration::from_nanos(u64::from(child.id()) % 1000 * whole.as_nanos() as u64 / 10_000);
             thread::sleep(whole * moment / 10 + jitter);
             child.kill().expect("a child can be killed");
@@ -141,7 +140,7 @@ on_filesystems! {
             );
         }
         let other = fs.join("other");
-        // The walk of the first two is one thread's work, of which this call is the thirtieth of its kind.
+        // The first two commands walk on one thread, which is interrupted at its thirtieth call of this kind.
         let cases: [(Option<&str>, &[&str], &[&Path]); 3] = [
             (Some("getdents64"), &["snapshot", "-j1"], &[&source, &other]),
             (Some("getdents64"), &["copy", "-j1"], &[&source, &target]),

@@ -1,5 +1,5 @@
-//! Entries made to exceed a limit: of the repository's filesystem, of the kernel's calls, of time. Each is one entry's
-//! problem, and the rest is kept.
+//! Entries that exceed a limit of the repository's filesystem, the kernel's calls, or time. Each is a problem of one
+//! entry, and all other entries are kept.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -10,10 +10,10 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// As large as a file can be where sizes have 63 bits, nearly.
+/// Nearly the largest size of a file with 63-bit sizes.
 const VAST: u64 = 7 << 60;
 
-/// Runs pleach with little memory, and not for ever.
+/// Runs pleach with little memory and a time limit.
 fn bounded<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Run {
     let mut command = Command::new("timeout");
     command.args(["300", "prlimit", "--as=8589934592", env!("CARGO_BIN_EXE_pleach")]);
@@ -25,7 +25,7 @@ fn taken(source: &Path, repo: &Path) -> Run {
     bounded([OsStr::new("snapshot"), source.as_ref(), repo.as_ref(), "--json".as_ref()])
 }
 
-/// A file with nothing but holes, one with data at two places between them, and a small one.
+/// A file with only holes, one with data at two places between holes, and a small one.
 fn vast_files(dir: &Path) {
     for (name, data) in [("empty", &[][..]), ("second", &[]), ("data", &[5 << 60, 6 << 60])] {
         let file = File::create(dir.join(name)).unwrap();
@@ -53,7 +53,7 @@ fn assert_same_vast_files(a: &Path, b: &Path) {
     }
 }
 
-/// The attributes of a file by their names; more of them than the kernel lists.
+/// Gives a file more attributes than the kernel lists.
 fn crowd_with_attributes(path: &Path) {
     for number in 0..400 {
         let name = format!("user.{number:0>245}");
@@ -80,7 +80,7 @@ fn deep_chain(dir: &Path, levels: usize) {
     }
 }
 
-/// Runs pleach where a process may open few files.
+/// Runs pleach with a low limit on open files.
 fn with_few_descriptors<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Run {
     let mut command = Command::new("timeout");
     command.args(["600", "prlimit", "--nofile=200:200", "--as=4294967296", env!("CARGO_BIN_EXE_pleach")]);
@@ -132,12 +132,12 @@ on_filesystems! {
             assert_eq!((number(&summary, "errors"), number(&summary, "symlinks")), (errors, 2), "{summary}");
         }
         assert_eq!(fs::read(inside(&repo, "latest", &source).join("dir/file")).unwrap(), b"kept");
-        // The manifest has what the tree has not.
+        // The manifest has the parts that the tree lacks.
         let back = elsewhere.dir("back");
         pleach([OsStr::new("restore"), "--target".as_ref(), back.as_ref(), repo.as_ref(), "latest".as_ref()]).expect(0);
         let back = back.join(source.strip_prefix("/").unwrap());
         tools::assert_equal_trees(&source, &back);
-        // A restore and a copy to a filesystem that does not take it report it, and bring the rest.
+        // A restore and a copy to a filesystem that does not support it report it, and transfer the rest.
         let expected = if fs.kind == Kind::Xfs { 3 } else { 0 };
         let (there, copied) = (fs.dir("there"), fs.join("copied"));
         pleach([OsStr::new("restore"), "--target".as_ref(), there.as_ref(), repo.as_ref(), "latest".as_ref()])
@@ -160,7 +160,7 @@ on_filesystems! {
                 assert_same_vast_files(&source, &inside(&repo, "latest", &source));
             }
         }
-        // A change is found and brought over block by block.
+        // A change is found and copied block by block.
         overwrite(&source.join("data"), 6 << 60, b"changed");
         for (place, name) in [(fs, "here"), (&other, "there")] {
             let repo = place.join(name);
@@ -253,7 +253,7 @@ on_filesystems! {
         ["file", "large", "dir"].iter().for_each(|name| crowd_with_attributes(&source.join(name)));
         for (place, name) in [(fs, "here"), (&other, "there")] {
             let repo = place.join(name);
-            // Nothing of it counts as complete, so each run reports it.
+            // Nothing about it counts as complete, so each run reports it.
             for _ in 0..3 {
                 let run = taken(&source, &repo).expect(3).saying("extended attributes");
                 assert_eq!(number(&run.summary(), "errors"), 3, "{run:?}");
@@ -275,7 +275,7 @@ on_filesystems! {
     }
 }
 
-/// Space that a file of nothing reserves is a wish: for lack of it, nobody's data stays behind.
+/// Preallocated space is optional: if the destination lacks the space, all data is copied nevertheless.
 #[test]
 fn space_that_is_reserved_and_cannot_be_had_stays_a_hole() {
     let test = concat!(module_path!(), "::space_that_is_reserved_and_cannot_be_had_stays_a_hole");
@@ -292,7 +292,7 @@ fn space_that_is_reserved_and_cannot_be_had_stays_a_hole() {
     bounded([OsStr::new("copy"), source.as_ref(), copy.as_ref()]).expect(0);
     tools::assert_equal_trees(&source, &copy);
     fs::remove_dir_all(&copy).unwrap();
-    // Pages of zeros in memory count as data.
+    // Cached pages of zeros count as data.
     ["a-reserved", "b-half"].into_iter().for_each(|name| tools::forget(&source.join(name)));
     taken(&source, &repo).expect(0);
     tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));

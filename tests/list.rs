@@ -17,7 +17,7 @@ fn exclusive(repo: &Path) -> Vec<Option<u64>> {
     stats.rows.iter().map(|row| row.exclusive_bytes).collect()
 }
 
-/// Waits until the snapshots alone hold this much: XFS takes deleted files apart in the background.
+/// Waits until the snapshots hold this much exclusively: XFS frees deleted files in the background.
 #[track_caller]
 fn expect_exclusive(repo: &Path, expected: &[u64], why: &str) {
     let expected: Vec<_> = expected.iter().copied().map(Some).collect();
@@ -73,7 +73,7 @@ on_filesystems! {
         };
         for options in [&[][..], &["--exclusive"], &["-v"]] {
             let table = list(options, None);
-            // A path is never shortened, and has a line of its own then.
+            // A path is never shortened; a long one has its own line.
             let is_long = |line: &&str| line.chars().count() > 80 && !line.contains('/');
             assert_eq!(table.lines().filter(is_long).collect::<Vec<_>>(), [""; 0], "{table}");
             for shown in

@@ -1,5 +1,5 @@
-//! `pleach snapshot` on a disk that refuses some writes: the kernel reports that once, to whoever syncs first. For
-//! `restore` see `tests/restore/failed.rs`.
+//! `pleach snapshot` on a disk that refuses some writes: the kernel reports that once, to the first process that syncs.
+//! For `restore` see `tests/restore/failed.rs`.
 
 use crate::harness::failing_disk::FailingDisk;
 use crate::harness::mounted::Mounted;
@@ -69,7 +69,7 @@ fn a_failed_sync_ends_the_run_and_nothing_is_taken_over_from_it() {
     }
 }
 
-/// Overlayfs does not report through syncfs(2) what the filesystem below has lost.
+/// Overlayfs does not report lost writes of the underlying filesystem through syncfs(2).
 #[test]
 fn a_write_that_fails_below_an_overlay_ends_the_run() {
     let test = concat!(module_path!(), "::a_write_that_fails_below_an_overlay_ends_the_run");

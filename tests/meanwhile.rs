@@ -1,5 +1,4 @@
-//! What changes in a source while it is read, at the moment that hurts: after an entry was looked at, before it is
-//! opened.
+//! Changes in a source while it is read, at the critical moment: after an entry was examined, and before it is opened.
 
 use crate::harness::{Filesystem, bytes, inside, number, published, settle, snapshot, write};
 use crate::on_filesystems;
@@ -18,7 +17,7 @@ use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::Duration;
 
-/// Does something once, when the engine asks whether it should stop: between looking at entries and opening them.
+/// Interferes once, when the engine asks whether it should stop: between examining entries and opening them.
 struct Meddler<F> {
     once: Once,
     meddle: F,
@@ -36,7 +35,7 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
-/// Takes a snapshot of a directory with one file, which `meddle` does something to meanwhile.
+/// Takes a snapshot of a directory with one file, which `meddle` changes meanwhile.
 fn meanwhile(fs: &Filesystem, meddle: impl Fn(&Path) + Sync) -> (Stats, Vec<String>, PathBuf) {
     let source = fs.dir("source");
     let file = source.join("file");
@@ -106,7 +105,7 @@ on_filesystems! {
     }
 }
 
-/// Appends to a file each time the engine asks whether it should stop: more often than anyone reads it.
+/// Appends to a file each time the engine asks whether it should stop: more often than anybody reads it.
 struct Restless<'a> {
     file: &'a Path,
     appended: AtomicUsize,
@@ -121,14 +120,14 @@ impl Monitor for Restless<'_> {
     fn is_cancelled(&self) -> bool {
         let mut file = File::options().append(true).open(self.file).unwrap();
         file.write_all(b"once more").unwrap();
-        // Times have ticks, and a file is only known to have changed if it is another one.
+        // Timestamps have ticks, and a change is only visible if the time differs.
         thread::sleep(Duration::from_millis(10));
         self.appended.fetch_add(1, Ordering::Relaxed);
         false
     }
 }
 
-/// Takes a snapshot of a file that never stands still: what was counted, said, recorded, and kept of it.
+/// Takes a snapshot of a file that changes all the time. Returns its stats, problems, record and copied content.
 fn restless(fs: &Filesystem, source: &Path) -> (Stats, Vec<String>, FileBody, Vec<u8>) {
     let file = source.join("file");
     write(&file, &bytes(1, 100_000));
@@ -143,12 +142,12 @@ fn restless(fs: &Filesystem, source: &Path) -> (Stats, Vec<String>, FileBody, Ve
         Item::Directory(_) => None,
     });
     let kept = fs::read(inside(&repo, &name, source).join("file")).unwrap();
-    // What is recorded is what is there: it can be restored.
+    // The record matches the copy, so it can be restored.
     let record = record.expect("it was kept");
     assert_eq!((record.size, record.hash), (kept.len() as u64, Some(*blake3::hash(&kept).as_bytes())));
     let target = restore::Options { target: fs.join("target"), ..restore::Options::default() };
     assert_eq!(restore::restore(&repo, &name, &[], &target, &Silent).unwrap().errors, 0);
-    // And the next run takes it again.
+    // The next run copies it again.
     settle();
     let again = snapshot(source, &repo);
     assert_eq!(number(&again, "unchanged_files"), 0, "{again}");

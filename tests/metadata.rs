@@ -1,5 +1,4 @@
-//! Metadata: every row of docs/metadata.md, told by programs that are not ours, in a snapshot's tree and after a
-//! restore.
+//! Metadata: every row of docs/metadata.md, verified by independent programs, in a snapshot's tree and after a restore.
 
 mod acls;
 mod flags;
@@ -14,7 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A source, a repository, and where the first snapshot is restored to.
+/// A source, a repository, and the target of the restore.
 struct Scene {
     source: PathBuf,
     repo: PathBuf,
@@ -27,7 +26,7 @@ impl Scene {
     }
 
     /// Takes two snapshots, the second of an unchanged source, and restores the second. Then `check` compares the
-    /// source with its copies in both trees and in the target; the last argument says whether it is a restored one.
+    /// source with its copies in both trees and in the target; its last argument is true for the restored copy.
     #[track_caller]
     fn check(&self, check: impl Fn(&Path, &Path, bool)) {
         self.check_named(&["first", "second"], check);
@@ -47,7 +46,7 @@ impl Scene {
 
     #[track_caller]
     fn restore(&self) {
-        // What is the same is not made anew, so that immutable files can be restored twice.
+        // Unchanged entries are not made again, so that immutable files can be restored twice.
         let options = ["restore", "--overwrite", "if-changed", "--target"].map(OsStr::new);
         let paths = [self.target.as_os_str(), self.repo.as_os_str(), OsStr::new("latest")];
         pleach(options.into_iter().chain(paths)).expect(0);
@@ -80,7 +79,7 @@ fn on(path: &Path, program: &str, args: &[&str]) -> String {
     tools::tool(program, args, path).stdout
 }
 
-/// Asserts that a program says the same of everything in two trees.
+/// Asserts that a program prints the same for every entry of two trees.
 #[track_caller]
 fn assert_alike(original: &Path, copy: &Path, say: impl Fn(&Path) -> String) {
     for path in tools::paths(original) {
@@ -89,18 +88,18 @@ fn assert_alike(original: &Path, copy: &Path, say: impl Fn(&Path) -> String) {
     }
 }
 
-/// Where the data of a file is, by `lseek`, as xfs_io tells it.
+/// The positions of a file's data, by `lseek`, as xfs_io reports them.
 fn data_and_holes(path: &Path) -> String {
     File::open(path).and_then(|file| file.sync_all()).expect("a file can be synced");
     on(path, "xfs_io", &["-r", "-c", "seek -ar 0"])
 }
 
-/// Sparse files of every kind: with holes before, between and behind the data, and nothing but holes.
+/// Sparse files of every kind: with holes before, between and after the data, and with nothing but holes.
 fn sparse_files(dir: &Path) {
     let file = |name: &str, size: u64, data: &[u64]| {
         let file = File::create(dir.join(name)).expect("a file can be made");
-        // Before anything is written: behind its end XFS reserves more than is written, and what is reserved looks like
-        // data as soon as it was read.
+        // Set before anything is written: otherwise XFS preallocates space beyond the end, and preallocated space looks
+        // like data once it was read.
         file.set_len(size).expect("a file can be made longer");
         for at in data {
             file.write_all_at(&bytes(*at, 8192), *at).expect("a file can be written");

@@ -1,5 +1,4 @@
-//! Options of `pleach snapshot` beside what it leaves out: `--unchanged`, `--require-sharing`, `--parent`, several
-//! sources.
+//! Options of `pleach snapshot` except exclusion: `--unchanged`, `--require-sharing`, `--parent`, several sources.
 
 use crate::harness::*;
 use crate::on_filesystems;

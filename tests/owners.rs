@@ -1,4 +1,4 @@
-//! `pleach fiemap --owners`: every file that holds an extent, against the filesystem's own tools.
+//! `pleach fiemap --owners`: every file that holds an extent, compared with the filesystem's own tools.
 
 mod own;
 
@@ -52,7 +52,7 @@ on_filesystems! {
         let open = File::open(&gone).expect("a file can be opened");
         let inode = open.metadata().expect("a file has a status").ino();
         fs::remove_file(&gone).expect("a file can be deleted");
-        // Btrfs takes the name away with its next transaction.
+        // Btrfs removes the name with its next transaction.
         finish(Command::new("sync").arg("-f").arg(&file)).expect(0);
         let lines = listed(&file, &["--json"]).json();
         let nameless: Vec<_> = lines.iter().filter(|line| line["deleted"] == true).collect();
@@ -147,7 +147,7 @@ on_filesystems! {
         write(&file, &bytes(9, 1 << 20));
         clone_part(&file, &head, 0, 65536, 0);
         clone_part(&file, &tail, 524_288, 65536, 0);
-        // Now nobody holds the rest of the extent, and it stays allocated for these two.
+        // Nobody holds the rest of the extent now, but it stays allocated for these two.
         fs::remove_file(&file).expect("a file can be deleted");
         let rows = owners(&head);
         let told: Vec<_> = rows.iter().map(|row| (row.path.clone(), &*row.part)).collect();
@@ -209,7 +209,7 @@ struct Row {
     part: String,
 }
 
-/// A run of `fiemap --owners` that must succeed.
+/// Runs `fiemap --owners` successfully.
 #[track_caller]
 fn listed(file: &Path, options: &[&str]) -> Run {
     let args = ["fiemap", "--owners"].into_iter().chain(options.iter().copied()).map(OsStr::new);

@@ -1,5 +1,5 @@
-//! `pleach completions SHELL`: what clap makes of the options, and around it (bash, zsh, fish) a function that asks
-//! `pleach __complete` for repositories, snapshots and paths in them.
+//! `pleach completions SHELL`: the script that clap generates from the options. For bash, zsh and fish a function
+//! around it asks `pleach __complete` for repositories, snapshots and paths in snapshots.
 
 use crate::cli::{Cli, Completions};
 use crate::output::Output;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use pleach::error::{ExitStatus, Result};
 
 pub(crate) fn run(args: &Completions, output: &Output) -> Result<ExitStatus> {
-    // In memory first: the generator panics when a pipe is closed.
+    // Into memory first: the generator panics when a pipe is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "pleach", &mut script);
     output.text(&with_words(args.shell, script));
@@ -21,8 +21,8 @@ fn with_words(shell: Shell, script: Vec<u8>) -> Vec<u8> {
         Shell::Bash => wrapped(include_str!("completions/wrapper.bash")),
         Shell::Fish => wrapped(include_str!("completions/wrapper.fish")),
         Shell::Zsh => {
-            // The file is itself the body of `_pleach`, which zsh loads at the first use: the last lines call it by
-            // that name.
+            // The file itself is the body of `_pleach`, which zsh loads at the first use. Its last lines call the
+            // generated function by that name.
             let script = String::from_utf8_lossy(&script);
             let script = script.replacen("\n_pleach() {", "\n_pleach_static() {", 1);
             let end = script.rfind("\nif [ \"$funcstack[1]\"").unwrap_or(script.len());

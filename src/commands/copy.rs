@@ -52,8 +52,8 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     Ok(reported(output, status))
 }
 
-/// The command that continues a copy which ended early. A new name for a directory is a directory by then, so the same
-/// arguments would copy into it.
+/// The command that continues a copy which ended early. If the destination was a new name for a directory, it exists
+/// now, and the same arguments would copy into it.
 fn how_to_continue(sources: &[PathBuf], destination: &Path, options: &Options, was_there: bool) -> String {
     let is_directory = matches!(sources, [source] if source.is_dir());
     let is_new_name = options.into == Into::AsItStands && is_directory && !was_there && destination.is_dir();
@@ -67,7 +67,7 @@ fn how_to_continue(sources: &[PathBuf], destination: &Path, options: &Options, w
     format!("to continue, run: {} ", words.join(" "))
 }
 
-/// A word of a command for a shell; what cannot be printed is escaped as in bash.
+/// Quotes a word for a shell; unprintable characters are escaped as in bash.
 fn quoted(word: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
     let bytes = word.as_bytes();

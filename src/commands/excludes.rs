@@ -1,12 +1,11 @@
-//! What is to be left out, from the words of the command line: patterns are read and understood before anything is
-//! done.
+//! The entries to exclude, from the command line. All patterns are read and parsed before any work begins.
 
 use crate::cli;
 use pleach::error::Result;
 use pleach::tree::exclude::{self, Line, Options, Patterns};
 
 /// # Errors
-/// A pattern that is none, or a file of patterns that cannot be read.
+/// If a pattern is invalid, or a file of patterns cannot be read.
 pub(super) fn options(args: &cli::Excludes) -> Result<Options> {
     let mut lines = Vec::new();
     for file in &args.files {

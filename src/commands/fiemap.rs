@@ -14,7 +14,7 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync };
     let mut listing = Views::new(args, listing(args.format, output), output)?;
     let mut total = Total::default();
-    // The listing itself shows how far it is; a bar between its lines would only disturb it.
+    // The listing itself shows the progress; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
         let mut owners = args.owners.then(|| Finder::new(&args.files, options.sync, monitor)).transpose()?;
         for found in args.files.iter().flat_map(|path| fiemap::files(path)) {

@@ -1,4 +1,4 @@
-//! The commands, one a file: arguments to options, the engine, its result to the output.
+//! The commands, one per file: each turns arguments into options, runs the engine and passes its result to the output.
 
 mod completions;
 mod copy;
@@ -40,12 +40,12 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
     conclude(result.map_err(|error| after_interruption(error, &cli.command)), &output)
 }
 
-/// Adds to an interruption what is left, if the command left nothing half done.
+/// Adds the state of the disk to an interruption, if the command left nothing half done.
 fn after_interruption(error: Error, command: &Command) -> Error {
     let state = match command {
         _ if error.kind() != ErrorKind::Interrupted => return error,
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
-        // Their engines report what they had done, if they had begun.
+        // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) => "nothing was changed",
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
         Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",

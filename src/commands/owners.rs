@@ -1,4 +1,4 @@
-//! The part of `pleach fiemap` that `--owners` asks for: first all files are announced, then each is listed.
+//! The part of `pleach fiemap` behind `--owners`: all files are announced first, then each is listed.
 
 use crate::output::Output;
 use crate::output::owners::Listing;
@@ -9,11 +9,11 @@ use pleach::owners::{Options, Owners, Subject};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
-/// What is known of the owners of the files to list.
+/// The known owners of the files to list.
 pub(super) struct Finder(Owners);
 
 impl Finder {
-    /// Finds the names of all owners of the files that these paths mean.
+    /// Finds the names of all owners of the files at these paths.
     pub(super) fn new(paths: &[PathBuf], sync: bool, monitor: &dyn Monitor) -> Result<Self> {
         let mut owners = Owners::new(Options { sync });
         for found in paths.iter().flat_map(|path| fiemap::files(path)) {
@@ -23,7 +23,7 @@ impl Finder {
             });
             match announced {
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                // It is reported when the file's turn comes.
+                // The error is reported when the file is listed.
                 _ => {}
             }
         }

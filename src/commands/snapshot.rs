@@ -33,7 +33,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         || excludes.larger_than.is_some()
         || excludes.older_than.is_some()
         || !(excludes.patterns.is_empty() && excludes.files.is_empty() && excludes.if_present.is_empty());
-    // How much patterns exclude is not known before.
+    // The number of entries that patterns exclude is not known in advance.
     let scope = Scope { paths: sources, one_file_system: excludes.one_file_system, skip: Some(repo), counts: true };
     let scope = Some(scope).filter(|_| !is_filtered);
     let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, &options, monitor))?;

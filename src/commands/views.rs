@@ -1,5 +1,5 @@
-//! What `fiemap` can show of several files together: `--shared-with`, `--map`, `--svg`. Collects extents beside the
-//! listing, and shows the views when all files have been read.
+//! The views of several files together that `fiemap` offers: `--shared-with`, `--map`, `--svg`. Collects extents during
+//! the listing, and shows the views when all files have been read.
 
 use crate::cli;
 use crate::output::fiemap::{Listing, Total};
@@ -17,7 +17,7 @@ use pleach::util::text::{self, counted};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// A listing, and the views that the user wants beside it.
+/// A listing, and the views that the user wants with it.
 pub(super) struct Views<'a> {
     output: &'a Output,
     listing: Option<Box<dyn Listing + 'a>>,
@@ -38,17 +38,17 @@ struct Collected {
     paths: Vec<PathBuf>,
     sizes: Vec<u64>,
     inodes: HashSet<(u64, u64)>,
-    /// The file that is being read; none, where it was read before by another name.
+    /// The file that is being read; `None` if it was already read under another name.
     file: Option<FileId>,
     other_names: u64,
 }
 
 impl<'a> Views<'a> {
-    /// The listing of this format, and the views of these arguments. For people views stand in the place of the
-    /// listing; objects for scripts stay.
+    /// The listing in this format, and the views that these arguments ask for. For people, views replace the listing;
+    /// objects for scripts stay.
     ///
     /// # Errors
-    /// If the picture cannot be put where the user wants it.
+    /// If the picture cannot be written to the path that the user gave.
     pub(super) fn new(args: &'a cli::Fiemap, listing: Box<dyn Listing + 'a>, output: &'a Output) -> Result<Self> {
         let wanted = Wanted { shared_with: args.shared_with, map: args.map, svg: args.svg.as_deref() };
         let wanted = Some(wanted).filter(|wanted| wanted.shared_with || wanted.map || wanted.svg.is_some());
@@ -193,7 +193,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes back what is known of the file that is being read.
+    /// Discards the data of the file that is being read.
     fn withdraw(&mut self) {
         if self.file.take().is_some() {
             self.holdings.withdraw_last();

@@ -1,8 +1,8 @@
 //! `pleach __complete SHELL -- WORD...`, which the scripts of `pleach completions` call: candidates for the last word.
 //!
-//! The first line of the output names their kind: `static` (the script knows them), `directories` (those that the shell
-//! finds, and the lines that follow), `words`, or `paths`. It runs while somebody types: it reports no error and takes
-//! no lock.
+//! The first line of the output names their kind: `static` (the script knows them), `directories` (the shell finds
+//! them; the following lines are further candidates), `words`, or `paths`. The command runs while the user types, so it
+//! reports no error and takes no lock.
 
 use crate::cli::words::{Wanted, wanted};
 use pleach::util::text;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 /// The hidden command's name.
 pub(crate) const NAME: &str = "__complete";
 
-/// Answers it; `args` begin behind its name.
+/// Prints the candidates; `args` begin after the command's name.
 pub(crate) fn answer(args: &[OsString]) {
     let (shell, words) = match args {
         [shell, dashes, words @ ..] if dashes == "--" => (shell, words),
         _ => return,
     };
-    // bash hands on words as they were typed, the others without quotes.
+    // bash passes words as they were typed, the other shells without quotes.
     let plain = |word: &OsString| if shell == "bash" { without_quotes(word) } else { word.clone() };
     let words: Vec<_> = words.iter().map(plain).collect();
     let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
     let mut current = words.last().cloned().unwrap_or_default();
-    // bash makes a word of the sign in `--name=`, before anything follows it.
+    // bash makes a separate word of the sign in `--name=` while nothing follows it.
     if shell == "bash" && current == "=" {
         current = OsString::new();
     }
@@ -34,11 +34,11 @@ pub(crate) fn answer(args: &[OsString]) {
     let starts = |name: &String| name.as_bytes().starts_with(current.as_bytes());
     let mut lines = vec![kind.to_string()];
     lines.extend(candidates.into_iter().filter(starts));
-    // A shell that no longer listens is no problem.
+    // It does not matter if the shell no longer listens.
     let _ = std::io::stdout().write_all((lines.join("\n") + "\n").as_bytes());
 }
 
-/// The candidates, and of which kind they are.
+/// The candidates, and their kind.
 fn candidates(wanted: Wanted, current: &OsStr) -> (&'static str, Vec<String>) {
     match wanted {
         Wanted::Static => ("static", Vec::new()),
@@ -54,7 +54,7 @@ fn candidates(wanted: Wanted, current: &OsStr) -> (&'static str, Vec<String>) {
     }
 }
 
-/// The names of a repository's snapshots, as they can be typed.
+/// The names of a repository's snapshots that can be typed.
 fn snapshots(repo: &Path) -> Vec<String> {
     if !repo.join(".pleach").is_dir() {
         return Vec::new();
@@ -63,7 +63,7 @@ fn snapshots(repo: &Path) -> Vec<String> {
     names(repo).into_iter().filter(is_snapshot).collect()
 }
 
-/// The absolute paths below the directory of `current` in a snapshot, directories with a slash behind them.
+/// The absolute paths below the directory of `current` in a snapshot; directories end in a slash.
 fn paths(repo: &Path, id: &OsStr, current: &OsStr) -> Vec<String> {
     let Some(current) = current.to_str().filter(|current| current.is_empty() || current.starts_with('/')) else {
         return Vec::new();
@@ -75,7 +75,7 @@ fn paths(repo: &Path, id: &OsStr, current: &OsStr) -> Vec<String> {
     let mut directory = repo.join(name);
     for part in above.split('/').filter(|part| !part.is_empty()) {
         directory.push(part);
-        // No link leads out of the snapshot.
+        // Symbolic links are not followed, so no path leads out of the snapshot.
         if part == ".." || !fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
             return Vec::new();
         }
@@ -88,7 +88,7 @@ fn paths(repo: &Path, id: &OsStr, current: &OsStr) -> Vec<String> {
     names(&directory).into_iter().map(of_entry).collect()
 }
 
-/// The sorted names in a directory, without those that a terminal could act upon or that are not UTF-8.
+/// The sorted names in a directory, without those that a terminal could interpret or that are not UTF-8.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -97,7 +97,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A path whose `~` the shell has not replaced yet.
+/// Replaces a `~` that the shell has not replaced yet.
 fn at_home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => Path::new(&home).join(rest),

@@ -1,4 +1,4 @@
-//! How near a figure is to the truth, for people and for scripts.
+//! How exact a figure is, for people and for scripts.
 
 use pleach::extents::bound::Bound;
 
@@ -12,7 +12,7 @@ pub(super) fn name(bound: Bound) -> &'static str {
     }
 }
 
-/// The words before a figure, with a blank behind them.
+/// The words before a figure, followed by a space.
 pub(super) fn words(bound: Bound) -> &'static str {
     match bound {
         Bound::Exact => "",

@@ -28,7 +28,7 @@ struct Summary<'a> {
     verified_files: u64,
     damaged: u64,
     errors: u64,
-    /// Whether the copy came to its end.
+    /// Whether the copy finished.
     complete: bool,
     engines: BTreeMap<&'static str, u64>,
     reasons: BTreeMap<&'static str, u64>,
@@ -36,7 +36,7 @@ struct Summary<'a> {
     seconds: f64,
 }
 
-/// Shows what was done.
+/// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path, options: &Options) {
     if output.is_json() {
         output.json(&object(stats, true));
@@ -53,7 +53,7 @@ pub(crate) fn has_failed(stats: &Stats) -> bool {
     stats.errors > 0 && stats.entries() == 0
 }
 
-/// Shows why a copy ended early, what it had copied by then, and with `how_to_continue` how to go on.
+/// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to continue.
 pub(crate) fn show_stopped(
     output: &Output,
     stopped: Stopped,
@@ -74,14 +74,14 @@ pub(crate) fn show_stopped(
     error
 }
 
-/// What a copy that ended early has left behind.
+/// The state that a copy which ended early has left behind.
 struct State {
     text: String,
-    /// Whether another run takes up what is there.
+    /// Whether another run continues from this state.
     may_continue: bool,
 }
 
-/// `None`: the error itself says what is known.
+/// `None`: the error itself says everything.
 fn state(error: &Error, stats: &Stats, options: &Options) -> Option<State> {
     if stats.sync_failed {
         return None;
@@ -91,7 +91,7 @@ fn state(error: &Error, stats: &Stats, options: &Options) -> Option<State> {
         0 => State { text: "nothing was copied".into(), may_continue: false },
         copied => State {
             text: format!("copied and kept: {}", summary::entries(copied)),
-            // Other failures would come again.
+            // Other failures would occur again.
             may_continue: error.kind() == ErrorKind::Interrupted || error.code() == "no-space",
         },
     })
@@ -154,7 +154,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The amount, by which engines, and why nothing was shared.
+/// The amount, the engines that copied it, and why nothing was shared.
 fn copied(stats: &Stats) -> String {
     let engines = stats.engines.iter().map(|(engine, files)| (*files, engine.name()));
     let engines: Vec<_> =

@@ -80,7 +80,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     early_end(output, stats, options);
 }
 
-/// Reports that not everything was looked at.
+/// Reports that not all files were examined.
 fn early_end(output: &Output, stats: &Stats, options: &Options) {
     if stats.interrupted && output.is_interrupted() {
         output.error(&Error::interrupted().hint(interrupted(stats, options)));
@@ -89,7 +89,7 @@ fn early_end(output: &Output, stats: &Stats, options: &Options) {
     }
 }
 
-/// What an interrupted dedupe has left behind.
+/// The state that an interrupted dedupe has left behind.
 fn interrupted(stats: &Stats, options: &Options) -> &'static str {
     match stats.duplicate_files + stats.range_bytes {
         _ if options.dry_run => "nothing was changed",
@@ -98,7 +98,7 @@ fn interrupted(stats: &Stats, options: &Options) -> &'static str {
     }
 }
 
-/// `at most 12.0 MiB`, or just the size if it is known.
+/// `at most 12.0 MiB`, or just the size if it is exact.
 fn freed(stats: &Stats) -> String {
     format!("{}{}", bound::words(stats.freed_is), size(stats.freed_bytes))
 }

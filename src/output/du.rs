@@ -1,4 +1,4 @@
-//! What paths take on the disk: a table for people, objects for scripts.
+//! The disk space that paths use: a table for people, objects for scripts.
 
 use super::Output;
 use super::bound;
@@ -18,7 +18,7 @@ struct PathLine<'a> {
     files: u64,
     apparent_bytes: u64,
     disk_bytes: u64,
-    /// How near `disk_bytes`, `exclusive_bytes` and `shared_bytes` are.
+    /// How exact `disk_bytes`, `exclusive_bytes` and `shared_bytes` are.
     disk_is: &'static str,
     exclusive_bytes: u64,
     shared_bytes: u64,
@@ -37,19 +37,19 @@ struct Summary {
     set_exclusive_bytes: u64,
     set_shared_bytes: u64,
     set_inline_bytes: u64,
-    /// How often files refer to extents.
+    /// How many references files hold to extents.
     set_references: u64,
     set_freed_bytes: u64,
     set_freed_is: &'static str,
-    /// What of `set_freed_bytes` is inodes.
+    /// The part of `set_freed_bytes` that inodes take.
     set_freed_inode_bytes: u64,
-    /// What may be freed beside `set_freed_bytes`.
+    /// The bytes that may be freed in addition to `set_freed_bytes`.
     set_undecided_bytes: u64,
     errors: u64,
     seconds: f64,
 }
 
-/// Shows what was found.
+/// Prints the result.
 pub(crate) fn show(output: &Output, stats: &Stats) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
@@ -132,7 +132,7 @@ fn cells(totals: &Totals, name: Cell) -> Vec<Cell> {
     ]
 }
 
-/// `deleting frees 12.2 MiB`, and how sure that is.
+/// `deleting frees 12.2 MiB`, and how exact that is.
 fn freed(freed: &Freed) -> String {
     let bound = bound::words(freed.bound);
     let mut line = format!("deleting frees {bound}{}", size(freed.bytes));

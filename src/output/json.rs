@@ -1,4 +1,4 @@
-//! Parts of JSON objects that several commands use. Each command's own objects are in its own file.
+//! Parts of JSON objects that several commands use. The objects of a single command are in that command's file.
 
 use super::messages;
 use pleach::error::Error;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A path as a field to flatten: `"path"` in UTF-8, or `"path_base64"` where its bytes are not UTF-8.
+/// A path as a field to flatten: `"path"` in UTF-8, or `"path_base64"` if its bytes are not UTF-8.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(crate) enum PathField<'a> {
@@ -28,8 +28,9 @@ impl<'a> PathField<'a> {
     }
 }
 
-/// One line of JSON that no terminal acts upon: control characters beyond those that JSON escapes anyway, and code
-/// points that show nothing or reorder others, are escaped too. A program reads the same text.
+/// Writes one line of JSON that is harmless on a terminal. Beyond the control characters that JSON escapes anyway, it
+/// escapes all other control characters, and code points that are invisible or reorder others. A program reads the same
+/// text.
 pub(crate) fn write_line(writer: &mut dyn io::Write, object: &impl serde::Serialize) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *writer, Harmless);
     object.serialize(&mut serializer)?;
@@ -79,13 +80,13 @@ pub(crate) struct MessageLine<'a> {
 }
 
 impl<'a> MessageLine<'a> {
-    /// The object for an error of an entry, or of the command.
+    /// The object for the error of an entry, or of the command.
     pub(crate) fn of_error(error: &'a Error) -> Self {
         let path = error.path().map(PathField::new);
         MessageLine { r#type: "error", code: error.code(), path, message: messages::error(error) }
     }
 
-    /// The object for a wrong command line.
+    /// The object for an invalid command line.
     pub(crate) fn usage(message: String) -> Self {
         MessageLine { r#type: "error", code: "usage", path: None, message }
     }

@@ -1,33 +1,33 @@
-//! Lines by the million: put together in one buffer, number by number, without an allocation or a formatter for any.
+//! Lines by the million: built in one buffer, number by number, without an allocation or a formatter for each line.
 
 use super::Output;
 
-/// What is gathered before it is handed on: as much as stdout's own buffer, which it then goes past.
+/// The number of bytes to gather before writing them: the size of stdout's own buffer, so that they bypass it.
 const FULL: usize = 64 << 10;
 
-/// Text on its way to stdout. What is left of it is written when it is dropped.
+/// A buffer for text on its way to stdout. Dropping it writes the rest.
 pub(super) struct Lines<'a> {
     output: &'a Output,
     bytes: Vec<u8>,
 }
 
 impl<'a> Lines<'a> {
-    /// Nothing yet.
+    /// An empty buffer.
     pub(super) fn new(output: &'a Output) -> Self {
         Lines { output, bytes: Vec::new() }
     }
 
-    /// Where it goes.
+    /// The output to which the text goes.
     pub(super) fn output(&self) -> &'a Output {
         self.output
     }
 
-    /// Adds text as it is.
+    /// Adds text unchanged.
     pub(super) fn text(&mut self, text: impl AsRef<[u8]>) {
         self.bytes.extend_from_slice(text.as_ref());
     }
 
-    /// Adds that many spaces.
+    /// Adds this number of spaces.
     pub(super) fn spaces(&mut self, number: usize) {
         self.bytes.resize(self.bytes.len() + number, b' ');
     }
@@ -37,12 +37,12 @@ impl<'a> Lines<'a> {
         self.text(itoa::Buffer::new().format(number));
     }
 
-    /// Adds a number at the right of `width` columns, as `%*llu` does.
+    /// Adds a number, right-aligned in `width` columns, as `%*llu` does.
     pub(super) fn number_right(&mut self, number: u64, width: usize) {
         self.right(itoa::Buffer::new().format(number), width);
     }
 
-    /// Adds a number with its thousands apart at the right of `width` columns.
+    /// Adds a number with separated thousands, right-aligned in `width` columns.
     pub(super) fn count_right(&mut self, number: u64, width: usize) {
         let mut buffer = itoa::Buffer::new();
         let digits = buffer.format(number).as_bytes();
@@ -55,19 +55,19 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Adds text at the right of `width` columns, as `%*s` does.
+    /// Adds text, right-aligned in `width` columns, as `%*s` does.
     pub(super) fn right(&mut self, text: impl AsRef<[u8]>, width: usize) {
         let text = text.as_ref();
         self.spaces(width.saturating_sub(text.len()));
         self.text(text);
     }
 
-    /// How much there is.
+    /// The number of bytes in the buffer.
     pub(super) fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Pads what was added since `length` to `width` columns, as `%-*s` does.
+    /// Pads the text added since `length` to `width` columns, as `%-*s` does.
     pub(super) fn pad_since(&mut self, length: usize, width: usize) {
         self.spaces((length + width).saturating_sub(self.bytes.len()));
     }
@@ -80,7 +80,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Hands on what there is.
+    /// Writes the buffer to the output.
     pub(super) fn hand_on(&mut self) {
         if !self.bytes.is_empty() {
             self.output.text(&self.bytes);
@@ -95,7 +95,7 @@ impl Drop for Lines<'_> {
     }
 }
 
-/// The columns that a number takes with its thousands apart.
+/// The columns that a number takes with separated thousands.
 pub(super) fn count_width(number: u64) -> usize {
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
     digits + (digits - 1) / 3

@@ -91,7 +91,7 @@ struct Column {
     title: &'static str,
     align: Align,
     cells: Vec<Cell>,
-    /// The order in which columns move below their row if the table is too wide; `None`: it never does.
+    /// The order in which columns move below their row if the table is too wide; `None`: the column never moves.
     moves: Option<u8>,
 }
 
@@ -101,7 +101,7 @@ impl Column {
     }
 }
 
-/// Prints the snapshots in the columns that fit, and what does not fit below each. Empty columns are omitted, and
+/// Prints the snapshots in the columns that fit, and the other columns below each row. Omits empty columns, and the
 /// sources if all snapshots have the same.
 fn table(output: &Output, rows: &[Row]) {
     let columns = stdout_columns().unwrap_or(80);
@@ -124,14 +124,14 @@ fn table(output: &Output, rows: &[Row]) {
     table.finish();
 }
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
-/// Before what is below a row.
+/// The indentation of the lines below a row.
 const INDENT: usize = 4;
-/// A column of names is at least as wide as the names that pleach gives.
+/// The minimal width of a column of names: that of the names that pleach gives.
 const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
 
-/// Separates the columns that move below their row from those that stay.
+/// Separates the columns that stay from those that move below their row.
 fn fitting(mut shown: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
     let mut below = Vec::new();
     let is_too_wide = |shown: &[Column]| {
@@ -146,7 +146,7 @@ fn fitting(mut shown: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
     (below, shown)
 }
 
-/// The text below a row in place of a column, in pieces that stay whole: `tags: monday,` and `by-hand`.
+/// The text below a row for a column that moved there, in pieces that are not broken: `tags: monday,` and `by-hand`.
 fn details(column: &Column, row: &Row, number: usize) -> Vec<String> {
     let cell = &column.cells[number];
     if cell.width() == 0 || column.title == TAKEN && is_named_by_time(row) {
@@ -166,7 +166,7 @@ fn details(column: &Column, row: &Row, number: usize) -> Vec<String> {
     pieces
 }
 
-/// Indented lines of these pieces of each column. One that is longer than a line has a line of its own.
+/// Indented lines with these pieces of each column. A piece that is longer than a line has its own line.
 fn filled(details: &[Vec<String>], columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for (number, piece) in details.iter().flat_map(|pieces| pieces.iter().enumerate()) {
@@ -191,7 +191,7 @@ fn all_columns(rows: &[Row], has_sources: bool) -> Vec<Column> {
         moves,
     };
     let has = |is: &dyn Fn(&Row) -> bool| rows.iter().any(is);
-    // Nothing is lost if the names have the time.
+    // Moving the time loses nothing if the names contain it.
     let taken_moves = if has(&|row| !is_named_by_time(row)) { 3 } else { 0 };
     let mut columns = vec![
         column("snapshot", Align::Left, None, &|row| (&row.info.name).into()),
@@ -222,12 +222,12 @@ fn created(row: &Row) -> String {
     text::rfc3339(row.info.header.created.seconds, 0)
 }
 
-/// Whether a snapshot has the name that pleach gives to those of its time: `2026-11-20T020000Z`, perhaps with a number.
+/// Whether a snapshot has the name that pleach derives from its time: `2026-11-20T020000Z`, perhaps with a number.
 fn is_named_by_time(row: &Row) -> bool {
     row.info.name.starts_with(&created(row).replace(':', ""))
 }
 
-/// `2026-11-20 02:00` of `2026-11-20T02:00:00Z`.
+/// Shortens `2026-11-20T02:00:00Z` to `2026-11-20 02:00`.
 fn minute(rfc3339: &str) -> String {
     match rfc3339.get(..16) {
         Some(minute) if !rfc3339.starts_with('@') => minute.replace('T', " "),
@@ -235,7 +235,7 @@ fn minute(rfc3339: &str) -> String {
     }
 }
 
-/// The space that a snapshot added on the disk; a hyphen if that is not known.
+/// The space that a snapshot added on the disk; a hyphen if unknown.
 fn added(row: &Row, part: impl Fn(&Added) -> u64) -> Cell {
     Cell::from(row.added.as_ref().map_or("-".to_string(), |added| size(part(added))))
 }

@@ -1,7 +1,7 @@
-//! `--map`: files drawn in the terminal, a line each, all to one scale.
+//! `--map`: files drawn in the terminal, one line each, all to one scale.
 //!
-//! A character stands for a part of the file. Shared parts have the letter of their group, and where colours are wanted
-//! also its colour; then the letter stands only where the group begins, so that the eye has something to rest on.
+//! Each character represents a part of the file. Shared parts show the letter of their group. With colours they also
+//! have the group's colour, and only the beginning of the group shows the letter, which keeps the map quiet to the eye.
 
 use super::sharing::{SharingReport, letter};
 use super::terminal::Style;
@@ -10,16 +10,16 @@ use pleach::util::text::{counted, size};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Files drawn at most.
+/// The maximum number of files drawn.
 pub(crate) const ROWS: usize = 500;
 
-/// What the terminal can show.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    /// Columns.
+    /// The width in columns.
     pub(crate) width: usize,
     pub(crate) colours: bool,
-    /// Whether characters beyond ASCII arrive.
+    /// Whether the terminal shows characters beyond ASCII.
     pub(crate) unicode: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
     name: usize,
-    /// Characters of the longest bar.
+    /// The width of the longest bar, in characters.
     pub(crate) bar: usize,
     size: usize,
 }
@@ -41,7 +41,7 @@ impl Columns {
     ) -> Columns {
         let width = width.max(20);
         let size = sizes.map(|bytes| size(bytes).width() + 2).max().unwrap_or(0);
-        // On a narrow terminal the bar matters more.
+        // On a narrow terminal the bar matters more than the size.
         let size = if width < 50 { 0 } else { size };
         let name = names.map(|name| name.width()).max().unwrap_or(0).min(width / 3);
         let gap = if name > 0 { 2 } else { 0 };
@@ -53,8 +53,8 @@ impl Columns {
     }
 }
 
-/// The colours of the groups among the 256 of a terminal: eight that colour-blind eyes tell apart too, lighter ones,
-/// and darker ones under white letters.
+/// The colours of the groups among the 256 of a terminal: eight that colour-blind eyes can distinguish too, lighter
+/// ones, and darker ones under white letters.
 const COLOURS: [u8; GROUPS] =
     [75, 214, 36, 175, 69, 208, 227, 141, 153, 222, 115, 218, 147, 216, 229, 183, 25, 136, 29, 132, 61, 130, 142, 97];
 const FIRST_DARK: usize = 16;
@@ -80,7 +80,7 @@ pub(crate) fn lines(report: &SharingReport<'_>, layout: &Layout, columns: Column
 }
 
 impl Look {
-    /// The text without characters that would not arrive, and no wider than the terminal.
+    /// The text, no wider than the terminal, without characters that the terminal cannot show.
     fn fitting(&self, text: &str) -> String {
         self.plain(&shorten(text, self.width))
     }
@@ -89,7 +89,7 @@ impl Look {
         if self.unicode { text.to_string() } else { text.replace('…', "~") }
     }
 
-    /// What stands for a cell of this class: all of it, or the most.
+    /// The character for a cell of this class: either the whole cell has the class, or most of it.
     fn glyph(&self, class: Class, is_all: bool) -> char {
         let [all, most] = match class {
             Class::Group(group) => {
@@ -110,7 +110,7 @@ impl Look {
     }
 }
 
-/// How characters of a class are coloured.
+/// The code for the colour of a class.
 fn code(class: Class) -> String {
     match class {
         Class::Group(group) => {

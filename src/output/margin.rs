@@ -1,21 +1,21 @@
 //! The terminal as indicatif sees it: a few columns narrower than it is.
 //!
-//! indicatif fills its line to the last column, so the `^C` that a terminal echoes would begin a new line and leave the
-//! old one standing for good. With room for it, both are cleared together.
+//! indicatif fills its line to the last column. A `^C` that the terminal echoes would therefore begin a new line, and
+//! the old line would stay for good. With some room at the end, both are cleared together.
 
 use super::terminal;
 use indicatif::TermLike;
 use std::io::{self, Write as _};
 
-/// Columns left free: those of `^C`, and one for the cursor.
+/// Columns left free: two for `^C`, and one for the cursor.
 const MARGIN: usize = 3;
 
-/// How wide a line of progress may be.
+/// The maximal width of a progress line.
 pub(super) fn width() -> usize {
     terminal::width().saturating_sub(MARGIN).max(1)
 }
 
-/// Standard error, narrower.
+/// Standard error, reported as narrower than it is.
 #[derive(Debug)]
 pub(super) struct Margin;
 
@@ -24,7 +24,8 @@ impl Margin {
         io::stderr().lock().write_fmt(text)
     }
 
-    /// A cursor movement of ECMA-48; none of them takes 0 for no movement.
+    /// Writes a cursor movement of ECMA-48. For these movements 0 does not mean "no movement", so 0 steps write
+    /// nothing.
     fn step(&self, steps: usize, letter: char) -> io::Result<()> {
         if steps == 0 { Ok(()) } else { self.write(format_args!("\x1b[{steps}{letter}")) }
     }

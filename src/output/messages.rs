@@ -1,4 +1,4 @@
-//! The sentences for what engines report: events and errors. Results and tables are in the file of their command.
+//! The sentences for the reports of engines: events and errors. Results and tables are in the file of their command.
 
 use pleach::error::{Advice, Error};
 use pleach::monitor::Event;
@@ -6,12 +6,12 @@ use pleach::util::text::{self, count, counted, size};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// An error in one line, with what the user can do.
+/// An error in one line, with advice for the user.
 pub(crate) fn error(error: &Error) -> String {
     error.with_advice(error.advice().map(advice))
 }
 
-/// What to do, in the words of the command line.
+/// The advice, in terms of the command line.
 fn advice(advice: Advice) -> &'static str {
     match advice {
         Advice::PipeInput => "pipe it in, as in 'pg_dump db | pleach put db.sql', or use '< FILE'",
@@ -27,7 +27,7 @@ fn advice(advice: Advice) -> &'static str {
     }
 }
 
-/// What happened, in one sentence.
+/// An event in one sentence.
 pub(crate) fn event(event: &Event<'_>) -> String {
     match *event {
         Event::Accepted(accepted) | Event::CacheFailed(accepted) => error(accepted),

@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terminal::{Environment, Style};
 
-/// What each message begins with.
+/// The beginning of each message.
 const PREFIX: &str = "pleach:";
 
 /// The two streams of a command. Shared by threads.
@@ -56,15 +56,15 @@ pub(crate) struct Output {
     stderr_is_dumb: bool,
     cancel: Arc<AtomicBool>,
     problems: Problems,
-    /// Stdout takes nothing more.
+    /// Stdout accepts no more output.
     is_broken: AtomicBool,
-    /// A result could not be written, so further ones are of no use. A message that nobody reads stops no work.
+    /// A result could not be written, so further results are useless. An unread message stops no work.
     is_unread: AtomicBool,
 }
 
 struct Stdout {
     writer: Box<dyn Write + Send>,
-    /// Why it takes nothing more; a reader that went away is no failure.
+    /// Why the stream accepts no more output; a reader that went away is no failure.
     failure: Option<io::Error>,
 }
 
@@ -73,7 +73,7 @@ impl Output {
     pub(crate) fn new(settings: Settings, cancel: Arc<AtomicBool>) -> Self {
         let (stdout_is_terminal, stderr_is_terminal) = terminal::are_terminals();
         let environment = Environment::of_process();
-        // A descriptor of our own, since the standard library's stdout flushes at every line.
+        // A descriptor of our own, since the standard library's stdout flushes after every line.
         let writer: Box<dyn Write + Send> = match io::stdout().as_fd().try_clone_to_owned() {
             Ok(fd) => Box::new(BufWriter::with_capacity(64 << 10, File::from(fd))),
             Err(_) => Box::new(io::stdout()),
@@ -118,17 +118,17 @@ impl Output {
         self.stdout_colours
     }
 
-    /// A line of results. Failures are kept for [`Output::finish`].
+    /// Writes a line of results. [`Output::finish`] reports failures.
     pub(crate) fn line(&self, line: &str) {
         self.write_result(|writer| writeln!(writer, "{line}"));
     }
 
-    /// A JSON object on a line of its own.
+    /// Writes a JSON object on its own line.
     pub(crate) fn json(&self, object: &impl Serialize) {
         self.write_result(|writer| json::write_line(writer, object));
     }
 
-    /// Text as it is, which may be many lines.
+    /// Writes text unchanged; it may have many lines.
     pub(crate) fn text(&self, text: &[u8]) {
         self.write_result(|writer| writer.write_all(text));
     }
@@ -143,7 +143,7 @@ impl Output {
         self.is_interrupted() || self.is_unread.load(Ordering::Relaxed)
     }
 
-    /// The command failed.
+    /// Reports that the command failed.
     pub(crate) fn error(&self, error: &Error) {
         if self.settings.json {
             self.json_message(&MessageLine::of_error(error));
@@ -151,7 +151,7 @@ impl Output {
         self.message(Style::Red, &messages::error(error));
     }
 
-    /// The command did not reach what was required: a sentence, and the word by which programs recognize it.
+    /// Reports that the command missed a requirement: a sentence, and the code by which programs recognize it.
     pub(crate) fn shortfall(&self, code: &'static str, sentence: &str) {
         if self.settings.json {
             self.json_message(&MessageLine::shortfall(code, sentence));
@@ -159,7 +159,7 @@ impl Output {
         self.message(Style::Red, sentence);
     }
 
-    /// One entry failed. JSON has each problem; people see the first few of a class, and all with `-v`.
+    /// Reports that one entry failed. JSON lists each problem; people see the first few of a kind, and all with `-v`.
     pub(crate) fn problem(&self, error: &Error) {
         if self.settings.json {
             self.json_message(&MessageLine::of_error(error));
@@ -169,19 +169,19 @@ impl Output {
         }
     }
 
-    /// How many problems of each class were not shown.
+    /// Reports how many problems of each kind were not shown.
     pub(crate) fn remaining_problems(&self) {
         self.problems.rest().iter().for_each(|line| self.message(Style::Red, line));
     }
 
-    /// A result or progress on stderr, which JSON has in another form.
+    /// Shows a result or progress on stderr. JSON has it in another form.
     pub(crate) fn info(&self, sentence: &str) {
         if !self.settings.quiet {
             self.message(Style::Plain, sentence);
         }
     }
 
-    /// Something that an engine reported and that is not a failure.
+    /// Reports an event of an engine that is not a failure.
     pub(crate) fn event(&self, event: Event<'_>) {
         if !event.is_detail() {
             self.notice(event.code(), event.path(), &messages::event(&event));
@@ -190,7 +190,7 @@ impl Output {
         }
     }
 
-    /// The user should know, but it is not a failure; `code` is the word by which programs recognize it.
+    /// Reports something that the user should know, but that is no failure; programs recognize it by `code`.
     pub(crate) fn notice(&self, code: &'static str, path: Option<&Path>, sentence: &str) {
         if self.settings.json {
             self.json_message(&MessageLine::warning(code, path, sentence));
@@ -198,7 +198,7 @@ impl Output {
         self.info(sentence);
     }
 
-    /// The user should know, and do something about it; `code` is the word by which programs recognize it.
+    /// Reports something that the user should know and act upon; programs recognize it by `code`.
     pub(crate) fn warning(&self, code: &'static str, sentence: &str) {
         if self.settings.json {
             self.json_message(&MessageLine::warning(code, None, sentence));
@@ -208,14 +208,14 @@ impl Output {
         }
     }
 
-    /// A curious user wants to know.
+    /// Reports a detail, with `-v` only.
     pub(crate) fn detail(&self, sentence: &str) {
         if self.settings.verbose {
             self.message(Style::Dim, sentence);
         }
     }
 
-    /// Writes out the rest of stdout; an error if some of the output could not be written.
+    /// Writes out the rest of stdout. Returns an error if some of the output could not be written.
     pub(crate) fn finish(&self) -> Result<()> {
         self.write(|writer| writer.flush());
         match self.stdout().failure.take() {
@@ -232,7 +232,8 @@ impl Output {
             message
         };
         let line = format!("{} {message}\n", style.paint(PREFIX, self.stderr_colours));
-        // One call, so that the lines of several processes do not mix. Nobody can be informed if stderr is closed.
+        // A single call, so that the lines of several processes do not mix. If stderr is closed, there is nobody to
+        // inform.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 

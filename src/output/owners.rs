@@ -1,4 +1,4 @@
-//! Who holds a file's extents: a table for people, objects for scripts.
+//! The owners of a file's extents: a table for people, objects for scripts.
 
 use super::Output;
 use super::json::PathField;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 
-/// So many owners of a range are shown, unless more is asked for.
+/// The number of owners shown for a range, unless the user asks for more.
 const SHOWN: usize = 20;
 
 const COLUMNS: [(&str, Align); 4] =
@@ -24,13 +24,13 @@ pub(crate) struct Listing<'a> {
     table: Option<Table<'a>>,
 }
 
-/// One name of one owner of one range. `path` is left out where the owner has none.
+/// One name of one owner of one range. `path` is omitted if the owner has none.
 #[derive(Serialize)]
 struct OwnerLine<'a> {
     r#type: &'static str,
     #[serde(flatten)]
     path: Option<PathField<'a>>,
-    /// Whether `path` is one that can be opened; otherwise it is from the top of the filesystem.
+    /// Whether `path` can be opened; otherwise it starts at the top of the filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     mounted: Option<bool>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -61,7 +61,7 @@ impl<'a> Listing<'a> {
         Listing { output, file, table: None }
     }
 
-    /// The owners of one range.
+    /// Adds the owners of one range.
     pub(crate) fn range(&mut self, held: &Held) {
         if self.output.is_json() {
             for owner in &held.owners {
@@ -95,7 +95,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Ends it.
+    /// Ends the listing.
     pub(crate) fn end(mut self, stats: &Stats) {
         let Stats { ranges, missed, holders, other_holders } = *stats;
         if self.output.is_json() {
@@ -131,7 +131,7 @@ impl<'a> Listing<'a> {
 }
 
 impl Drop for Listing<'_> {
-    /// A listing that broke off shows what it had.
+    /// A listing that ended early shows its rows so far.
     fn drop(&mut self) {
         if let Some(table) = self.table.take() {
             table.finish();
@@ -162,7 +162,7 @@ fn object<'a>(owner: &Owner, name: &'a Name) -> OwnerLine<'a> {
     }
 }
 
-/// A row for each name, and how often its file holds the range in further places; without `join`, a row for each place.
+/// A row for each name, and how many further places of the range its file holds; without `join`, a row for each place.
 fn joined(owners: &[Owner], join: bool) -> Vec<(&Owner, &Name, u64)> {
     let mut files: HashMap<_, usize> = HashMap::new();
     let mut rows: Vec<(&Owner, u64)> = Vec::new();
@@ -179,7 +179,7 @@ fn joined(owners: &[Owner], join: bool) -> Vec<(&Owner, &Name, u64)> {
     rows.into_iter().flat_map(|(owner, places)| owner.names.iter().map(move |name| (owner, name, places))).collect()
 }
 
-/// How an owner is called in the table.
+/// The label of an owner in the table.
 fn called(owner: &Owner, name: &Name, places: u64) -> Cell {
     let number = || match owner.subvolume {
         Some(subvolume) => format!("inode {} of subvolume {subvolume}", owner.inode),

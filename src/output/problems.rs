@@ -1,4 +1,4 @@
-//! Groups problems of one kind: the first few are shown one by one, the rest as one line with their number. A failing
+//! Groups problems of one kind. The first few are shown one by one, the rest as one line with their number. A failing
 //! disk or a directory without permissions causes thousands of similar messages, which would hide all others.
 
 use pleach::error::Error;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of problems of a kind that are shown one by one.
 const SHOWN: u64 = 5;
-/// The number of kinds that are distinguished; further ones are counted together.
+/// The number of kinds that are distinguished; further kinds are counted together.
 const KINDS: usize = 1000;
 
 /// The problems of a run, counted by kind. Shared by threads.
@@ -27,7 +27,7 @@ impl Problems {
         *count <= SHOWN
     }
 
-    /// A line for each kind of which some were not shown. The counts start again at 0.
+    /// A line for each kind that has hidden problems. The counts start again at 0.
     pub(super) fn rest(&self) -> Vec<String> {
         let counts = std::mem::take(&mut *self.counts());
         let mut rest: Vec<_> = counts.into_iter().filter(|(_, count)| *count > SHOWN).collect();

@@ -1,8 +1,7 @@
 //! Progress: the monitor of a command, and the only place that knows indicatif.
 //!
-//! Engines call it from many threads, once a small file: counting is two atomic additions, and one thread of its own
-//! draws what they add up to. On a terminal that is a line which is redrawn; elsewhere, if asked for, a line now and
-//! then.
+//! Engines call the monitor from many threads, once per small file. Counting is two atomic additions. A separate thread
+//! draws the sums: on a terminal as a line that is redrawn; elsewhere, if requested, as a line now and then.
 
 mod status_line;
 
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const REDRAW: Duration = Duration::from_millis(100);
 const PLAIN_LINE: Duration = Duration::from_secs(3);
-/// Work shorter than this shows nothing: a line that flashes up helps nobody.
+/// Shorter work shows no progress: a line that only flashes up helps nobody.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Runs `work` with a monitor that shows its progress.
@@ -29,7 +28,8 @@ pub(crate) fn watch<T>(output: &Output, work: impl FnOnce(&dyn Monitor) -> T) ->
     watch_estimated(output, None, work)
 }
 
-/// The same. Where the first part of the work does not know its own size, that of `scope` is estimated meanwhile.
+/// Like [`watch`]. If the first part of the work does not know its own size, the size of `scope` is estimated
+/// meanwhile.
 pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work: impl FnOnce(&dyn Monitor) -> T) -> T {
     let progress = Progress::new(output, Display::suiting(output));
     if let Display::None = progress.display {
@@ -38,7 +38,7 @@ pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work
         return result;
     }
     let result = std::thread::scope(|threads| {
-        // Without a thread there is no progress to see, but the work is done.
+        // Without a thread there is no progress to see, but the work is still done.
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         let _ = thread("progress").spawn_scoped(threads, || progress.draw_until_stopped());
         if let Some(scope) = scope {
@@ -52,7 +52,7 @@ pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work
     result
 }
 
-/// Runs `work` with a monitor that shows no progress: its results do that themselves, as they come.
+/// Runs `work` with a monitor that shows no progress: the results show it themselves as they are printed.
 pub(crate) fn unseen<T>(output: &Output, work: impl FnOnce(&dyn Monitor) -> T) -> T {
     let result = work(&Progress::new(output, Display::None));
     output.remaining_problems();
@@ -140,7 +140,7 @@ impl<'a> Progress<'a> {
                 continue;
             }
             match &self.display {
-                // Once finished, a bar draws no more, whatever its message.
+                // A finished bar ignores further messages.
                 Display::Bar(bar) => bar.set_message(status(&phase, self.done(), &meter, margin::width())),
                 Display::Lines => self.output.info(&status(&phase, self.done(), &meter, usize::MAX)),
                 Display::None => {}
@@ -173,13 +173,13 @@ impl<'a> Progress<'a> {
             if let Display::Bar(bar) = &self.display {
                 bar.finish_and_clear();
             }
-            // The lock is taken so that the drawing thread is either waiting, or has yet to look at the flag.
+            // Taking the lock ensures that the drawing thread either waits already, or has yet to check the flag.
             drop(self.phase());
             self.wake.notify_all();
         }
     }
 
-    /// Says something with the bar out of the way.
+    /// Prints something while the bar is hidden.
     fn beside_the_bar(&self, say: impl FnOnce()) {
         match &self.display {
             Display::Bar(bar) => bar.suspend(say),
@@ -240,6 +240,6 @@ impl Monitor for Progress<'_> {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::new(Margin)));
-    // A template that does not parse would be a bug; the default style is then as good as any.
+    // An invalid template would be a bug; the default style is a good fallback.
     bar.with_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }

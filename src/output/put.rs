@@ -19,7 +19,7 @@ struct Summary {
     seconds: f64,
 }
 
-/// Shows what was done.
+/// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path) {
     if output.is_json() {
         output.json(&object(stats));

@@ -30,12 +30,12 @@ struct Summary<'a> {
     read_bytes: u64,
     damaged: u64,
     errors: u64,
-    /// Whether the restore came to its end.
+    /// Whether the restore finished.
     complete: bool,
     seconds: f64,
 }
 
-/// Prints what was done.
+/// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     let name = text::path(stats.snapshot.as_ref());
     if output.is_json() {
@@ -50,7 +50,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     }
 }
 
-/// Prints why a restore ended early, what it had done by then, and how to continue; then the status to exit with.
+/// Prints why a restore ended early, how much it had done, and how to continue. Returns the status to exit with.
 pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options) -> ExitStatus {
     let Stopped { error, stats } = stopped;
     let stats = stats.unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options)
     error.exit_status()
 }
 
-/// What a restore that ended early has changed.
+/// The changes that a restore made before it ended early.
 fn state(stats: &Stats) -> String {
     let counts = summary::listed([
         (stats.new_entries, "created"),

@@ -1,4 +1,4 @@
-//! What the user wants to see, and how.
+//! The user's choices about the output.
 
 /// A choice that depends on the terminal unless the user makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum When {
     Never,
 }
 
-/// What the user wants to see, and how.
+/// The user's choices about the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) json: bool,

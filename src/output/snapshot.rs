@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A warning is printed if less than this is shared, or if much data was copied.
+/// A warning is printed if less than this percentage is shared, or if much data was copied.
 const SHARING_EXPECTED: f64 = 95.0;
 const MUCH: u64 = 1 << 30;
 
@@ -48,8 +48,8 @@ struct Summary<'a> {
     seconds: f64,
 }
 
-/// Shows what was done, and warns if little is shared. `required`: the percentage of the data that must be shared.
-/// Returns whether less is.
+/// Prints the summary, and warns if little is shared. `required`: the percentage of the data that must be shared.
+/// Returns whether less is shared.
 pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Options, required: Option<f64>) -> bool {
     let shortfall = required.and_then(|required| shortfall(stats, required));
     let messages = || {
@@ -147,7 +147,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The files that are there, by what became of them.
+/// The numbers of files in the source, by their change since the last snapshot.
 fn found(stats: &Stats) -> [(u64, &'static str); 4] {
     [
         (stats.new_files, "new"),
@@ -169,7 +169,7 @@ fn files(stats: &Stats) -> String {
     text
 }
 
-/// The amount, and for what reasons.
+/// The amount, and the reasons for copying it.
 fn copied(stats: &Stats) -> String {
     summary::with_reasons(size(stats.copied_bytes), &stats.reasons)
 }
@@ -203,7 +203,7 @@ fn shortfall(stats: &Stats, required: f64) -> Option<String> {
     })
 }
 
-/// The message if hard links for unchanged files would have saved much; shown once in a repository.
+/// The message if hard links for unchanged files would have saved much. It is shown once per repository.
 fn suggestion(stats: &Stats) -> String {
     let what = match stats.added {
         Some(added) if added.metadata_bytes > added.data_bytes => {

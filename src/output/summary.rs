@@ -1,4 +1,4 @@
-//! Parts of the summaries for people.
+//! Common parts of the summaries for people.
 
 use super::Output;
 use super::terminal::{Style, stdout_width};
@@ -7,7 +7,7 @@ use pleach::content::copy::Reason;
 use pleach::util::text::{count, counted, duration, size};
 use std::collections::BTreeMap;
 
-/// The column of the values.
+/// The column at which values begin.
 const INDENT: usize = 10;
 
 /// Prints a heading, and below it values with their labels.
@@ -19,7 +19,7 @@ pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
     }
 }
 
-/// How large a tree is: `1.5 GiB, in 12 directories, 1 symlink`.
+/// The size of a tree: `1.5 GiB, in 12 directories, 1 symlink`.
 pub(super) fn extent(bytes: u64, dirs: u64, symlinks: u64, others: u64) -> String {
     let mut text = size(bytes);
     match dirs {
@@ -35,7 +35,7 @@ pub(super) fn extent(bytes: u64, dirs: u64, symlinks: u64, others: u64) -> Strin
     text
 }
 
-/// The last rows: what went wrong, and how long it took.
+/// The last rows: the number of errors, and the duration.
 pub(super) fn end(rows: &mut Vec<(&'static str, String)>, errors: u64, seconds: f64) {
     if errors > 0 {
         rows.push(("errors", format!("{}, named above", counted(errors, "problem"))));
@@ -53,25 +53,25 @@ pub(super) fn entries(number: u64) -> String {
     if number == 1 { "1 entry".to_string() } else { format!("{} entries", count(number)) }
 }
 
-/// `12 new, 3 changed`: what is not zero.
+/// `12 new, 3 changed`: the parts that are not zero.
 pub(super) fn listed<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     parts.map(|(number, word)| format!("{} {word}", count(number))).collect::<Vec<_>>().join(", ")
 }
 
-/// What is not zero, as [`listed`] has it, or `no files`.
+/// The parts that are not zero, as in [`listed`], or `no files`.
 pub(super) fn listed_or_none<'a>(parts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
     let parts = listed(parts);
     if parts.is_empty() { "no files".to_string() } else { parts }
 }
 
-/// `12: 10 copied, 2 there already`: files of which some were brought over, and of how many that was not needed.
+/// `12: 10 copied, 2 there already`: the number of files, how many were transferred, and how many were there already.
 pub(super) fn files(files: u64, unchanged: u64, brought: &str) -> String {
     let parts = listed([(files.saturating_sub(unchanged), brought), (unchanged, "there already")]);
     if parts.is_empty() { count(files) } else { format!("{}: {parts}", count(files)) }
 }
 
-/// Something that was copied, with the reasons why it was not shared, the weightiest first.
+/// Something that was copied, with the reasons why it was not shared, the largest first.
 pub(super) fn with_reasons(what: String, reasons: &BTreeMap<Reason, u64>) -> String {
     let mut reasons: Vec<_> = reasons.iter().filter(|(_, bytes)| **bytes > 0).collect();
     reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
@@ -85,7 +85,7 @@ pub(super) fn with_reasons(what: String, reasons: &BTreeMap<Reason, u64>) -> Str
     }
 }
 
-/// A share, never rounded up to 100 %.
+/// A percentage, never rounded up to 100 %.
 pub(super) fn percent(percent: f64) -> String {
     if percent >= 100.0 { "100 %".to_string() } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
 }

@@ -1,7 +1,7 @@
 //! Tables for people: aligned by display width, streamed, and coloured if colours are allowed.
 //!
-//! The first rows decide the widths; the rest is printed as it comes, so that a table of a million rows takes no
-//! memory.
+//! The first rows decide the widths. The other rows are printed as they are added, so a table of a million rows takes
+//! no memory.
 
 use super::Output;
 use super::terminal::{Style, harmless, stdout_width};
@@ -9,7 +9,7 @@ use super::wrap::wrap;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// The rows that are kept back to find the widths.
+/// The number of rows that are kept back to find the widths.
 const MEASURED_ROWS: usize = 500;
 
 /// The alignment of a column.
@@ -24,32 +24,32 @@ pub(crate) enum Align {
 pub(crate) struct Cell {
     text: String,
     style: Style,
-    /// It may be wrapped between words, if it is the last of its row.
+    /// Whether the cell may be wrapped between words, if it is the last of its row.
     is_prose: bool,
 }
 
 impl Cell {
-    /// A cell in a style. Control characters in it are escaped.
+    /// A cell in a style. Control characters in the text are escaped.
     pub(crate) fn styled(text: &str, style: Style) -> Self {
         Cell { text: harmless(text).into_owned(), style, is_prose: false }
     }
 
-    /// Its text in its style.
+    /// The text in its style.
     pub(crate) fn painted(&self, colours: bool) -> String {
         self.style.paint(&self.text, colours).into_owned()
     }
 
-    /// Its text, without its style.
+    /// The text without its style.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The columns that it takes.
+    /// The width in columns.
     pub(crate) fn width(&self) -> usize {
         self.text.width()
     }
 
-    /// A sentence: in the last column it is wrapped to the terminal.
+    /// A cell with a sentence: in the last column it is wrapped to the width of the terminal.
     pub(crate) fn prose(text: &str) -> Self {
         Cell { is_prose: true, ..Cell::styled(text, Style::Plain) }
     }
@@ -78,7 +78,7 @@ enum Line {
 }
 
 impl<'a> Table<'a> {
-    /// A table with a head, each column with its title and alignment.
+    /// A table with a header, with the title and alignment of each column.
     pub(crate) fn new(output: &'a Output, columns: &[(&str, Align)]) -> Self {
         let head = columns.iter().map(|(title, _)| Cell::styled(title, Style::Bold)).collect();
         let aligns = columns.iter().map(|(_, align)| *align).collect();
@@ -128,7 +128,7 @@ impl<'a> Table<'a> {
 }
 
 fn line(row: &[Cell], aligns: &[Align], widths: &[usize], colours: bool, columns: usize) -> String {
-    // Where the last column begins; what it has is not padded.
+    // The position where the last column begins. The last column is not padded.
     let (before, gaps) = (widths.iter().rev().skip(1).sum::<usize>(), 2 * widths.len().saturating_sub(1));
     let mut line = String::new();
     for (i, ((cell, align), width)) in row.iter().zip(aligns).zip(widths).enumerate() {

@@ -1,4 +1,4 @@
-//! Output to terminals: colours if they are wanted, and no control character from names.
+//! Output to terminals: colours if they are wanted, and no control characters from names.
 
 use super::json;
 use super::settings::When;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 
-/// How a piece of text looks where colours are on.
+/// The style of a piece of text if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Style {
     #[default]
@@ -21,7 +21,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The text in this style, or as it is where colours are off.
+    /// The text in this style, or unchanged if colours are off.
     pub(crate) fn paint<'a>(self, text: &'a str, colours: bool) -> Cow<'a, str> {
         match self.code().filter(|_| colours) {
             Some(code) => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
@@ -29,7 +29,7 @@ impl Style {
         }
     }
 
-    /// What an escape sequence for it has between `\x1b[` and `m`; nothing where it needs none.
+    /// The part of the style's escape sequence between `\x1b[` and `m`; `None` if the style needs no sequence.
     pub(crate) fn code(self) -> Option<&'static str> {
         match self {
             Style::Plain => None,
@@ -42,7 +42,7 @@ impl Style {
     }
 }
 
-/// The environment's words on colours.
+/// The environment variables that affect colours.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     no_color: Option<OsString>,
@@ -52,7 +52,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// That of this process.
+    /// The environment of this process.
     pub(crate) fn of_process() -> Self {
         let get = std::env::var_os;
         Environment {
@@ -68,7 +68,8 @@ impl Environment {
         self.term.as_ref().is_none_or(|term| term.is_empty() || term == "dumb")
     }
 
-    /// Whether to colour: the user's word, then `NO_COLOR`, then `CLICOLOR_FORCE`, then what the stream is.
+    /// Whether to colour. In this order: the user's option, `NO_COLOR`, `CLICOLOR_FORCE`, whether the stream is a
+    /// terminal.
     pub(crate) fn colours(&self, when: When, is_terminal: bool) -> bool {
         let is_on = |value: &Option<OsString>| value.as_ref().is_some_and(|value| !value.is_empty() && value != "0");
         match when {
@@ -81,13 +82,13 @@ impl Environment {
     }
 }
 
-/// The columns of the terminal behind stderr.
+/// The columns of the terminal on stderr.
 pub(crate) fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// The columns to fill on stdout: those of [`stdout_columns`], or a hundred.
+/// The columns to fill on stdout: those of [`stdout_columns`], or 100.
 pub(crate) fn stdout_width() -> usize {
     stdout_columns().unwrap_or(100)
 }
@@ -100,16 +101,16 @@ pub(crate) fn stdout_columns() -> Option<usize> {
     columns.map(|columns| columns.min(1000))
 }
 
-/// Whether the locale says that characters beyond ASCII arrive.
+/// Whether the locale supports characters beyond ASCII.
 pub(crate) fn is_utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A message with every character escaped that a terminal could act upon. Line feeds too: a message is one line.
+/// Escapes every character of a message that a terminal could act upon; line feeds too, since a message is one line.
 ///
-/// Paths in it are escaped already, where they are put in; this is for what slipped through.
+/// Paths are already escaped when they are put into a message; this catches anything that slipped through.
 pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
     if message.chars().any(text::is_unprintable) {
         Cow::Owned(
@@ -120,7 +121,7 @@ pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// Shows help or the version on stdout, or what is wrong with the command line on stderr.
+/// Shows help or the version on stdout, or the error in the command line on stderr.
 pub(crate) fn show_usage(usage: &Usage) {
     let environment = Environment::of_process();
     if usage.is_json && !usage.is_answer {
@@ -128,7 +129,7 @@ pub(crate) fn show_usage(usage: &Usage) {
         let lines: Vec<_> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
         let _ = json::write_line(&mut std::io::stdout().lock(), &json::MessageLine::usage(lines.join(" ")));
     }
-    // A closed pipe behind --help is nobody's problem, hence no look at the results.
+    // A closed pipe after --help does not matter, so the results are ignored.
     if usage.is_answer {
         let text =
             if environment.colours(When::Auto, std::io::stdout().is_terminal()) { &usage.ansi } else { &usage.plain };
@@ -145,18 +146,18 @@ pub(crate) fn show_usage(usage: &Usage) {
     }
 }
 
-/// What the parser of the command line says instead of a command.
+/// The message that the parser of the command line returns instead of a command.
 #[derive(Debug)]
 pub(crate) struct Usage {
-    /// The user asked for it: `--help`, `--version`.
+    /// Whether the user asked for it: `--help`, `--version`.
     pub(crate) is_answer: bool,
-    /// It is the program's own text and quotes no argument.
+    /// Whether it is the program's own text, which quotes no argument.
     pub(crate) is_help: bool,
-    /// The command line asks for JSON.
+    /// Whether the command line asks for JSON.
     pub(crate) is_json: bool,
-    /// Without colours.
+    /// The text without colours.
     pub(crate) plain: String,
-    /// With colours.
+    /// The text with colours.
     pub(crate) ansi: String,
 }
 

@@ -1,12 +1,12 @@
-//! Wraps text for terminals: lines end between words, and the next ones are indented.
+//! Wraps text for terminals: lines end between words, and continuation lines are indented.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Narrower terminals get lines as they are: a word in a line each would be harder to read.
+/// Lines for narrower terminals are not wrapped: one word per line would be harder to read.
 const NARROWEST: usize = 40;
 
 /// Wraps one line of text to `width` columns. The first line begins in column `first`, the others after `indent`
-/// spaces. A word that is longer than a line stays whole.
+/// spaces. A word that is longer than a line is not broken.
 pub(super) fn wrap(text: &str, first: usize, indent: usize, width: usize) -> String {
     if width < NARROWEST || first + text.width() <= width {
         return text.to_string();

@@ -18,7 +18,7 @@ pub enum Value {
     Open,
 }
 
-/// An answer, and what it means.
+/// An answer, and its meaning.
 pub(super) struct Answer {
     pub(super) value: Value,
     pub(super) means: String,
@@ -29,7 +29,7 @@ impl Answer {
         Answer { value, means: means.into() }
     }
 
-    /// One of two meanings.
+    /// An answer with one of two meanings.
     pub(super) fn flag(yes: bool, means_yes: &str, means_no: &str) -> Self {
         Answer::new(Value::Flag(yes), if yes { means_yes } else { means_no })
     }
@@ -39,5 +39,5 @@ impl Answer {
     }
 }
 
-/// `None`: the question makes no sense on this filesystem. An error: it could not be tried.
+/// `None`: the question makes no sense on this filesystem. An error: the test could not be run.
 pub(super) type Reply = Result<Option<Answer>, Errno>;

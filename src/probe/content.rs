@@ -1,4 +1,4 @@
-//! Questions on the content of files: holes, reserved space, files without a name, direct I/O.
+//! Questions on the content of files: holes, preallocated space, unnamed files, direct I/O.
 
 use super::answer::{Answer, Reply, Value};
 use super::place::{LENGTH, Place, fill};

@@ -1,4 +1,4 @@
-//! Questions that the filesystem answers by itself: its kind, its units, its room.
+//! Questions that the filesystem answers itself: its type, its units, its free space.
 
 use super::answer::{Answer, Reply, Value};
 use super::place::Place;

@@ -1,4 +1,4 @@
-//! Questions on who asks and what the system lets them do.
+//! Questions on the user and the user's rights on this system.
 
 use super::answer::{Answer, Reply};
 use super::place::Place;

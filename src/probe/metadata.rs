@@ -1,4 +1,4 @@
-//! Questions on the metadata that a filesystem keeps of a file: times, attributes, ACLs.
+//! Questions on the metadata that a filesystem keeps for a file: times, attributes, ACLs.
 
 use super::answer::{Answer, Reply};
 use super::place::Place;
@@ -44,7 +44,7 @@ pub(super) fn acls(place: &Place) -> Reply {
     )))
 }
 
-/// An ACL with one user more than the mode has, as `linux/posix_acl_xattr.h` lays it out.
+/// An ACL with one user beyond those of the mode, as `linux/posix_acl_xattr.h` lays it out.
 fn acl() -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     // Tag, permissions, id: owner, one user (this one), group, mask, others.

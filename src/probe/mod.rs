@@ -1,7 +1,7 @@
-//! What a filesystem can do, found by trying, and what each answer means to a person.
+//! The capabilities of a filesystem, found by trying, and what each answer means to a person.
 //!
-//! A question is a small function of a [`Place`]; [`QUESTIONS`] lists them all. They try things on files without a name
-//! (see `place`), so nothing stays behind. A question that cannot be tried stays open: nothing is guessed.
+//! A question is a small function of a [`Place`]; [`QUESTIONS`] lists them all. Questions try things on unnamed files
+//! (see `place`), so nothing stays behind. A question that cannot be tried stays open; nothing is guessed.
 
 mod answer;
 pub mod bench;
@@ -31,16 +31,16 @@ pub struct Item {
     pub name: &'static str,
     /// The answer.
     pub value: Value,
-    /// What it means for the user.
+    /// The meaning for the user.
     pub means: String,
 }
 
-/// What was found.
+/// The answers of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The answers, in the order of the questions; without those that make no sense on this filesystem.
+    /// The answers, in the order of the questions. Questions that make no sense on this filesystem are omitted.
     pub items: Vec<Item>,
-    /// How many stayed open.
+    /// The number of open questions.
     pub open: u64,
 }
 
@@ -83,12 +83,12 @@ const QUESTIONS: [(&str, Question); 34] = [
     ("snapshot_deletion", subvolume::deletion),
 ];
 
-/// Asks all questions about the filesystem that `path` lies on: a directory, or the one that a file lies in.
+/// Asks all questions about the filesystem of `path`: a directory, or the directory of a file.
 ///
-/// The monitor gets one report of why questions stay open.
+/// The monitor gets one report on why questions stay open.
 ///
 /// # Errors
-/// If there is no such path, or the monitor asks to stop.
+/// If the path does not exist, or the monitor asks to stop.
 pub fn probe(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     let place = Place::open(path)?;
     let mut stats = Stats::default();

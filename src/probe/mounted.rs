@@ -1,4 +1,4 @@
-//! Questions that the mount and its options answer; where an option shows on a new file, that file is asked.
+//! Questions on the mount and its options. If an option shows on a new file, that file is examined.
 
 use super::answer::{Answer, Reply, Value};
 use super::place::Place;
@@ -70,7 +70,7 @@ pub(super) fn copy_on_write(place: &Place) -> Reply {
     }
     let nocow = match place.file().and_then(|file| rustix::fs::ioctl_getflags(&file)) {
         Ok(flags) => flags.contains(IFlags::NOCOW),
-        // What the mount says holds for all new files.
+        // The option of the mount applies to all new files.
         Err(errno) if !mount(place)?.has("nodatacow") => return Err(errno),
         Err(_) => true,
     };

@@ -1,4 +1,4 @@
-//! The directory that is looked at, and files to try things on: without a name, or removed before they are used.
+//! The examined directory, and test files in it: unnamed, or removed before they are used.
 
 use crate::error::{Error, Result};
 use crate::fs::filesystem::{self, Kind};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What is written to try something: more than lies inline on Btrfs, and a whole number of blocks everywhere.
+/// The size of test content: more than Btrfs stores inline, and a whole number of blocks everywhere.
 pub(super) const LENGTH: u64 = 64 << 10;
 
 /// A directory on the filesystem in question.
@@ -25,14 +25,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the directory, or the one that a file lies in.
+    /// Opens the directory, or the directory of a file.
     pub(super) fn open(path: &Path) -> Result<Place> {
         let open = |path: &Path, flags: OFlags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
         let failed = |errno: Errno| Error::io("open", path, errno);
         let directory = match open(path, OFlags::PATH | OFlags::DIRECTORY) {
             Ok(_) => path.to_path_buf(),
             Err(Errno::NOTDIR) => {
-                // Without opening the file itself, which may be a pipe; a path through a file is no path.
+                // The file itself is not opened, since it may be a pipe. A path through a file is invalid.
                 open(path, OFlags::PATH).map_err(failed)?;
                 directory_of(path).map_err(|error| Error::io("find the directory of", path, error))?
             }
@@ -52,12 +52,12 @@ impl Place {
         &self.path
     }
 
-    /// Why no test file could be made, if one was wanted.
+    /// Why no test file could be created, if one was needed.
     pub(super) fn unwritable(&self) -> Option<Errno> {
         self.unwritable.get()
     }
 
-    /// A new, empty file that has no name and is gone when it is closed.
+    /// Creates an empty file without a name. It disappears when it is closed.
     pub(super) fn file(&self) -> rustix::io::Result<OwnedFd> {
         let made = match filesystem::unnamed(&self.fd) {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => self.removed_file(),
@@ -66,14 +66,14 @@ impl Place {
         made.inspect_err(|errno| self.unwritable.set(Some(*errno)))
     }
 
-    /// A file with content: [`LENGTH`] bytes of it.
+    /// Creates a file with [`LENGTH`] bytes of content.
     pub(super) fn filled(&self) -> rustix::io::Result<OwnedFd> {
         let file = self.file()?;
         fill(&file, 0).inspect_err(|errno| self.unwritable.set(Some(*errno)))?;
         Ok(file)
     }
 
-    /// A file for filesystems without unnamed files: its name is removed at once.
+    /// Creates a file on a filesystem without unnamed files: its name is removed at once.
     fn removed_file(&self) -> rustix::io::Result<OwnedFd> {
         let name = format!(".pleach-probe-{}", rustix::process::getpid().as_raw_nonzero());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -89,7 +89,7 @@ impl AsFd for Place {
     }
 }
 
-/// The directory in which a file lies, also one that a link leads to.
+/// The directory of a file, also of the target of a symbolic link.
 fn directory_of(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.is_symlink() { path.canonicalize()? } else { path.to_path_buf() };
     Ok(match path.parent() {
@@ -117,7 +117,7 @@ pub(super) fn noise(length: usize) -> Vec<u8> {
     content
 }
 
-/// The same file once more, open for reading only.
+/// Opens the same file again, for reading only.
 pub(super) fn read_only(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(&*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

@@ -1,4 +1,4 @@
-//! Questions on sharing: clones, dedupe, extent maps, and what the kernel's own copy does.
+//! Questions on sharing: clones, dedupe, extent maps, and the behaviour of the kernel's own copy.
 
 use super::answer::{Answer, Reply, Value};
 use super::place::{LENGTH, Place, fill, read_only};
@@ -30,7 +30,7 @@ pub(super) fn dedupe(place: &Place) -> Reply {
     // Open for reading only, which is enough for the owner and for root.
     let destination = read_only(&copy)?;
     let done = match reflink::dedupe(&source, 0, LENGTH, &[(destination.as_fd(), 0)]) {
-        // The call can succeed and yet refuse the one destination (overlayfs): both have a say.
+        // The call can succeed and still refuse the one destination (overlayfs), so both results are checked.
         Ok(statuses) => statuses.first() == Some(&DedupeStatus::Same) && is_shared(&copy) != Some(false),
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
         Err(_) => false,
@@ -94,7 +94,7 @@ pub(super) fn copy_keeps_holes(place: &Place) -> Reply {
     )))
 }
 
-/// Data, a hole up to here, data.
+/// The layout: data, a hole that ends here, data.
 const HOLE_END: u64 = 1 << 20;
 
 fn sparse(place: &Place) -> rustix::io::Result<OwnedFd> {
@@ -114,18 +114,18 @@ fn copy_all(source: &OwnedFd, copy: &OwnedFd) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The extents, where there are extent maps.
+/// The extents, if the filesystem supports extent maps.
 fn extents(file: &OwnedFd) -> Option<Vec<Extent>> {
     sys::fiemap::extents(file, true).take(64).collect::<Result<_, _>>().ok()
 }
 
-/// Whether all of the file is shared; `None` where that cannot be seen.
+/// Whether the whole file is shared; `None` if that cannot be determined.
 fn is_shared(file: &OwnedFd) -> Option<bool> {
     let extents = extents(file)?;
     Some(!extents.is_empty() && extents.iter().all(Extent::is_shared))
 }
 
-/// Whether some of the file is reserved and was never written; `None` where that cannot be seen.
+/// Whether some of the file is allocated but unwritten; `None` if that cannot be determined.
 pub(super) fn has_unwritten(file: &OwnedFd) -> Option<bool> {
     Some(extents(file)?.iter().any(|extent| extent.flags.contains(ExtentFlags::UNWRITTEN)))
 }

@@ -1,4 +1,4 @@
-//! Questions on Btrfs's subvolumes. Nothing is made to find out: what would be allowed follows from owner and flags.
+//! Questions on Btrfs subvolumes. Nothing is created to find out: the answers follow from owner and flags.
 
 use super::answer::{Answer, Reply, Value};
 use super::place::Place;
@@ -59,7 +59,7 @@ pub(super) fn deletion(place: &Place) -> Reply {
     )))
 }
 
-/// The root directory of the subvolume: upwards until its inode number says so.
+/// The root directory of the subvolume: goes upwards until the inode number is that of a root.
 fn root(place: &Place) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut here = rustix::fs::openat(place.as_fd(), c".", flags, Mode::empty())?;
@@ -69,7 +69,7 @@ fn root(place: &Place) -> rustix::io::Result<OwnedFd> {
         if stat.st_ino == ROOT_DIRECTORY {
             return Ok(here);
         }
-        // Another filesystem, or the top of everything: the mount does not reach up to it.
+        // Another filesystem, or the top of the tree: the mount does not include the subvolume's root.
         if before.is_some_and(|(device, inode)| device != stat.st_dev || inode == stat.st_ino) {
             return Err(Errno::XDEV);
         }

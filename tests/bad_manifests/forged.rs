@@ -1,4 +1,4 @@
-//! Manifests that somebody made up, digests and all: no length in them decides an allocation, none of them ends a run.
+//! Forged manifests with correct digests: no length in them decides an allocation, and none of them crashes a run.
 
 use super::{manifest, run_snapshot};
 use crate::harness::*;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 const FOOTER: usize = 112;
-/// Address space for a run, in KiB. Threads and the allocator reserve most of it; the files' claims are far beyond.
+/// The address space for a run, in KiB. Threads and the allocator reserve most of it; forged lengths are far larger.
 const MEMORY: u64 = 3 << 20;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct IndexRecord {
     name: Vec<u8>,
 }
 
-/// A manifest taken apart.
+/// The parts of a manifest.
 #[derive(Clone)]
 struct Parts {
     beginning: Vec<u8>,
@@ -70,7 +70,7 @@ impl Parts {
         records
     }
 
-    /// The file, with an index of its blocks in which `alter` may change something; all digests are right.
+    /// Builds a file with an index of its blocks, which `alter` may change; all digests are correct.
     fn seal(&self, alter: impl Fn(&mut Vec<IndexRecord>)) -> Vec<u8> {
         let mut file = self.beginning.clone();
         let mut records = Parts::records(&self.index);
@@ -86,7 +86,7 @@ impl Parts {
         Parts { index, ..self.clone() }.seal_as_it_is(file)
     }
 
-    /// The file with this beginning and these blocks, its digests right for whatever index it has.
+    /// Builds a file from this beginning and these blocks; the digests are correct for any index in it.
     fn seal_as_it_is(&self, mut file: Vec<u8>) -> Vec<u8> {
         let index_at = file.len() as u64;
         let totals_at = index_at + self.index.len() as u64;
@@ -107,7 +107,7 @@ fn footer(beginning: &[u8], index: &[u8], totals: &[u8], numbers: [u64; 5]) -> V
     footer
 }
 
-/// Reproducible choices.
+/// Reproducible random choices.
 struct Dice(u64);
 
 impl Dice {
@@ -150,7 +150,7 @@ impl Dice {
         }
     }
 
-    /// A manifest that differs from `whole` in a way that changes from case to case.
+    /// A manifest that differs from `whole`, in a different way in each case.
     fn forge(&mut self, whole: &[u8]) -> Vec<u8> {
         let mut parts = Parts::of(whole);
         match self.roll(7) {
@@ -215,15 +215,15 @@ fn repository(fs: &Filesystem) -> (std::path::PathBuf, std::path::PathBuf) {
     (source, repo)
 }
 
-/// Runs pleach within so much address space.
+/// Runs pleach with this much address space.
 fn within_memory<'a>(args: impl IntoIterator<Item = &'a std::ffi::OsStr>) -> Run {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {MEMORY}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_pleach")]);
     finish(shell.args(args).env_remove("PLEACH_REPO"))
 }
 
-/// Everything that reads a manifest, with that of the snapshot `two` forged: each command ends with a status of its
-/// own.
+/// Runs every command that reads a manifest, with the manifest of the snapshot `two` forged. Each command must end with
+/// an ordinary exit status.
 #[track_caller]
 fn assert_bearable(source: &Path, repo: &Path, target: &Path, what: &str) {
     let list = within_memory(["list".as_ref(), "--json".as_ref(), repo.as_os_str()]);
@@ -270,7 +270,7 @@ on_filesystems! {
         let whole = fs::read(&path).unwrap();
         let parts = Parts::of(&whole);
         let [index, _, totals, totals_length, blocks] = parts.numbers;
-        // As large as the filesystem has files, and nearly all of it a hole.
+        // As large as a file can be on this filesystem, and nearly all of it a hole.
         let huge = match fs.kind {
             Kind::Ext4 => 15_u64 << 40,
             _ => 7 << 60,
@@ -306,7 +306,7 @@ on_filesystems! {
         parts.blocks[0] = vec![0; 80 << 20];
         write(&path, &parts.seal(|_| {}));
         assert_bearable(&source, &repo, &fs.join("target"), "a bomb");
-        // One that lies about what it unpacks to.
+        // A block with a false uncompressed length.
         write(&path, &parts.seal(|records| records[0].raw = 4096));
         assert_bearable(&source, &repo, &fs.join("target"), "a bomb in disguise");
 
@@ -314,7 +314,7 @@ on_filesystems! {
             let digest = [0; 32];
             IndexRecord { stored: 0, raw: 0, digest, shared, suffix: suffix.to_vec(), name: Vec::new() }
         };
-        // Each key is the one before and a little more: together they would take 100 GiB.
+        // Each key extends the previous one: together they would take 100 GiB.
         let mut index = postcard::to_allocvec(&record(0, &vec![b'a'; 1 << 20])).unwrap();
         for number in 0..100_000_u32 {
             let suffix = [&b"aaaaaaaa"[..], format!("{number:08}").as_bytes()].concat();
@@ -347,7 +347,7 @@ on_filesystems! {
             let args = ["list".as_ref(), "--json".as_ref(), repo.as_os_str()];
             assert!(within_memory(args).expect(3).stdout.contains("\"name\":\"one\""));
             assert_bearable(&source, &repo, &fs.join("target"), what);
-            // Without its tree it is a leftover, whatever it is.
+            // Without its tree, the manifest is a leftover, whatever its content.
             fs::rename(repo.join("two"), fs.join("two")).unwrap();
             run_snapshot("four", &source, &repo).expect(0);
             assert!(fs::symlink_metadata(&path).is_err(), "{what} is cleared");

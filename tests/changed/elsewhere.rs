@@ -1,4 +1,4 @@
-//! From another filesystem: the last version is cloned, and the blocks that differ are written into it.
+//! Sources on another filesystem: the last version is cloned, and differing blocks are written into the clone.
 
 use super::*;
 use crate::on_filesystems;
@@ -18,7 +18,7 @@ on_filesystems! {
         assert_eq!(summary["reasons"]["other_filesystem"], changed, "{summary}");
         assert_same_content(&file, &after);
         assert_eq!(shared(&before, &after), size - changed);
-        // The list of the last version stands for reading it, but for the grains that differ.
+        // The list of hashes replaces reading the last version, except for the grains that differ.
         let read = number(&summary, "read_bytes");
         assert!(read >= size && read < size + size / 10, "{read} of {size}");
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
@@ -43,7 +43,7 @@ on_filesystems! {
         let (size, file) = (12 * MIB, source.join("image"));
         let version = |seed: u64| -> Vec<u8> {
             let mut content = vec![0; size as usize];
-            // In the middle of a window, at its beginning, across windows, and at the end of the file.
+            // Changes in the middle of a window, at its beginning, across windows, and at the end of the file.
             let changes = [(3 * MIB + 20_480, 300_000), (5 * MIB, 5000), (7 * MIB - 9000, 18_000), (size - 4096, 4096)];
             for (at, length) in changes {
                 let at = at as usize;
@@ -59,7 +59,7 @@ on_filesystems! {
             }
         }
         night(&source, &repo, "image");
-        // As a tool leaves it that does not keep holes.
+        // As a tool writes it that does not keep holes.
         fs::write(&file, version(2)).expect("a file can be written");
         let (_, after) = night(&source, &repo, "image");
         assert_same_content(&file, &after);
@@ -96,7 +96,7 @@ on_filesystems! {
             let (one, other) = (old.join(number.to_string()), new.join(number.to_string()));
             assert_same_content(&files[number], &other);
             let common = before.min(after) / BLOCK * BLOCK;
-            // One block at the end of the shorter one may be written again.
+            // One block at the end of the shorter file may be written again.
             assert!(shared(&one, &other) >= common - BLOCK, "{before} to {after}: {} shared", shared(&one, &other));
             written += after.next_multiple_of(BLOCK) - common + BLOCK;
         }
@@ -112,7 +112,7 @@ on_filesystems! {
             file.set_len(size).expect("a file can be extended");
             file.write_all_at(&bytes(1, 2 * MIB as usize), 64 << 10).expect("a file can be written");
             file.write_all_at(&bytes(2, 5000), size - 5000).expect("a file can be written");
-            // Zeros that are written are no hole.
+            // Zeros that are written are data, not a hole.
             file.write_all_at(&[0; 65_536], 3 * MIB).expect("a file can be written");
         }
         let (_, _) = night(&source, &repo, "");
@@ -121,7 +121,8 @@ on_filesystems! {
             let file = File::options().write(true).open(source.join(name)).expect("a file can be opened");
             let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let size = file.metadata().expect("a status").len();
-            // A new hole in data, a hole filled with data, one filled with zeros, zeros that become a hole, the tail.
+            // A new hole in data, a hole filled with data, a hole filled with zeros, zeros that become a hole, the
+            // tail.
             fallocate(&file, punch, 256 << 10, 512 << 10).expect("a hole can be made");
             file.write_all_at(&bytes(3, 40_960), 2560 << 10).expect("a file can be written");
             file.write_all_at(&[0; 8192], 3500 << 10).expect("a file can be written");
@@ -145,7 +146,7 @@ on_filesystems! {
         let status = fs::metadata(&file).expect("a status");
         let size = status.len();
         let (first, before) = night(&source, &repo, "image");
-        // What the last snapshot has becomes compressed, in one extent for every 128 KiB.
+        // The file in the last snapshot is compressed, into one extent per 128 KiB.
         let tree = repo.join(first["name"].as_str().expect("a name"));
         finish(std::process::Command::new("btrfs").args(["property", "set", "-ts"]).arg(tree).args(["ro", "false"]))
             .expect(0);
@@ -188,7 +189,7 @@ on_filesystems! {
         let changed = change_blocks(&file, 1000, one_in_hundred(size));
         let before = tools::free_bytes(own.path());
         let (summary, after) = night(&source, &repo, "image");
-        // At once: XFS gives what it set aside for such writes back after minutes only.
+        // Measured at once: XFS frees its reservations for such writes only after minutes.
         let taken = before - tools::free_bytes(own.path());
         assert_eq!(number(&summary, "copied_bytes"), changed, "{summary}");
         assert!(taken < changed + changed / 2 + MIB, "{taken} bytes taken for {changed}");

@@ -1,10 +1,10 @@
-//! From the repository's own filesystem: the source is cloned, and the clone shares with the last version what is
-//! equal.
+//! Sources on the repository's own filesystem: the source is cloned, and equal blocks of the clone are shared with the
+//! last version.
 
 use super::*;
 use crate::on_filesystems;
 
-/// Writes a file whole, as programs that save do, with some blocks changed.
+/// Rewrites a whole file with some blocks changed, like programs that save files.
 fn rewrite(file: &Path, content: &mut [u8], seed: u64, blocks: &[u64]) -> u64 {
     for &block in blocks {
         let at = (block * BLOCK) as usize..((block + 1) * BLOCK) as usize;
@@ -16,14 +16,14 @@ fn rewrite(file: &Path, content: &mut [u8], seed: u64, blocks: &[u64]) -> u64 {
     blocks.len() as u64 * BLOCK
 }
 
-/// What is copied on this filesystem of blocks that differ, scattered over extents that the source has too: on XFS they
-/// stay shared with it, on Btrfs they would keep its extents.
+/// The bytes copied on this filesystem for differing blocks that are scattered over extents of the source. On XFS these
+/// blocks stay shared with the source; on Btrfs they are copied, because sharing would keep the source's extents.
 fn copied(fs: &Filesystem, changed: u64) -> u64 {
     if fs.kind == Kind::Btrfs { changed } else { 0 }
 }
 
-/// Keeps a file that is made anew each night, each time prepared so while it is empty; gives what the second night
-/// kept.
+/// Snapshots a file that is written anew before each of two snapshots, prepared by `prepare` while it is empty. Returns
+/// the file in the second snapshot.
 fn in_a_manner(fs: &Filesystem, name: &str, prepare: fn(&Path)) -> PathBuf {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
     let (size, file) = (4 * MIB, source.join(name));
@@ -45,7 +45,7 @@ fn in_a_manner(fs: &Filesystem, name: &str, prepare: fn(&Path)) -> PathBuf {
     let (summary, after) = night(&source, &repo, name);
     assert_eq!(numbers(&summary, ["copied_bytes", "cloned_bytes"]), [3 * BLOCK, size - 3 * BLOCK], "{summary}");
     assert_same_content(&file, &after);
-    // Of compressed extents xfs_io tells where they begin, for every part of them the same.
+    // For every part of a compressed extent, xfs_io reports the same address: the beginning of the extent.
     assert!(shared(&before, &after) > 0 && shared(&file, &after) == 0);
     after
 }
@@ -58,7 +58,7 @@ on_filesystems! {
         write(&file, &content);
         let (_, before) = night(&source, &repo, "image");
         let changed = rewrite(&file, &mut content, 1000, &one_in_hundred(size));
-        // A file that is saved under another name and renamed has another inode: it is compared all the same.
+        // A file that is saved under another name and renamed has another inode, but is still compared.
         let (summary, after) = night(&source, &repo, "image");
         assert_eq!(numbers(&summary, ["changed_files", "copied_bytes"]), [1, copied(fs, changed)], "{summary}");
         assert_eq!(number(&summary, "range_shared_bytes"), size - copied(fs, changed), "{summary}");
@@ -89,7 +89,7 @@ on_filesystems! {
         change_blocks(&file, 1000, one_in_hundred(windows as u64 * MIB));
         let calls = tools::traced_calls("lseek", &snapshot_named("second", &source, &repo), &fs.join("trace"));
         let ends = calls.iter().filter(|call| call.contains("SEEK_HOLE")).count();
-        // Threads that begin at once may each look.
+        // Threads that begin at the same time may each check.
         assert!((1..windows / 2).contains(&ends), "{ends} times for {windows} windows");
     }
 
@@ -117,7 +117,7 @@ on_filesystems! {
         let fields = ["changed_files", "read_bytes", "copied_bytes", "cloned_bytes"];
         assert_eq!(numbers(&summary, fields), [1, 0, 0, 3 * MIB], "{summary}");
         assert!(tools::assert_same_blocks(&file, &after));
-        // And its hash is still known: if not, it would have to be read now.
+        // The hash is still known; otherwise the file would have to be read now.
         tools::tool("chmod", &["640"], &file);
         assert_eq!(number(&night(&source, &repo, "image").0, "read_bytes"), 0);
     }
@@ -132,7 +132,8 @@ on_filesystems! {
         rewrite(&file, &mut content, 1000, &most);
         let (summary, after) = night(&source, &repo, "image");
         assert_eq!(number(&summary, "copied_bytes"), 0, "{summary}");
-        // All but an extent that is one equal block alone: a sync of the filesystem while it is written makes such.
+        // All extents are shared with the source, except any that is a single equal block: a sync of the filesystem
+        // during the write can make such extents.
         let of_last = shared(&before, &after);
         assert_eq!(shared(&file, &after) + of_last, size);
         assert!(of_last <= 8 * BLOCK, "{of_last}");
@@ -183,7 +184,7 @@ on_filesystems! {
         let summary = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let open = File::options().write(true).open(&file).expect("a file can be opened");
-                // Each state of the file is all of one letter: a mixture of two moments would show.
+                // Each state of the file consists of a single letter, so a mixture of two states would show.
                 for letter in (b'a'..=b'z').cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
                     open.write_all_at(&vec![letter; size as usize], 0).expect("a file can be written");
                     begun.store(true, Ordering::Relaxed);
@@ -199,7 +200,7 @@ on_filesystems! {
         assert_eq!(numbers(&summary, ["changed_files", "errors"]), [1, 0], "{summary}");
         let kept = fs::read(inside(&repo, "second", &source).join("image")).expect("the snapshot can be read");
         assert!(kept.len() as u64 == size && kept.iter().all(|byte| *byte == kept[0]), "it is of one moment");
-        // And what came after it is not missed.
+        // The change that came after it is not missed.
         let (summary, after) = night(&source, &repo, "image");
         assert_eq!(number(&summary, "changed_files"), 1, "{summary}");
         assert_same_content(&file, &after);

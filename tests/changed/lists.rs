@@ -1,4 +1,4 @@
-//! The lists of hashes that stand for reading the last version: what becomes of them, and that nothing depends on them.
+//! The lists of hashes that save reading the last version: when they are kept, and that nothing depends on them.
 
 use super::*;
 use crate::on_filesystems;
@@ -13,7 +13,7 @@ fn lists(repo: &Path) -> Vec<PathBuf> {
     names(&all).into_iter().flat_map(of).map(|list| all.join(list)).collect()
 }
 
-/// Does something to the only list between two nights: the second must be as good, but for what it reads.
+/// Damages the only list between two snapshots. The second snapshot must be as good, but may read more.
 fn spoiled(fs: &Filesystem, spoil: fn(&Path)) {
     let other = fs.elsewhere();
     let (source, repo) = (other.dir("source"), fs.join("repo"));
@@ -27,7 +27,7 @@ fn spoiled(fs: &Filesystem, spoil: fn(&Path)) {
     assert_eq!(numbers(&summary, ["copied_bytes", "errors"]), [changed, 0], "{summary}");
     assert!(number(&summary, "read_bytes") > size + MIB / 2, "the last version is read: {summary}");
     assert_same_content(&file, &after);
-    // And the next one has its list again.
+    // The next snapshot has its list again.
     change_blocks(&file, 2000, [5]);
     let (summary, after) = night(&source, &repo, "image");
     assert!(number(&summary, "read_bytes") < size + MIB / 2, "{summary}");
@@ -49,7 +49,7 @@ on_filesystems! {
     [xfs] fn an_altered_list_costs_a_reading_and_no_block(fs: &Filesystem) {
         spoiled(fs, |list| {
             let mut content = fs::read(list).expect("a list can be read");
-            // In every page.
+            // Damage in every page.
             content.iter_mut().skip(80).step_by(500).for_each(|byte| *byte ^= 1);
             write(list, &content);
         });
@@ -57,8 +57,8 @@ on_filesystems! {
 
     [xfs] fn a_list_of_another_file_costs_a_reading(fs: &Filesystem) {
         spoiled(fs, |list| {
-            // Of a file of the same size, with the very content that comes next: taken at its word, it would hide the
-            // change.
+            // The list of a file of the same size that already has the new content: if it were trusted, it would hide
+            // the change.
             let mut content = bytes(1, (12 * MIB + 99) as usize);
             content[..BLOCK as usize].copy_from_slice(&bytes(1000, BLOCK as usize));
             write(list, &list_of(&content));
@@ -127,7 +127,7 @@ on_filesystems! {
     }
 }
 
-/// A list as pleach writes it, of other content.
+/// A list as pleach writes it, for other content.
 fn list_of(content: &[u8]) -> Vec<u8> {
     use pleach::content::delta::NewList;
     use pleach::content::hash::tree;

@@ -9,7 +9,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Where a file's extents are, in the file and on the device.
+/// The positions of a file's extents, in the file and on the device.
 fn places(path: &Path) -> Vec<(u64, u64, u64)> {
     tools::extents(path).iter().map(|extent| (extent.logical, extent.physical, extent.length)).collect()
 }
@@ -20,7 +20,7 @@ on_filesystems! {
         let fresh = || Own::new(fs.kind, test, 512, &[], "");
         let (Some(one), Some(other)) = (fresh(), fresh()) else { return };
         let (source, copied) = (one.join("source"), other.join("copied"));
-        // The same writes on fresh filesystems commonly get the same addresses; here the content differs.
+        // The same writes on fresh filesystems usually get the same addresses; here the content differs.
         for (dir, seed) in [(&source, 0), (&copied, 100)] {
             fs::create_dir(dir).unwrap();
             for number in 0..8 {
@@ -39,7 +39,7 @@ on_filesystems! {
             assert!(files.iter().filter(collide).count() > 0, "no addresses of {:?} collide", fs.kind);
         }
         settle();
-        // The sources changed last, so their content is compared.
+        // The sources have the newest changes, so their content is compared.
         for path in tools::files(&source) {
             fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What DEST means: what it means to `cp -a`, which is asked.
+//! The meaning of DEST is that of `cp -a`; the tests compare with `cp` itself.
 
 use super::run;
 use crate::harness::*;
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// Somewhere to try all of it.
+/// Files and directories for all cases.
 fn scene(dir: &Path) {
     for inner in ["tree/sub/inner", "dir", "merge/tree/sub", "merge2", "into/tree/other"] {
         fs::create_dir_all(dir.join(inner)).unwrap();
@@ -50,7 +50,7 @@ fn shape(dir: &Path) -> Vec<String> {
     lines
 }
 
-/// `cp -a` and `pleach copy` do the same with these arguments, or both refuse them; what is refused changes nothing.
+/// `cp -a` and `pleach copy` do the same with these arguments, or both refuse them; a refused command changes nothing.
 #[track_caller]
 fn assert_as_cp(fs: &Filesystem, number: usize, args: &[&str]) {
     let (theirs, ours) = (fs.dir(format!("{number}/cp")), fs.dir(format!("{number}/pleach")));
@@ -158,9 +158,9 @@ on_filesystems! {
         copy(&["file"]).expect(2).saying("only one path");
         copy(&["file", "merge/file", "dir"]).expect(2).saying("the same name");
         assert_eq!(names(&dir.join("dir")), [""; 0]);
-        // Named twice it is copied once.
+        // A source that is named twice is copied once.
         copy(&["file", "./file", "dir"]).expect(0);
-        // Of contents that meet, what is named later stays.
+        // When contents are merged, the source named later wins.
         copy(&["tree/.", "into/tree/.", "dir"]).expect(0);
         assert!(fs::read(dir.join("dir/a")).unwrap() == fs::read(dir.join("into/tree/a")).unwrap());
     }

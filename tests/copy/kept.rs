@@ -1,4 +1,4 @@
-//! What somebody else saves at the place of a copy, after it was decided to replace it, is kept.
+//! Files that somebody else saves at a copy's path, after pleach decided to replace the old file, are kept.
 
 use super::assert_nothing_unfinished;
 use crate::harness::meddler::{Meddler, When};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-/// Copies the content of `source` to `copied`, while somebody else does something.
+/// Copies the content of `source` to `copied`, while somebody else interferes.
 fn copied(fs: &Filesystem, engine: Engine, when: When, meddle: impl Fn() + Sync) -> (Stats, Vec<String>) {
     let meddler = Meddler::new(when, meddle);
     let options = Options { engine: Some(engine), into: Into::Name, threads: Some(1), ..Options::default() };
@@ -21,13 +21,13 @@ fn copied(fs: &Filesystem, engine: Engine, when: When, meddle: impl Fn() + Sync)
     (stats, meddler.problems())
 }
 
-/// Saves a file as editors do, under a name of its own first.
+/// Saves a file like editors do: under a temporary name first.
 fn save(path: &Path) {
     write(path.with_extension("new"), b"mine");
     fs::rename(path.with_extension("new"), path).unwrap();
 }
 
-/// A source with some files, and older ones at the place of their copies.
+/// A source with some files, and older files at the paths of their copies.
 fn older(fs: &Filesystem) {
     for (dir, seed) in [(fs.dir("source"), 1), (fs.dir("copied"), 50)] {
         (0..5).for_each(|number| write(dir.join(format!("file-{number}")), &bytes(seed + number, 20_000)));
@@ -52,7 +52,7 @@ on_filesystems! {
         assert_eq!(fs::read(place("file-0")).unwrap(), b"mine");
         assert_eq!(fs::read(place("file-1")).unwrap(), [&bytes(51, 20_000)[..], b"mine"].concat());
         assert_eq!(fs::read_link(place("file-3")).unwrap(), Path::new("mine"));
-        // What is gone is nothing to lose.
+        // A file that was removed is no loss.
         for number in [2, 4] {
             assert_eq!(fs::read(place(&format!("file-{number}"))).unwrap(), bytes(1 + number, 20_000));
         }
@@ -91,7 +91,7 @@ on_filesystems! {
 
     fn names_of_one_inode_are_no_change_of_each_other(fs: &Filesystem) {
         let (source, place) = (fs.dir("source"), fs.dir("copied"));
-        // Names that are one file on both sides, in the source alone, and in the destination alone.
+        // Names of one file: on both sides, in the source only, and in the destination only.
         for name in ["a", "b", "c", "d", "e", "f"] {
             write(source.join(name), &bytes(1, 9000));
             write(place.join(name), &bytes(60, 9000));

@@ -1,4 +1,4 @@
-//! `pleach copy` killed and interrupted: nothing half under its own name, and the next run goes on.
+//! `pleach copy`, killed and interrupted: no half file has its final name, and the next run continues.
 
 use super::{assert_nothing_unfinished, copy, run};
 use crate::harness::*;
@@ -27,8 +27,8 @@ fn busy_tree(dir: &Path) {
     }
 }
 
-/// Asserts that what has a name is what has that name in the source. A file whose data was not on the disk when the run
-/// was killed has another time, so that the next run copies it again.
+/// Asserts that every named file equals the file of that name in the source. If the data of a file was not on the disk
+/// when the run was killed, its time differs, so the next run copies it again.
 #[track_caller]
 fn assert_whole(source: &Path, copied: &Path) {
     if !copied.exists() {
@@ -86,7 +86,7 @@ on_filesystems! {
                 child.kill().unwrap();
                 child.wait().unwrap();
                 assert_whole(&source, &copied);
-                // Names that wait to replace something come and go.
+                // Temporary names of files that will replace others appear and disappear.
                 let is_own = |file: &&std::path::PathBuf| !file.to_string_lossy().contains("/.pleach-copy.");
                 let files = if copied.exists() { tools::files(&copied).iter().filter(is_own).count() } else { 0 };
                 assert!(files + 64 >= was_there, "what was done stays: {files} after {was_there}");
@@ -191,7 +191,7 @@ on_filesystems! {
             }
             std::os::unix::fs::symlink("nowhere", dir.join(format!(".pleach-copy.{boot}.6"))).unwrap();
         }
-        // A living run, of whatever process id in whatever namespace, has its directories locked.
+        // A living run has its directories locked, whatever its process id and namespace.
         let locked: Vec<_> = dirs.iter().map(|dir| fs::File::open(dir).unwrap()).collect();
         for dir in &locked {
             rustix::fs::flock(dir, rustix::fs::FlockOperation::LockShared).unwrap();
@@ -212,7 +212,7 @@ on_filesystems! {
             write(copied.join(format!("file-{number}")), b"old");
         }
         let temporary = || names(&copied).iter().filter(|name| name.starts_with(".pleach-copy.")).count();
-        // In a namespace of its own its process id is 1, and somebody else has that here.
+        // In its own PID namespace, its process id is 1, which another process has here.
         let mut unshare = std::process::Command::new("unshare");
         unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_pleach"), "copy", "-T"]);
         let mut child = unshare.args([&source, &copied]).stderr(Stdio::null()).spawn().unwrap();
@@ -223,7 +223,7 @@ on_filesystems! {
         let alive = child.try_wait().unwrap().is_none();
         let two = copy(&source.join("file-1"), &copied.join("file-1"));
         assert_eq!(number(&two, "errors"), 0, "{two}");
-        // Killing its parent would not wait for it, and what still ends holds its locks.
+        // Killing its parent would not wait for it, and a process that is still ending holds its locks.
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
         if let Some(copying) = children.trim().parse().ok().and_then(Pid::from_raw) {
             let _ = kill_process(copying, Signal::KILL); // It may have ended just now.

@@ -1,4 +1,4 @@
-//! What others do to a source or a destination while it is copied.
+//! Changes that others make to a source or a destination while it is copied.
 
 use super::run;
 use crate::harness::tools::{assert_equal_trees, inventory, paths};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does something when bytes have come over, so many times: in the middle of a file.
+/// Interferes this many times when bytes were copied, in the middle of a file.
 struct Meddler<F> {
     times: AtomicUsize,
     meddle: F,
@@ -34,7 +34,7 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
-/// Copies a directory with one file, which `meddle` does something to so many times, each time some of it was read.
+/// Copies a directory with one file; `meddle` changes the file this many times, each time after some of it was read.
 fn meanwhile(fs: &Filesystem, times: usize, meddle: impl Fn(&Path) + Sync) -> (Stats, Vec<String>, PathBuf) {
     let (source, copied) = (fs.dir("source"), fs.join("copied"));
     let file = source.join("file");
@@ -48,7 +48,7 @@ fn meanwhile(fs: &Filesystem, times: usize, meddle: impl Fn(&Path) + Sync) -> (S
 }
 
 fn change(file: &Path) {
-    // Beyond a tick of the clock that stamps files.
+    // Longer than a tick of the clock that stamps files.
     std::thread::sleep(std::time::Duration::from_millis(15));
     File::options().write(true).open(file).unwrap().write_all_at(&bytes(9, 5000), 100).unwrap();
 }
@@ -76,7 +76,7 @@ on_filesystems! {
     }
 
     fn a_file_that_vanishes_while_it_is_copied_is_none(fs: &Filesystem) {
-        // Its content is still there for whoever has it open, but it is another status: then it is gone.
+        // Whoever has it open can still read its content, but its status differs: then it counts as gone.
         let (stats, problems, copied) = meanwhile(fs, 1, |file| fs::remove_file(file).unwrap());
         assert_eq!((stats.files, stats.errors), (0, 0), "{problems:?}");
         assert!(!copied.exists());

@@ -1,4 +1,4 @@
-//! Power cuts: whatever the first run left, the next one ends with the content of the source.
+//! Power cuts: whatever the first run left, the next run ends with the content of the source.
 
 use super::{assert_nothing_unfinished, run};
 use crate::harness::own::Own;
@@ -21,7 +21,7 @@ fn copy_and_cut(own: &mut Own, source: &Path, copied: &Path, how: Shutdown, unti
     cut_during(own, command(["copy", "-q", "-T"]).args([source, copied]), how, until);
 }
 
-/// Asserts that a file which looks like its source is equal to it, and that the next run makes all so.
+/// Asserts that a file which looks like its source equals it, and that the next run completes the copy.
 #[track_caller]
 fn assert_next_run_completes(own: &mut Own, source: &Path, copied: &Path) {
     for file in if copied.exists() { tools::files(copied) } else { Vec::new() } {
@@ -95,7 +95,7 @@ on_filesystems! {
                 write(copied.join(dir).join(name), b"old");
             }
         }
-        // One inode with names in both, which replace others; a sealed one; one with a name that was not there.
+        // One inode with names in both directories, which replace others; an immutable file; one with a new name.
         fs::remove_file(source.join("two/b")).unwrap();
         fs::hard_link(source.join("one/b"), source.join("two/b")).unwrap();
         fs::hard_link(source.join("one/b"), source.join("two/new")).unwrap();
@@ -125,7 +125,7 @@ on_filesystems! {
         write(one.join("file"), &bytes(1, 9000));
         settle();
         write(two.join("file"), &bytes(2, 9000));
-        // As it was before the run, it is what the second source has.
+        // With its state from before the run, it looks like the file in the second source.
         let time = copied.join("file").metadata().unwrap().modified().unwrap();
         fs::File::options().write(true).open(two.join("file")).unwrap().set_modified(time).unwrap();
         run([one.join("."), two.join("."), copied.clone()]).expect(0);

@@ -1,4 +1,4 @@
-//! What cannot be copied: told in words, with the right exit status, and nothing half done.
+//! Entries that cannot be copied: a clear message, the right exit status, and nothing half done.
 
 use super::{assert_nothing_unfinished, copy, run};
 use crate::harness::*;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A file that nobody may read but root, a directory likewise, and one that anybody may.
+/// A file that only root may read, such a directory, and a file that anybody may read.
 fn closed(dir: &Path) {
     for name in ["closed", "open", "sub/closed", "shut/file"] {
         let path = dir.join(name);
@@ -34,7 +34,7 @@ on_filesystems! {
         assert_eq!(run.stderr.lines().count(), 3, "{}", run.stderr);
         assert_eq!(fs::read(into.join("source/open")).unwrap(), bytes(1, 5000));
         assert_nothing_unfinished(&into);
-        // One source, and nothing of it came over.
+        // A single source, and nothing of it was copied.
         let closed = source.join("closed");
         let args = [OsStr::new("copy"), closed.as_ref(), into.as_ref()];
         let run =
@@ -81,7 +81,7 @@ on_filesystems! {
             let original = source.join(file.strip_prefix(into.join("source")).unwrap());
             assert_eq!(fs::read(file).unwrap(), fs::read(original).unwrap(), "{}", file.display());
         }
-        // With less to copy it goes on where it was.
+        // With less to copy, the run continues where it stopped.
         for number in 3..8 {
             fs::remove_file(source.join(format!("large {number}"))).unwrap();
             let _ = fs::remove_file(into.join(format!("source/large {number}")));

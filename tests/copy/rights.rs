@@ -1,4 +1,4 @@
-//! An ordinary user copies what they may read, and gets what they may have.
+//! An ordinary user copies all readable entries, with as much metadata as the user may set.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-/// `pleach copy --json` by nobody.
+/// Runs `pleach copy --json` as nobody.
 fn as_nobody(from: &Path, to: &Path) -> Run {
     let mut command = Command::new("setpriv");
     command.args([
@@ -49,7 +49,8 @@ on_filesystems! {
             chown(&file, Some(1000), Some(1000)).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         }
-        // Of a group of their own: that can be kept, and its bit, but not the user's bit.
+        // A file with one of the user's own groups: the group and the set-group-ID bit can be kept, but not the
+        // set-user-ID bit.
         write(source.join("group"), &bytes(9, 5000));
         chown(source.join("group"), Some(1000), Some(65_534)).unwrap();
         fs::set_permissions(source.join("group"), fs::Permissions::from_mode(0o6755)).unwrap();

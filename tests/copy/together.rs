@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Directories with files, links and further names.
+/// Directories with files, links and additional names.
 fn fill(source: &Path, seed: u64) {
     for number in 0..12 {
         let dir = source.join(format!("directory-{number}/deeper/deepest"));
@@ -49,7 +49,7 @@ on_filesystems! {
                 let _ = fs::remove_dir_all(&copied);
                 copy_twice(&source, &copied);
             }
-            // And what is there is replaced.
+            // Existing files are replaced too.
             for round in 0..4 {
                 fill(&source, 100 + round);
                 copy_twice(&source, &fs.join("copied-0"));

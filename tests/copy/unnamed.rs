@@ -1,4 +1,4 @@
-//! How files come into being: without a name until they are complete, written out meanwhile, synced at the end.
+//! How files are created: without a name until they are complete, written out meanwhile, synced at the end.
 
 use super::{assert_nothing_unfinished, blocks, copy};
 use crate::harness::tools::assert_equal_trees;

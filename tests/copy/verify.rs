@@ -1,4 +1,4 @@
-//! `--verify` reads both sides back and finds what differs.
+//! `--verify` reads both sides back and finds differences.
 
 use super::{copy, run};
 use crate::harness::*;
@@ -18,7 +18,7 @@ on_filesystems! {
         tree::every_kind(&source);
         let plain = copy(&source, &fs.join("plain"));
         let summary = verify(&source, &copied).expect(0).summary();
-        // Further names of an inode are read too.
+        // All names of an inode are read.
         assert_eq!(
             (number(&summary, "verified_files"), number(&summary, "damaged")),
             (number(&summary, "files"), 0),
@@ -34,13 +34,13 @@ on_filesystems! {
         tree::plain(&source);
         settle();
         copy(&source, &copied);
-        // As a disk does it: other bytes, and size and time as they were.
+        // Like a failing disk: other bytes, but the same size and time.
         for name in ["b", "c/d/three"] {
             let time = copied.join(name).metadata().unwrap().modified().unwrap();
             overwrite(&copied.join(name), 4000, b"!");
             File::options().write(true).open(copied.join(name)).unwrap().set_modified(time).unwrap();
         }
-        // What is as young as the run is compared, whatever its time.
+        // Files as recent as the run are compared, whatever their time.
         settle();
         let unnoticed = run([OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0).summary();
         assert_eq!(number(&unnoticed, "unchanged_files"), 5, "size and time are all it looks at");
@@ -59,7 +59,7 @@ on_filesystems! {
         let other = fs.elsewhere();
         let (source, copied) = (other.dir("source"), fs.dir("copied"));
         tree::plain(&source);
-        // A directory in the place of a file, a file in the place of a directory.
+        // A directory replaces a file, and a file replaces a directory.
         fs::create_dir(copied.join("b")).unwrap();
         write(copied.join("c"), b"a file");
         let summary = verify(&source, &copied).expect(3).saying("copied/b").saying("copied/c").summary();

@@ -1,4 +1,4 @@
-//! A disk that cannot write: what a run left then is not trusted by the next one.
+//! A disk that cannot write: the next run does not trust files from the failed run.
 
 use super::{assert_nothing_unfinished, run};
 use crate::harness::own::Own;
@@ -23,7 +23,7 @@ impl Failing {
         let (image, filler) = (outer.join("image"), outer.join("filler"));
         let path = outer.path().with_extension("inner");
         File::create(&image).and_then(|file| file.set_len(600 << 20)).unwrap();
-        // Without a journal, whose end would be that of the filesystem.
+        // Without a journal, because a failing journal would shut the filesystem down.
         let flags = ["-q", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard"];
         finish(Command::new(format!("mkfs.{inner}")).args(flags).arg(&image)).expect(0);
         fs::create_dir(&path).unwrap();
@@ -40,7 +40,7 @@ impl Failing {
         finish(Command::new("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.path)).expect(0);
     }
 
-    /// Shows what is on the disk.
+    /// Remounts the filesystem, to show the state of the disk.
     fn remount(&self) {
         finish(Command::new("umount").arg(&self.path)).expect(0);
         self.mount();
@@ -50,7 +50,7 @@ impl Failing {
         self.path.join(name)
     }
 
-    /// From now on the device takes everything.
+    /// From now on the device accepts all writes.
     fn mend(&self) {
         fs::remove_file(&self.filler).unwrap();
     }

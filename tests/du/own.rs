@@ -1,4 +1,4 @@
-//! What needs a filesystem of its own: deletions measured by `df`, subvolumes, compression.
+//! Tests that need their own filesystem: deletions measured by `df`, subvolumes, compression.
 
 use super::*;
 use crate::harness::own::Own;
@@ -26,7 +26,7 @@ fn deleting_one_snapshot_of_three_frees_on_xfs_exactly_what_du_said() {
 fn deleting_one_snapshot_of_three_frees_on_btrfs_what_du_said_to_one_percent() {
     let test = concat!(module_path!(), "::deleting_one_snapshot_of_three_frees_on_btrfs_what_du_said_to_one_percent");
     let Some(mut fs) = Own::new(Kind::Btrfs, test, 1024, &[], "") else { return };
-    // Large files, because the trees, which `df` counts too, are no part of the figure.
+    // Large files, because `df` also counts the trees, which are not part of the figure.
     let repo = three_snapshots(&fs, 60, 1200 * KIB);
     for set in [vec!["two"], vec!["one", "three"]] {
         let paths: Vec<_> = set.iter().map(|name| repo.join(name)).collect();
@@ -48,7 +48,7 @@ fn everything_that_xfs_keeps_for_a_file_is_freed_with_it() {
     let tree = fs.join("tree");
     fs::create_dir(&tree).expect("a directory can be made");
     shapes(&tree);
-    // A map of extents that needs blocks, attributes and a link's target that do, a directory that does.
+    // A map of extents, attributes, a link's target and a directory that all need blocks.
     let scattered = File::create(tree.join("scattered")).expect("a file can be made");
     for block in 0..3000 {
         scattered.write_all_at(&[1; 4096], block * 8192).expect("a file can be written");
@@ -62,7 +62,7 @@ fn everything_that_xfs_keeps_for_a_file_is_freed_with_it() {
     for number in 0..2000 {
         write(tree.join(format!("many/a rather long name for a file, number {number}")), b"");
     }
-    // Held outside: a part of a file, and a name of another.
+    // Held from outside: a part of one file, and a name of another.
     clone(&tree.join("unaligned"), &fs.join("outside"));
     fs::hard_link(tree.join("dir/file"), fs.join("name outside")).expect("a hard link can be made");
     let before = fs.used();
@@ -79,7 +79,7 @@ fn subvolumes_that_have_leaves_in_common_are_counted_as_the_kernel_counts() {
     let [a, b, c] = ["a", "b", "c"].map(|name| fs.join(name));
     tools::tool("btrfs", &["subvolume", "create"], &a);
     shapes(&a);
-    // So many that most leaves of the tree stay in common.
+    // So many files that most leaves of the tree stay shared.
     for number in 0..600 {
         write(a.join(format!("file {number}")), &bytes(number, 5000));
     }
@@ -141,7 +141,7 @@ fn compressed_files_have_their_real_lengths_for_root_and_a_bound_for_others() {
     assert!(finish(bound.arg("du").arg(&tree)).expect(0).stdout.contains('≤'));
     fs::remove_dir_all(&tree).expect("a tree can be deleted");
     let freed = before - fs.used();
-    // `df` counts the trees too: here hundreds of small extents to little data.
+    // `df` counts the trees too: here, hundreds of small extents for little data.
     assert!(freed.abs_diff(said) <= 512 << 10, "said {said}, freed {freed}");
 }
 
@@ -161,7 +161,7 @@ fn deleting_files_of_every_kind_frees_on_btrfs_the_data_that_du_said() {
         write(tree.join("in the snapshot"), &bytes(8, 2 * MIB));
         let (from, to) = (live.to_str().expect("a path of our own"), fs.join("snapshot"));
         tools::tool("btrfs", &["subvolume", "snapshot", "-r", from], &to);
-        // In part the snapshot's, and new ones; some of them held outside, in whole or in part.
+        // Partly the snapshot's extents, partly new ones; some of them held outside, in whole or in part.
         overwrite(&tree.join("in the snapshot"), 512 * KIB, 256 * KIB);
         overwrite(&tree.join("half"), 0, 128 * KIB);
         let new = tree.join("new");
@@ -198,10 +198,10 @@ fn three_snapshots(fs: &Own, files: u64, size: usize) -> PathBuf {
         settle();
         pleach(snapshot_named(name, &source, &repo)).expect(0);
         for number in (0..files).step_by(2) {
-            // Every other of them in part.
+            // Every other one of them is changed only in part.
             match number % 4 == 0 {
                 true => write(file(number), &bytes(number + round * files, size)),
-                // With other bytes each time: those that are equal are shared with the last snapshot.
+                // With different bytes each time: equal bytes would be shared with the last snapshot.
                 false => {
                     let opened = File::options().write(true).open(file(number)).expect("a file can be opened");
                     let part = bytes(number + (round + 10) * files, size / 2);

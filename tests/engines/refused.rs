@@ -1,4 +1,4 @@
-//! What an engine refuses, the next one does, and is not asked for again.
+//! If an engine refuses a copy, the next engine makes it, and the first one is not tried again.
 
 use super::*;
 use crate::on_filesystems;
@@ -9,7 +9,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 /// io_uring_setup(2), which has the same number everywhere.
 const IO_URING_SETUP: i64 = 425;
 
-/// Runs this in a thread that may have no ring, as in a container whose filter forbids them.
+/// Runs this in a thread that may not create a ring, as in a container with a filter against io_uring.
 fn without_io_uring<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     let arch = std::env::consts::ARCH.try_into().expect("a filter can be had on this machine");
     let rules = [(IO_URING_SETUP, Vec::new())].into_iter().collect();
@@ -44,7 +44,7 @@ on_filesystems! {
         let events = listening.events.into_inner().expect("nobody panicked");
         assert_eq!(events.len(), 1, "{events:?}");
         assert!(events[0].contains("io_uring is unavailable"), "{events:?}");
-        // Of this thread nothing is forbidden.
+        // Nothing is forbidden for this thread.
         assert_eq!(uring::available(), Ok(()));
     }
 

@@ -1,10 +1,10 @@
-//! Files of all shapes come over whole, by every engine.
+//! Every engine copies files of all shapes completely.
 
 use super::*;
 use crate::on_filesystems;
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Files whose size, holes or number of extents something may trip over, in a directory.
+/// Files with unusual sizes, holes or numbers of extents, in a directory.
 fn shapes(fs: &Filesystem) -> Vec<PathBuf> {
     let dir = fs.dir("shapes");
     let mut files = crate::harness::shapes::all(fs, &dir, 30);
@@ -38,13 +38,13 @@ fn shapes(fs: &Filesystem) -> Vec<PathBuf> {
     files
 }
 
-/// Whether two filesystems take the same room for the same file.
+/// Whether two filesystems use the same space for the same file.
 fn is_alike(a: Kind, b: Kind) -> bool {
     let is_xfs = |kind| matches!(kind, Kind::Xfs | Kind::XfsOther);
     a == b || (is_xfs(a) && is_xfs(b))
 }
 
-/// Blocks of 512 bytes that a file takes, as `du` counts them.
+/// The number of 512-byte blocks that a file takes, as `du` counts them.
 fn blocks(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata(path).expect("it has a status").blocks()

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 
-/// What became of each file, whose copy has the same name in another directory.
+/// The result for each file. Its copy has the same name in another directory.
 struct Results<'a> {
     names: &'a [String],
     copies: &'a Path,
@@ -78,7 +78,7 @@ on_filesystems! {
         sparse.sync_all().expect("a file can be synced");
         let from = File::open(&source).expect("it opens");
         let request = Request { engine: Some(Engine::Uring), hashed: true };
-        // Also when they are larger than they were thought to be, and so the buffers shorter.
+        // Also when files are larger than expected, so that the buffers are shorter than the files.
         for size in [4096, MIB] {
             let copies = fs.dir(size.to_string());
             let (ladder, mut results) = (Strategy::new(), Results::of(&names, &copies));
@@ -122,7 +122,7 @@ on_filesystems! {
             "{:?}",
             results.failed[&3]
         );
-        // For this one nothing was made, and no more is told of it.
+        // Nothing was made for this file, and nothing more is reported about it.
         assert!(results.opened.contains_key(&4) && !results.failed.contains_key(&4));
         assert_eq!(fs::read(copies.join("there already")).expect("it can be read"), b"mine");
         assert_eq!(names_of(&copies), ["first", "last", "there already"]);

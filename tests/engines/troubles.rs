@@ -1,4 +1,4 @@
-//! Sources that change meanwhile, destinations that are full, files that are not what they say.
+//! Sources that change meanwhile, full destinations, and files that misreport their size.
 
 use super::*;
 use crate::on_filesystems;
@@ -24,7 +24,7 @@ on_filesystems! {
             let present = fs::read(fs.join("copy")).expect("the copy can be read");
             assert_eq!(copied.size(), present.len() as u64, "{engine:?}");
             assert!(present[..end as usize] == content[..end as usize], "{engine:?}: the part that is left is copied");
-            // One that copies all by one call has done so before it was truncated.
+            // An engine that copies everything in one call has finished before the file was truncated.
             if !matches!(engine, Some(Engine::CopyFileRange | Engine::Uring | Engine::Sendfile)) {
                 assert!(copied.size() <= end.next_multiple_of(BLOCK), "{engine:?}: {copied:?}");
             }
@@ -75,7 +75,7 @@ on_filesystems! {
     }
 
     fn files_that_are_made_as_they_are_read_are_copied_whole(fs: &Filesystem) {
-        // One says that it is empty, the other that it is longer than it is.
+        // One reports that it is empty, the other that it is longer than it is.
         for (number, source) in ["/proc/version", "/sys/devices/system/cpu/possible"].iter().enumerate() {
             let source = Path::new(source);
             for engine in copying() {

@@ -1,9 +1,9 @@
 //! Disks that can lose power: filesystems in image files on an XFS of the test's own.
 //!
-//! That XFS can clone an image in one call, also while the image is mounted and written to: writers of the image have
-//! to wait meanwhile, and what they wrote before is in the clone. So it holds exactly what the loop device had
-//! acknowledged at one moment, and is the disk that a power cut leaves. XFS and ext4 can also be shut down by
-//! an ioctl, with or without their log written out. The job that meets the power cut is in `tests/power_cut`.
+//! That XFS can clone an image in one call, even while the image is mounted and written to. Writers of the image wait
+//! meanwhile, and the clone has everything written before. So the clone holds exactly the data that the loop device had
+//! acknowledged at one moment, like a disk after a power cut. XFS and ext4 can also be shut down by an ioctl, with or
+//! without writing out their log. The jobs that meet a power cut are in `tests/power_cut`.
 
 use super::own::{Own, wait_for_release};
 use super::power::{self, Shutdown};
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The XFS that holds the images of one test, and the directory that they are mounted at, one at a time.
+/// The XFS that holds the images of one test, and the directory where they are mounted, one at a time.
 pub(crate) struct Shelf {
     own: Own,
     kind: Kind,
@@ -33,12 +33,12 @@ impl Shelf {
         Some(shelf)
     }
 
-    /// Where a disk of this shelf is while it is mounted.
+    /// The mount point of this shelf's disks.
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.own.path().with_extension("disk")
     }
 
-    /// The filesystem that the images are on.
+    /// The filesystem that holds the images.
     pub(crate) fn path(&self) -> &Path {
         self.own.path()
     }
@@ -57,13 +57,13 @@ impl Shelf {
         disk
     }
 
-    /// Fills the filesystem that the images are on, so that what is written to their holes fails, but for so many
-    /// bytes.
+    /// Fills the filesystem that holds the images, except for this many bytes. Further writes to holes of the images
+    /// fail.
     pub(crate) fn fill_but(&self, bytes: u64) -> Filler {
         let path = self.own.join("filler");
         let file = File::create_new(&path).expect("a file can be made");
         let (mut at, mut step) = (0, 1 << 30);
-        // Space is never quite as free as it is said to be.
+        // The available space is always a little less than reported.
         while step >= 4096 {
             let space = rustix::fs::statvfs(self.own.path()).expect("a mounted filesystem shows its space");
             let is_enough = space.f_bavail * space.f_frsize < bytes + step;
@@ -82,7 +82,7 @@ impl Shelf {
     }
 }
 
-/// What fills a filesystem until it is dropped.
+/// A file that fills a filesystem until it is dropped.
 pub(crate) struct Filler {
     path: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Drop for Filler {
     fn drop(&mut self) {
         let freed = fs::metadata(&self.path).map_or(0, |meta| meta.len()) / 2;
         let _ = fs::remove_file(&self.path);
-        // XFS gives space back in the background.
+        // XFS frees space in the background.
         let is_free = || {
             let space = self.path.parent().and_then(|dir| rustix::fs::statvfs(dir).ok());
             space.is_none_or(|space| space.f_bavail * space.f_frsize > freed)
@@ -110,16 +110,16 @@ impl Drop for Shelf {
 pub(crate) struct Disk<'s> {
     shelf: &'s Shelf,
     image: PathBuf,
-    /// The loop device while it is mounted, as `loop0`.
+    /// The loop device while the disk is mounted, such as `loop0`.
     device: Option<String>,
 }
 
 impl<'s> Disk<'s> {
-    /// Mounts it; after a power cut that recovers it.
+    /// Mounts the disk; after a power cut, this recovers the filesystem.
     pub(crate) fn mount(&mut self) {
         let path = self.shelf.mount_point();
         let options = match self.shelf.kind {
-            // Without a thread that goes on making the filesystem.
+            // Without a kernel thread that continues to initialize the filesystem.
             Kind::Ext4 => "loop,noinit_itable",
             _ => "loop",
         };
@@ -130,12 +130,13 @@ impl<'s> Disk<'s> {
         self.device = device.strip_prefix("/dev/").map(String::from);
     }
 
-    /// Unmounts it.
+    /// Unmounts the disk.
     pub(crate) fn unmount(&mut self) {
         if self.device.is_none() {
             return;
         }
-        // A test beside this one may just be starting a program, which has all descriptors open until it is started.
+        // A concurrent test may just be starting a program. That process has all descriptors open until it executes the
+        // program.
         let is_busy = || !run_quietly(Command::new("umount").arg(self.shelf.mount_point()));
         let tries = (0..300).take_while(|_| is_busy()).map(|_| thread::sleep(Duration::from_millis(100))).count();
         assert!(tries < 300, "{} can be unmounted", self.shelf.mount_point().display());
@@ -143,7 +144,7 @@ impl<'s> Disk<'s> {
         wait_for_release(&self.image);
     }
 
-    /// Another disk with what is on this one now, at one moment.
+    /// Another disk with the present content of this one, as of a single moment.
     pub(crate) fn clone_now(&self) -> Disk<'s> {
         let clone = self.shelf.blank();
         let from = File::open(&self.image).expect("an image can be opened");
@@ -152,26 +153,26 @@ impl<'s> Disk<'s> {
         clone
     }
 
-    /// Shuts the mounted filesystem down; Btrfs cannot be.
+    /// Shuts the mounted filesystem down. Btrfs does not support this.
     pub(crate) fn shut_down(&self, how: Shutdown) {
         power::shut_down(&self.shelf.mount_point(), how);
     }
 
-    /// The number of 512-byte sectors that were written to the device since it was mounted.
+    /// The number of 512-byte sectors written to the device since it was mounted.
     pub(crate) fn sectors_written(&self) -> u64 {
         let device = self.device.as_ref().expect("the disk is mounted");
         let stat = fs::read_to_string(format!("/sys/block/{device}/stat")).expect("a device has counters");
         stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse().ok()).expect("a device counts sectors")
     }
 
-    /// The number of blocks in use on the mounted filesystem, those that are still to be allocated too.
+    /// The number of blocks in use on the mounted filesystem, including delayed allocations.
     pub(crate) fn blocks_used(&self) -> u64 {
-        // After a shutdown it answers no more.
+        // After a shutdown the call fails.
         rustix::fs::statvfs(self.shelf.mount_point()).map_or(0, |space| space.f_blocks - space.f_bfree)
     }
 
-    /// Allocates the unmounted image as a whole, but for the blocks of a file that was on it at these places: these are
-    /// holes then.
+    /// Allocates the whole unmounted image, except for the blocks of a file that was on it at these places: they become
+    /// holes.
     pub(crate) fn allocate_but(&self, places: &[Extent]) {
         let image = File::options().write(true).open(&self.image).expect("an image can be opened");
         let length = image.metadata().expect("an image has a size").len();
@@ -191,7 +192,7 @@ impl<'s> Disk<'s> {
 impl Drop for Disk<'_> {
     fn drop(&mut self) {
         if self.device.is_some() {
-            // Lazily, because a failed test may still have a file of it open.
+            // Lazily, because a failed test may still have a file on it open.
             run_quietly(Command::new("umount").arg("--lazy").arg(self.shelf.mount_point()));
         }
         let _ = fs::remove_file(&self.image);

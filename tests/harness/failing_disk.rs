@@ -1,11 +1,11 @@
-//! A disk that refuses writes for a while: the kernel reports each lost write once, to whoever syncs first.
+//! A disk that refuses writes for a while. The kernel reports each lost write once, to the first process that syncs.
 
 use super::{Filesystem, Kind, finish, tools};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A filesystem in an image, in a tmpfs whose size can be set: writes beyond that fail as on a broken disk.
+/// A filesystem in an image, in a tmpfs with an adjustable size: writes beyond that size fail as on a broken disk.
 pub(crate) struct FailingDisk {
     room: PathBuf,
     path: PathBuf,
@@ -13,7 +13,7 @@ pub(crate) struct FailingDisk {
 }
 
 impl FailingDisk {
-    /// A disk of the scratch directory's kind that works.
+    /// A working disk with a filesystem of the scratch directory's kind.
     #[track_caller]
     pub(crate) fn new(scratch: &Filesystem) -> FailingDisk {
         let disk = FailingDisk { room: scratch.dir("room"), path: scratch.dir("disk"), kind: scratch.kind };
@@ -24,12 +24,12 @@ impl FailingDisk {
         disk
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path on it.
+    /// A path on the disk.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
@@ -40,14 +40,14 @@ impl FailingDisk {
 
     fn mount(&self) {
         let options = match self.kind {
-            // Without a thread that goes on making the filesystem.
+            // Without a kernel thread that continues to initialize the filesystem.
             Kind::Ext4 => "loop,noinit_itable",
             _ => "loop",
         };
         finish(Command::new("mount").args(["-o", options]).arg(self.image()).arg(&self.path)).expect(0);
     }
 
-    /// From now on the disk takes only so many bytes in places that were never written to.
+    /// From now on the disk accepts only this many bytes in places that were never written to.
     #[track_caller]
     pub(crate) fn breaks_after(&self, bytes: u64) {
         tools::free_bytes(&self.path);
@@ -55,10 +55,10 @@ impl FailingDisk {
         self.set_size((space.f_blocks - space.f_bfree) * space.f_frsize + bytes);
     }
 
-    /// The disk takes everything again. What it refused is lost, and the kernel has forgotten it.
+    /// The disk accepts all writes again. The refused writes are lost, and the kernel no longer reports them.
     #[track_caller]
     pub(crate) fn is_mended(&self) {
-        // Whoever asks first learns of the failure, and nobody after that.
+        // The first sync gets the failure, and no later one does.
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
         self.set_size(1 << 30);
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
@@ -70,7 +70,7 @@ impl FailingDisk {
         finish(Command::new("mount").args(["-o", &options]).arg(&self.room)).expect(0);
     }
 
-    /// Unmounts it and mounts it again.
+    /// Remounts the disk.
     #[track_caller]
     pub(crate) fn remount(&self) {
         finish(Command::new("umount").arg(&self.path)).expect(0);

@@ -1,4 +1,4 @@
-//! The lines of `--json`, by their type: errors and warnings may come before any of them.
+//! The lines of `--json`, by type. Errors and warnings may precede any of them.
 
 use super::Run;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ impl Line for Problem {
     const TYPE: &'static str = "error";
 }
 
-/// Something to know that is no failure.
+/// A warning, which is not a failure.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Warning {
     pub(crate) code: String,
@@ -68,7 +68,7 @@ impl Run {
         self.lines_of_type(L::TYPE).into_iter().map(read).collect()
     }
 
-    /// The lines of `--json` of one type, as they are.
+    /// The unparsed lines of `--json` of one type.
     #[track_caller]
     pub(crate) fn lines_of_type(&self, name: &str) -> Vec<Value> {
         self.json().into_iter().filter(|line| line["type"] == name).collect()

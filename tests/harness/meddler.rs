@@ -1,19 +1,19 @@
-//! Somebody else, who does something once while a run goes on.
+//! Another process, simulated: it interferes once during a run.
 
 use pleach::error::Error;
 use pleach::monitor::{Amount, Monitor};
 use std::sync::{Mutex, Once};
 
-/// The moment at which it is done.
+/// The moment at which it interferes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Some of a file's content has come over.
+    /// Some of a file's content was copied.
     Copying,
     /// All files are made, and wait for the sync.
     Syncing,
 }
 
-/// Does it, and keeps the problems that are reported.
+/// Interferes, and keeps the reported problems.
 pub(crate) struct Meddler<F> {
     when: When,
     once: Once,
@@ -26,7 +26,7 @@ impl<F: Fn() + Sync> Meddler<F> {
         Meddler { when, once: Once::new(), meddle, problems: Mutex::default() }
     }
 
-    /// The problems; it must have been done.
+    /// The reported problems; asserts that it did interfere.
     #[track_caller]
     pub(crate) fn problems(self) -> Vec<String> {
         assert!(self.once.is_completed(), "the moment {:?} never came", self.when);

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A mount point, unmounted when the test ends, however it ends.
+/// A mount point, unmounted when the test ends, even if the test fails.
 pub(crate) struct Mounted(PathBuf);
 
 impl Mounted {
@@ -21,7 +21,7 @@ impl Mounted {
         Mounted::with(Command::new("mount").args(["-t", "tmpfs", "none"]), at)
     }
 
-    /// An overlay over an empty directory beside the mount point. The directories for its changes are made.
+    /// An overlay over an empty directory next to the mount point. Creates the directories for its changes.
     #[track_caller]
     pub(crate) fn overlay(at: &Path, upper: &Path, work: &Path) -> Mounted {
         let lower = at.with_extension("lower");
@@ -30,8 +30,8 @@ impl Mounted {
         Mounted::with(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]), at)
     }
 
-    /// An empty exFAT, which does not distinguish upper from lower case, from an image beside the mount point. `None`,
-    /// and recorded as skipped, without FUSE.
+    /// An empty exFAT, which is case-insensitive, from an image next to the mount point. `None`, and recorded as
+    /// skipped, without FUSE.
     #[track_caller]
     pub(crate) fn exfat(test: &str, at: &Path) -> Option<Mounted> {
         if !Path::new("/dev/fuse").exists() {
@@ -42,7 +42,7 @@ impl Mounted {
         File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image can be made");
         finish(Command::new("mkfs.exfat").arg(&image)).expect(0);
         let mut mount = Command::new("mount");
-        // Its own process stays behind: it must hold none of the test's pipes.
+        // Its server process stays in the background: it must not hold the test's pipes.
         mount.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         fs::create_dir_all(at).expect("a mount point can be made");
         let mounted = mount.args(["-t", "exfat-fuse", "-o", "loop"]).arg(&image).arg(at).status();
@@ -50,13 +50,13 @@ impl Mounted {
         Some(Mounted(at.to_path_buf()))
     }
 
-    /// What something else than mount(8) has mounted there.
+    /// A mount that something other than mount(8) has made.
     pub(crate) fn by_another(at: PathBuf) -> Mounted {
         Mounted(at)
     }
 
-    /// Runs a command that mounts something, with the mount point as its last argument. That is made if nothing is
-    /// there.
+    /// Runs a command that mounts something, with the mount point as its last argument. Creates the mount point if it
+    /// does not exist.
     #[track_caller]
     fn with(mount: &mut Command, at: &Path) -> Mounted {
         if !at.exists() {

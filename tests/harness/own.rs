@@ -1,5 +1,5 @@
-//! A filesystem of a test's own: in an image beside the shared ones, for tests that count its free space, fill it,
-//! mount it with options, or read its device.
+//! A filesystem for one test, in an image next to the shared ones: for tests that count its free space, fill it, mount
+//! it with options, or read its device.
 
 use super::{Kind, skip};
 use std::env;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A fresh filesystem in an image, unmounted and removed when the test ends, however it ends.
+/// A fresh filesystem in an image, unmounted and removed when the test ends, even if the test fails.
 pub(crate) struct Own {
     kind: Kind,
     image: PathBuf,
@@ -22,8 +22,8 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// A filesystem of `kind` and this size, made with more arguments for its mkfs, mounted with these options ("" for
-    /// none). `None`, and recorded as skipped, where nothing can be mounted.
+    /// Makes a filesystem of `kind` and this size with further arguments for mkfs, and mounts it with these options (""
+    /// for none). `None`, and recorded as skipped, if nothing can be mounted.
     pub(crate) fn new(kind: Kind, test: &str, mebibytes: u64, mkfs: &[&str], options: &str) -> Option<Own> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let Some(shared) = env::var_os(kind.variable()) else {
@@ -41,43 +41,43 @@ impl Own {
         Some(own)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path in it, where there may be nothing yet.
+    /// A path on the filesystem, where nothing may exist yet.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The bytes that `df` calls used, after a remount: then nothing is delayed, preallocated or still being freed.
+    /// The used bytes according to `df`, after a remount: then nothing is delayed, preallocated or still being freed.
     pub(crate) fn used(&mut self) -> u64 {
         self.remount();
         let space = rustix::fs::statvfs(&self.path).expect("a mounted filesystem tells its space");
         (space.f_blocks - space.f_bfree) * space.f_frsize
     }
 
-    /// Unmounts it and mounts it again: the page cache and the inodes are cold, what was delayed is done.
+    /// Remounts the filesystem: page cache and inodes are cold, and delayed work is done.
     pub(crate) fn remount(&mut self) {
         self.unmount();
         self.mount();
     }
 
-    /// The same with other options.
+    /// Like [`Own::remount`], with other options.
     pub(crate) fn remount_with(&mut self, options: &str) {
         self.options = options.into();
         self.remount();
     }
 
-    /// Edits the image while it is not mounted, or puts another one in its place.
+    /// Edits the image while it is not mounted, or replaces it.
     pub(crate) fn edit_image(&mut self, edit: impl FnOnce(&Path)) {
         self.unmount();
         edit(&self.image);
         self.mount();
     }
 
-    /// Asserts that the filesystem's own checker finds nothing.
+    /// Asserts that the filesystem's own checker finds no errors.
     #[track_caller]
     pub(crate) fn assert_clean(mut self) {
         self.unmount();
@@ -97,8 +97,8 @@ impl Own {
 
     fn unmount(&mut self) {
         if self.mounted {
-            // A test beside this one may just be starting a program, which has all descriptors open until it is
-            // started.
+            // A concurrent test may just be starting a program. That process has all descriptors open until it executes
+            // the program.
             let busy = (0..300).take_while(|_| {
                 let done = Command::new("umount").arg(&self.path).stderr(Stdio::null()).status();
                 let is_busy = !done.is_ok_and(|status| status.success());
@@ -114,8 +114,9 @@ impl Own {
     }
 }
 
-/// Waits until no device has an image any more. A process that a test beside this one runs with mounts of its own has a
-/// copy of each mount: until it ends the filesystem is not unmounted, and is no new one when it is mounted again.
+/// Waits until no device uses an image any more. If a concurrent test runs a process in a separate mount namespace,
+/// that process has a copy of each mount. Until it ends, the filesystem stays mounted, and mounting it again does not
+/// make a new mount from the image.
 #[track_caller]
 pub(crate) fn wait_for_release(image: &Path) {
     let image = image.as_os_str().as_bytes();
@@ -131,7 +132,7 @@ pub(crate) fn wait_for_release(image: &Path) {
 impl Drop for Own {
     fn drop(&mut self) {
         if self.mounted {
-            // Lazily, because a failed test may still have a file of it open.
+            // Lazily, because a failed test may still have a file on it open.
             let _ = Command::new("umount").arg("--lazy").arg(&self.path).status();
         }
         let _ = fs::remove_file(&self.image);
@@ -140,7 +141,7 @@ impl Drop for Own {
 }
 
 impl Kind {
-    /// The kernel's name of it.
+    /// The kernel's name of the filesystem.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Xfs | Kind::XfsOther | Kind::XfsSmall => "xfs",

@@ -1,5 +1,5 @@
-//! Power cuts in the middle of a command, on a filesystem of the test's own that is mounted again afterwards. Disks
-//! whose images are cloned while they are written to are in `disk`.
+//! Power cuts in the middle of a command, on a filesystem of the test's own that is mounted again afterwards. `disk`
+//! has disks with images that can be cloned while they are written to.
 
 use super::finish;
 use super::own::Own;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 /// How a mounted filesystem is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// Its log is written out first, so metadata is newer than data.
+    /// Its log is written out first, so the metadata on disk is newer than the data.
     LogWritten,
     /// Nothing more is written.
     AtOnce,
 }
 
-/// Shuts a mounted filesystem down, as a power cut or a failed device does; Btrfs cannot be.
+/// Shuts a mounted filesystem down, like a power cut or a failed device. Btrfs does not support this.
 #[track_caller]
 pub(crate) fn shut_down(mount: &Path, how: Shutdown) {
     let command = match how {
@@ -28,7 +28,7 @@ pub(crate) fn shut_down(mount: &Path, how: Shutdown) {
     assert_eq!(run.stderr, "", "xfs_io's exit status does not show a refusal");
 }
 
-/// Runs a command until a condition is met or the command ends, then cuts the power of the filesystem and mounts it
+/// Runs a command until a condition is met or the command ends; then cuts the power of the filesystem and mounts it
 /// again.
 #[track_caller]
 pub(crate) fn cut_during(own: &mut Own, command: &mut Command, how: Shutdown, until: &dyn Fn() -> bool) {

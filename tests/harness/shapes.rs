@@ -1,6 +1,6 @@
-//! Files of all shapes that an extent map can have: holes, reservations, clones whole and in part, compression, tails.
+//! Files of all shapes that an extent map can have: holes, preallocations, full and partial clones, compression, tails.
 //!
-//! Every file is on disk when it is handed out, so that nobody's map of it depends on when he asks. Trees with every
+//! Every file is on disk when it is returned, so that its map does not depend on the time of the call. Trees with every
 //! kind of *entry* are in `tree`.
 
 use super::{Filesystem, Kind, bytes, finish, write};
@@ -12,28 +12,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The block of all filesystems that tests run on.
+/// The block size of all filesystems that tests run on.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// A way to make a file: from a path where nothing is, and a number that varies it.
+/// A way to make a file, from a path where nothing exists, and a number that varies the file.
 struct Shape {
     name: &'static str,
     on: On,
     make: fn(&Path, u64),
 }
 
-/// Where a shape can be had.
+/// The filesystems that support a shape.
 #[derive(Clone, Copy, PartialEq)]
 enum On {
     All,
-    /// Where files share extents.
+    /// Filesystems where files can share extents.
     Reflinks,
     Btrfs,
 }
 
 const SHAPES: &[Shape] = &[
     Shape { name: "empty", on: On::All, make: |path, _| write(path, b"") },
-    // On Btrfs beside the metadata, up to 2 KiB.
+    // Up to 2 KiB are inline on Btrfs.
     Shape { name: "tiny", on: On::All, make: |path, n| write(path, &bytes(n, 1 + n as usize * 151 % 2000)) },
     Shape { name: "one-extent", on: On::All, make: |path, n| write(path, &bytes(n, 65_536 + n as usize * 4096)) },
     Shape { name: "unaligned-tail", on: On::All, make: |path, n| write(path, &bytes(n, 40_001 + n as usize * 613)) },
@@ -42,7 +42,7 @@ const SHAPES: &[Shape] = &[
     Shape { name: "hole-last", on: On::All, make: hole_last },
     Shape { name: "far-away", on: On::All, make: far_away },
     Shape { name: "sparse", on: On::All, make: |path, n| every_other_block(path, 4 + n) },
-    // Tools ask the kernel for 32 extents at once, and format by the first 32.
+    // Tools request 32 extents at once, and format by the first 32.
     Shape { name: "extents-31-to-34", on: On::All, make: |path, n| every_other_block(path, 31 + n % 4) },
     Shape { name: "extents-hundreds", on: On::All, make: |path, n| every_other_block(path, 290 + n) },
     Shape { name: "wider-from-the-32nd-on", on: On::All, make: wider_late },
@@ -60,7 +60,7 @@ const SHAPES: &[Shape] = &[
     Shape { name: "nocow", on: On::Btrfs, make: nocow },
 ];
 
-/// Makes `number` files of all shapes in `dir` and gives their paths; the last ones have hostile names.
+/// Makes `number` files of all shapes in `dir` and returns their paths; the last ones have hostile names.
 pub(crate) fn all(fs: &Filesystem, dir: &Path, number: u64) -> Vec<PathBuf> {
     let shapes: Vec<_> = SHAPES.iter().filter(|shape| possible(fs, shape.on)).collect();
     let names: [&[u8]; 4] = [b"with a space", b"line\nfeed \x1b[31mred", b"not utf-8 \xff\xfe", "ä\u{202e}".as_bytes()];
@@ -87,16 +87,16 @@ fn possible(fs: &Filesystem, on: On) -> bool {
     }
 }
 
-/// Writes a filesystem out.
+/// Writes out a filesystem.
 pub(crate) fn settle(dir: &Path) {
     let dir = File::open(dir).expect("a directory can be opened");
     rustix::fs::syncfs(dir).expect("a filesystem can be synced");
 }
 
-/// A file with at least this many extents, one in eight of them written and the others reserved: that is quickly made.
+/// A file with at least this many extents: one in eight is written, the others are preallocated, which is fast.
 pub(crate) fn scattered(path: &Path, extents: u64) {
     let file = create(path);
-    // Writing beyond the end would make XFS reserve more, between the extents.
+    // Writing beyond the end would make XFS preallocate more, between the extents.
     file.set_len(extents * 2 * BLOCK).expect("a file can be all hole");
     let content = bytes(extents, BLOCK as usize);
     for n in 0..extents {
@@ -108,24 +108,24 @@ pub(crate) fn scattered(path: &Path, extents: u64) {
     file.sync_all().expect("a file can be synced");
 }
 
-/// Every other block written, the ones between left out.
+/// Writes every other block, and leaves holes between them.
 pub(crate) fn every_other_block(path: &Path, blocks: u64) {
     let file = create(path);
     (0..blocks).for_each(|n| put(&file, n, n * 2 * BLOCK, BLOCK));
 }
 
-/// Clones `length` bytes at `from` of `source` to `to` in an existing file; with 0 to the source's end.
+/// Clones `length` bytes at `from` of `source` to `to` in an existing file; a length of 0 means up to the source's end.
 pub(crate) fn clone_range(source: &Path, from: u64, path: &Path, to: u64, length: u64) {
     let mut reflink = std::ffi::OsString::from("reflink ");
     reflink.push(source);
     reflink.push(format!(" {from} {to} {length}"));
     let mut xfs_io = Command::new("xfs_io");
     let run = finish(xfs_io.arg("-c").arg(reflink).arg(path)).expect(0);
-    // Its exit status does not tell of a refusal.
+    // The exit status does not show a refusal.
     assert!(run.stdout.starts_with("linked"), "{}{}", run.stdout, run.stderr);
 }
 
-/// A file that Btrfs keeps compressed.
+/// A file that Btrfs stores compressed.
 pub(crate) fn compressed(path: &Path, length: u64) {
     let file = create(path);
     fsetxattr(&file, "btrfs.compression", b"zstd", XattrFlags::empty()).expect("Btrfs compresses");
@@ -153,20 +153,20 @@ fn hole_last(path: &Path, n: u64) {
     file.set_len((n + 4) * 2 * BLOCK + n * 77).expect("a file can end in a hole");
 }
 
-/// Offsets that take more columns than most.
+/// Makes a file with large offsets, which need wide columns.
 fn far_away(path: &Path, n: u64) {
     let file = create(path);
     put(&file, n, 0, BLOCK);
     put(&file, n, (5 << 40) + n * BLOCK, 10_000);
 }
 
-/// From the 31st to the 34th extent on, offsets and lengths take more columns than before.
+/// From the 31st to the 34th extent on, offsets and lengths need wider columns than before.
 fn wider_late(path: &Path, n: u64) {
     let file = create(path);
     let first = 30 + n % 4;
     for step in 0..40 {
         let offset = if step < first { 0 } else { 5 << 40 };
-        // A length of six digits in units of 512 bytes; once or twice, since it takes space.
+        // A length of six digits in units of 512 bytes; only once or twice, since it takes space.
         let length = if step == first && n < 4 { 15_000 } else { 1 };
         reserve(&file, offset + step * 20_000 * BLOCK, length * BLOCK);
     }
@@ -192,9 +192,9 @@ fn punched(path: &Path, n: u64) {
     fallocate(&file, flags, (n + 1) * BLOCK, 7 * BLOCK).expect("a hole can be punched");
 }
 
-/// The file that a clone shares with, beside it; it is not one of those handed out, and stays.
+/// The file that a clone shares with, next to it. It is not among the returned files, and stays.
 fn original(path: &Path, n: u64, length: u64) -> PathBuf {
-    // A name of its own, since xfs_io's command line knows no quoting that every name would survive.
+    // A separate name, since xfs_io's command line has no quoting that works for every name.
     let original = path.with_file_name(format!("original.{n}.{length}"));
     if !original.exists() {
         write(&original, &bytes(n, length as usize));

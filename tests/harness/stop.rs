@@ -1,4 +1,4 @@
-//! Runs that are stopped in the middle: by a monitor that asks to stop when a certain amount of work is done.
+//! Runs that are stopped in the middle, by a monitor that asks to stop after a certain amount of work.
 
 use pleach::error::{ErrorKind, Result};
 use pleach::monitor::{Amount, Monitor};
@@ -14,12 +14,12 @@ pub(crate) struct StopAfter {
 }
 
 impl StopAfter {
-    /// When so many entries are done.
+    /// After this many entries.
     pub(crate) fn entries(files: u64) -> StopAfter {
         StopAfter::amount(Amount { files, bytes: u64::MAX })
     }
 
-    /// When so many bytes are done.
+    /// After this many bytes.
     pub(crate) fn bytes(bytes: u64) -> StopAfter {
         StopAfter::amount(Amount { files: u64::MAX, bytes })
     }
@@ -46,7 +46,7 @@ pub(crate) fn take(name: &str, source: &Path, repo: &Path, monitor: &dyn Monitor
     create::create(&[source.to_path_buf()], repo, &options, monitor)
 }
 
-/// Takes a snapshot that is stopped when so many bytes are done. What it has made stays.
+/// Takes a snapshot that is stopped after this many bytes. Its partial work stays.
 #[track_caller]
 pub(crate) fn take_until(bytes: u64, name: &str, source: &Path, repo: &Path) {
     let error = take(name, source, repo, &StopAfter::bytes(bytes)).expect_err("it was stopped");

@@ -1,4 +1,5 @@
-//! Outside witnesses: what rsync, xfs_io, getfattr and the kernel say of a tree, independent of pleach's own code.
+//! Outside witnesses: the reports of rsync, xfs_io, getfattr and the kernel on a tree, independent of pleach's own
+//! code.
 
 use super::{Run, finish, write};
 use std::ffi::OsStr;
@@ -7,23 +8,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A range of a file that lies on disk, in units of 512 bytes, as xfs_io tells it.
+/// An allocated range of a file, in units of 512 bytes, as xfs_io reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) logical: u64,
     pub(crate) physical: u64,
     pub(crate) length: u64,
-    /// As in `include/uapi/linux/fiemap.h`.
+    /// The flags of `include/uapi/linux/fiemap.h`.
     pub(crate) flags: u32,
 }
 
 impl Extent {
-    /// `FIEMAP_EXTENT_DATA_INLINE`: the data lies beside the metadata and has no address.
+    /// `FIEMAP_EXTENT_DATA_INLINE`: the data is next to the metadata and has no address.
     pub(crate) fn is_inline(&self) -> bool {
         self.flags & 0x200 != 0
     }
 
-    /// `FIEMAP_EXTENT_UNWRITTEN`: reserved, and read as zeros.
+    /// `FIEMAP_EXTENT_UNWRITTEN`: preallocated, and read as zeros.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.flags & 0x800 != 0
     }
@@ -34,13 +35,13 @@ impl Extent {
     }
 }
 
-/// A program of the system with arguments, run to its end; it must succeed.
+/// Runs a system program with arguments successfully to its end.
 #[track_caller]
 pub(crate) fn tool(name: &str, args: &[&str], path: &Path) -> Run {
     finish(Command::new(name).args(args).arg(path)).expect(0)
 }
 
-/// The extents of a file, holes left out.
+/// The extents of a file, without holes.
 #[track_caller]
 pub(crate) fn extents(path: &Path) -> Vec<Extent> {
     let run = tool("xfs_io", &["-r", "-c", "fiemap -v"], path);
@@ -49,36 +50,36 @@ pub(crate) fn extents(path: &Path) -> Vec<Extent> {
     table.map(|line| parse_extent(line).unwrap_or_else(|| panic!("cannot read xfs_io's line {line:?}"))).collect()
 }
 
-/// Has the kernel forget what it has of a file in memory, once that is on the disk.
+/// Syncs a file, and makes the kernel drop its cached pages.
 pub(crate) fn forget(path: &Path) {
     let file = fs::File::open(path).expect("a file can be opened");
     file.sync_all().expect("a file can be synced");
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice can be given");
 }
 
-/// How many bytes the command pleach had read from disks, by itself and by the kernel for it.
+/// The number of bytes that pleach read from disks, by itself and by the kernel on its behalf.
 #[track_caller]
 pub(crate) fn bytes_from_disk(args: &[&OsStr]) -> u64 {
     let mut shell = Command::new("sh");
-    // What a process did is counted to the one that waited for its end.
+    // The reads of a process count for the parent that waited for its end.
     shell.args(["-c", r#""$@" >&2 && cat /proc/$$/io"#, "sh", env!("CARGO_BIN_EXE_pleach")]);
     let run = finish(shell.args(args).env_remove("PLEACH_REPO")).expect(0);
     let read = run.stdout.lines().find_map(|line| line.strip_prefix("read_bytes: "));
     read.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("no read_bytes in {:?}", run.stdout))
 }
 
-/// How many bytes of a file are in memory, in whole pages.
+/// The number of bytes of a file that are in memory, in whole pages.
 #[track_caller]
 pub(crate) fn bytes_in_memory(path: &Path) -> u64 {
     let map = format!("mmap -r 0 {}", path.metadata().unwrap().len());
     let run = tool("xfs_io", &["-r", "-c", &map, "-c", "mincore"], path);
-    // `0x7f2d97600000 - 0x7f2d97e00000  2048 pages (0 : 8388608)` for each range that is there, else nothing.
+    // One line such as `0x7f2d97600000 - 0x7f2d97e00000 2048 pages (0 : 8388608)` for each cached range, else nothing.
     let pages = run.stdout.lines().map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
     pages.map(|pages| pages.unwrap_or_else(|| panic!("cannot read mincore's {:?}", run.stdout))).sum::<u64>() * 4096
 }
 
-/// Writes a file that lies in one extent. A sync of the filesystem by another test may come between two pages of a
-/// write, and begins a new one: then it is written again.
+/// Writes a file that consists of one extent. A sync by another test in the middle of the write begins a second extent;
+/// then the file is written again.
 #[track_caller]
 pub(crate) fn write_in_one_extent(path: &Path, content: &[u8]) {
     for _ in 0..50 {
@@ -105,8 +106,8 @@ fn parse_extent(line: &str) -> Option<Extent> {
     })
 }
 
-/// Asserts that two files lie on the same blocks; inline files are told apart and give false. Reserved ranges, which no
-/// clone shares because there is nothing in them, count as holes.
+/// Asserts that two files occupy the same blocks; returns false for inline files. Preallocated ranges count as holes:
+/// no clone shares them, because they contain nothing.
 #[track_caller]
 pub(crate) fn assert_same_blocks(a: &Path, b: &Path) -> bool {
     let written = |path| extents(path).into_iter().filter(|extent| !extent.is_unwritten()).collect::<Vec<_>>();
@@ -120,7 +121,7 @@ pub(crate) fn assert_same_blocks(a: &Path, b: &Path) -> bool {
     true
 }
 
-/// Logical and physical places, with touching extents joined, because each file may be told in other pieces.
+/// Logical and physical positions, with adjacent extents joined, because each file may be reported in other pieces.
 fn blocks(extents: &[Extent]) -> Vec<(u64, u64, u64)> {
     let mut joined: Vec<(u64, u64, u64)> = Vec::new();
     for extent in extents {
@@ -136,7 +137,7 @@ fn blocks(extents: &[Extent]) -> Vec<(u64, u64, u64)> {
     joined
 }
 
-/// What rsync would change in `copy` to make it `original`: nothing, when they are equal in content and metadata.
+/// The changes that rsync would make in `copy`: empty if it equals `original` in content and metadata.
 #[track_caller]
 pub(crate) fn differences(original: &Path, copy: &Path) -> String {
     let with_slash = |path: &Path| {
@@ -146,8 +147,8 @@ pub(crate) fn differences(original: &Path, copy: &Path) -> String {
     };
     let mut rsync = Command::new("rsync");
     rsync.args(["-naHAXi", "--delete", "--checksum", "--numeric-ids"]);
-    // XFS shows its ACLs a second time, as attributes that mean nothing elsewhere. The first rule is rsync's own, which
-    // any other replaces.
+    // XFS also shows its ACLs as separate attributes, which mean nothing elsewhere. The first rule is rsync's default,
+    // which any other rule replaces.
     rsync.args(["--filter=-x system.*", "--filter=-x trusted.SGI_ACL_*"]);
     // rsync compares whole seconds by default.
     rsync.arg("--modify-window=-1");
@@ -176,7 +177,7 @@ pub(crate) fn acl(path: &Path) -> String {
     tool("getfacl", &["--omit-header", "--numeric", "--absolute-names"], path).stdout
 }
 
-/// All paths below `dir` with what `lstat` says of them, access times apart.
+/// All paths below `dir` with their `lstat` data, except access times.
 pub(crate) fn inventory(dir: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     walk(dir, &mut |path, meta| lines.push(state(path, meta)));
@@ -190,8 +191,8 @@ pub(crate) fn paths(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What `lstat` says of each path, for files with their access times. Reading a symlink moves its own, which no flag
-/// can prevent, and listing a directory commonly does.
+/// The `lstat` data of each path, for files including access times. Reading a symlink changes its access time, which no
+/// flag can prevent, and listing a directory commonly changes the directory's.
 pub(crate) fn states(paths: &[PathBuf]) -> Vec<String> {
     let state = |path: &PathBuf| {
         let meta = fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -218,7 +219,7 @@ fn state(path: &Path, meta: &fs::Metadata) -> String {
     )
 }
 
-/// The content of all files below `dir`, by a program that is not ours.
+/// The checksums of all files below `dir`, by an independent program.
 #[track_caller]
 pub(crate) fn checksums(dir: &Path) -> String {
     let mut find = Command::new("find");
@@ -226,8 +227,8 @@ pub(crate) fn checksums(dir: &Path) -> String {
     finish(&mut find).expect(0).stdout
 }
 
-/// The calls that a successful run of pleach makes, of those named, as strace shows them: with the path behind each
-/// descriptor. Failed calls are left out.
+/// The named system calls of a successful run of pleach, as strace shows them, with the path of each descriptor. Omits
+/// failed calls.
 #[track_caller]
 pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
@@ -236,11 +237,11 @@ pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<Stri
     take_trace(log)
 }
 
-/// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own, or what it does while
-/// another's call lasts would part that one's line in two.
+/// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own log; otherwise calls of other
+/// threads would split the line of a call in progress.
 pub(crate) const TRACE: [&str; 3] = ["-ff", "-y", "-ttt"];
 
-/// The lines of strace's logs, in the order of time; the logs are removed.
+/// The lines of strace's logs, in the order of time. Removes the logs.
 #[track_caller]
 pub(crate) fn take_trace(log: &Path) -> Vec<String> {
     let name = format!("{}.", log.file_name().and_then(OsStr::to_str).expect("a plain name"));
@@ -259,7 +260,7 @@ pub(crate) fn take_trace(log: &Path) -> Vec<String> {
     lines.iter().map(without_time).collect()
 }
 
-/// The command pleach, to be run so that a while passes before each of its calls opens what is at a name.
+/// The command pleach with a delay before each call that opens a name.
 pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> Command {
     let mut strace = Command::new("strace");
     strace.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=openat,openat2"]);
@@ -268,8 +269,8 @@ pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> 
     strace
 }
 
-/// Runs pleach, which gets SIGINT when a thread of it makes its `nth` of these calls. Only one thread may make so many:
-/// a second signal ends the process at once.
+/// Runs pleach, which gets SIGINT when one of its threads makes its `nth` of these calls. Only one thread may make that
+/// many calls: a second signal ends the process at once.
 pub(crate) fn interrupted_at<'a>(calls: &str, nth: u32, args: impl IntoIterator<Item = &'a OsStr>) -> Run {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
@@ -320,21 +321,21 @@ pub(crate) fn is_subvolume(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|meta| meta.ino() == 256)
 }
 
-/// Whether nothing in a Btrfs subvolume can be changed, as `btrfs` tells it.
+/// Whether a Btrfs subvolume is read-only, according to `btrfs`.
 #[track_caller]
 pub(crate) fn is_read_only(subvolume: &Path) -> bool {
     let run = tool("btrfs", &["property", "get", "-ts"], subvolume);
     run.stdout.trim() == "ro=true"
 }
 
-/// Lets a Btrfs subvolume be changed, or not any more.
+/// Makes a Btrfs subvolume read-only or writable.
 #[track_caller]
 pub(crate) fn set_read_only(subvolume: &Path, read_only: bool) {
     let value = if read_only { "true" } else { "false" };
     finish(Command::new("btrfs").args(["property", "set", "-ts"]).arg(subvolume).args(["ro", value])).expect(0);
 }
 
-/// What `btrfs subvolume show` says of a subvolume under this heading.
+/// The value that `btrfs subvolume show` prints for a subvolume under this heading.
 #[track_caller]
 pub(crate) fn subvolume_property(subvolume: &Path, heading: &str) -> String {
     let run = tool("btrfs", &["subvolume", "show"], subvolume);
@@ -342,7 +343,7 @@ pub(crate) fn subvolume_property(subvolume: &Path, heading: &str) -> String {
     line.unwrap_or_else(|| panic!("no {heading:?} in {}", run.stdout)).trim_start_matches(':').trim().to_string()
 }
 
-/// Deletes a snapshot by hand, as docs/format.md says.
+/// Deletes a snapshot by hand, as docs/format.md describes.
 #[track_caller]
 pub(crate) fn delete_snapshot(snapshot: &Path) {
     if is_subvolume(snapshot) {

@@ -1,4 +1,4 @@
-//! Trees to take snapshots of: a plain one, and one with every kind of entry a filesystem can hold.
+//! Trees to snapshot: a plain one, and one with every kind of entry that a filesystem can hold.
 
 use super::{bytes, finish, write};
 use rustix::fs::{self as rfs, AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
@@ -69,7 +69,7 @@ fn nodes(dir: &Path) {
     socket(&nodes.join("socket"));
 }
 
-/// A unix socket, bound through a short path, because its address has room for 107 bytes only.
+/// A unix socket, bound through a short path, because a socket address has room for only 107 bytes.
 fn socket(path: &Path) {
     let parent = File::open(path.parent().expect("a socket is in a directory")).expect("a directory can be opened");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&parent);
@@ -136,7 +136,7 @@ fn attributes(dir: &Path) {
     run("setfattr", &["-n", "user.note", "-v", "of a directory"], "dir");
     run("setfattr", &["-n", "trusted.note", "-v", "for root"], "trusted");
     run("setfattr", &["-h", "-n", "trusted.note", "-v", "of a link"], "link");
-    // Owner before capability: changing the owner drops it.
+    // The owner before the capability, because changing the owner drops it.
     lchown(inner.join("capability"), Some(1000), Some(1000)).expect("an owner can be set");
     run("setcap", &["cap_net_raw=ep"], "capability");
     run("setfacl", &["-m", "u:1001:r--,g:1002:rw-"], "acl");
@@ -166,14 +166,14 @@ fn times(dir: &Path) {
     set_mtime(&inner, 1_333_333_333, 333_333_333);
 }
 
-/// Sets the time of last modification, of a symlink itself too.
+/// Sets the modification time, also that of a symlink itself.
 pub(crate) fn set_mtime(path: &Path, seconds: i64, nanos: i64) {
     let time = Timespec { tv_sec: seconds, tv_nsec: nanos };
     let times = Timestamps { last_access: time, last_modification: time };
     rfs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("times can be set");
 }
 
-/// Makes the access times of these paths older than anything else about them. Symlinks are left alone.
+/// Makes the access times of these paths older than their other times. Symlinks are skipped.
 pub(crate) fn set_old_atimes(paths: &[PathBuf]) {
     let time = |nanos| Timespec { tv_sec: -100_000_000, tv_nsec: nanos };
     for path in paths.iter().filter(|path| !path.is_symlink()) {
@@ -182,7 +182,7 @@ pub(crate) fn set_old_atimes(paths: &[PathBuf]) {
     }
 }
 
-/// A chain of directories whose path is longer than the kernel takes in one call, with a file at its end.
+/// A chain of directories, with a path longer than the kernel accepts in one call, and a file at its end.
 pub(crate) fn deeper_than_path_max(dir: &Path) {
     write_in(&descend(dir, true), "at the bottom", &bytes(90, 6000));
 }

@@ -1,4 +1,4 @@
-//! Access control lists: each entry has those of its source and no others, whatever its directory hands on, and XFS's
+//! Access control lists: each entry has exactly those of its source, whatever default ACL its directory has, and XFS's
 //! second form of them stays on XFS.
 
 use crate::harness::*;
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// A directory with a default ACL, and in it entries that were there before it had one.
+/// A directory with a default ACL, and entries that are older than that ACL.
 fn entries_without_acls(dir: &Path) {
     fs::create_dir(dir.join("inner")).expect("a directory can be made");
     for (name, size) in [("small", 100), ("secret", 50_000), ("large", 3 << 20), ("inner/secret", 50_000)] {
@@ -27,7 +27,7 @@ fn assert_same_acls(original: &Path, copy: &Path, is_xfs: bool) {
     for name in NAMES {
         let (wanted, found) = (original.join(name), copy.join(name));
         assert_eq!(tools::acl(&found), tools::acl(&wanted), "{}", found.display());
-        // XFS itself shows it to root there.
+        // XFS itself shows this attribute to root there.
         assert!(is_xfs || !tools::xattrs(&found).contains("SGI_ACL"), "{}", found.display());
     }
 }
@@ -45,7 +45,7 @@ on_filesystems! {
             );
             settle();
             snapshot(&source, &repo);
-            // The second one starts from the first.
+            // The second snapshot starts from the first.
             snapshot(&source, &repo);
             for name in published(&repo) {
                 assert_same_acls(&source, &inside(&repo, &name, &source), is_xfs);

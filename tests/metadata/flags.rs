@@ -1,4 +1,4 @@
-//! The flags of chattr: in the tree what does not stand in its way, all of them after a restore.
+//! The flags of chattr: in the tree those that do not hinder pleach, after a restore all of them.
 
 use super::{Scene, assert_alike, on};
 use crate::harness::*;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The letters that lsattr shows, without those that only describe how a filesystem lays something out.
+/// The letters that lsattr shows, without those that only describe a filesystem's layout.
 fn letters(path: &Path) -> String {
     let shown = on(path, "lsattr", &["-d"]);
     shown.split(' ').next().unwrap_or_default().chars().filter(|letter| !"-eIN".contains(*letter)).collect()
@@ -36,7 +36,7 @@ fn flagged(dir: &Path, kind: Kind) {
                 on(path, "chattr", &[&format!("+{flags}")]);
             }
         };
-        // Made before the directory has the flags, so that it has none of its own.
+        // Made before the directory has the flags, so that the file does not inherit them.
         write(inner.join("plain"), &bytes(2, 20_000));
         chattr(&file, &early);
         chattr(&inner, &early);
@@ -68,7 +68,7 @@ on_filesystems! {
             tools::assert_equal_trees(source, copy);
             assert_same_flags(source, copy, is_restored);
         });
-        // Restored over what is there, nothing is left to do.
+        // When restored over existing files, nothing is left to do.
         let before = tools::inventory(&scene.restored());
         scene.restore();
         assert_eq!(tools::inventory(&scene.restored()), before);
@@ -97,13 +97,13 @@ on_filesystems! {
         fs::hard_link(name(0), name(1)).expect("a hard link can be made");
         fs::hard_link(name(0), name(2)).expect("a hard link can be made");
         on(&name(0), "chattr", &["+i"]);
-        // A directory that nothing may be put into any more is sealed behind what lies in it.
+        // A directory that accepts no more entries becomes immutable only after its entries are in it.
         on(&scene.source.join("dir 2"), "chattr", &["+i"]);
         scene.check(|source, copy, is_restored| {
             assert_same_flags(source, copy, is_restored);
             assert_eq!(fs::metadata(copy.join("dir 2/name")).expect("it is there").nlink(), 3);
         });
-        // A part of its names.
+        // Only some of its names.
         let part = fs.dir("part");
         let restore = |path: &Path| {
             pleach(["restore".as_ref(), "--target".as_ref(), &*part, &*scene.repo, Path::new("latest"), path])
@@ -159,7 +159,7 @@ on_filesystems! {
                 && files.iter().any(|file| call.contains(&format!("<{}>", file.display())))
         };
         assert_eq!(calls.iter().filter(asked).collect::<Vec<_>>(), [""; 0]);
-        // Nor is the copy given anything.
+        // No flags are set on the copy either.
         let given = |call: &&String| call.contains("FS_IOC_SETFLAGS") || call.contains("FS_IOC_FSSETXATTR");
         assert_eq!(calls.iter().filter(given).collect::<Vec<_>>(), [""; 0]);
     }
@@ -189,7 +189,7 @@ on_filesystems! {
                 assert!(tools::assert_same_blocks(&scene.source.join(name), &copy.join(name)), "{name}");
             }
         }
-        // A file that is there with the same content, but not written in place, is made anew.
+        // An existing file with the same content, but without the no-copy-on-write flag, is made again.
         let other = scene.restored().join("small");
         fs::remove_file(&other).expect("a file can be removed");
         write(&other, &bytes(1, 20_000));

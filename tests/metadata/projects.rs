@@ -1,4 +1,4 @@
-//! Project ids, which quotas count by: of files and directories, and handed down by directories.
+//! Project ids, which quotas use: those of files and directories, and those inherited from directories.
 
 use super::{Scene, assert_alike, on};
 use crate::harness::*;
@@ -6,7 +6,7 @@ use crate::on_filesystems;
 use std::fs;
 use std::path::Path;
 
-/// Project id and whether it is handed down, by lsattr.
+/// The project id and whether new entries inherit it, by lsattr.
 fn project(path: &Path) -> String {
     let shown = on(path, "lsattr", &["-dp"]);
     let mut words = shown.split_whitespace();
@@ -14,7 +14,7 @@ fn project(path: &Path) -> String {
     format!("{id} {}", if flags.contains('P') { "handed down" } else { "" })
 }
 
-/// Directories of projects, one in the other, and a file of another project in each.
+/// Nested directories of projects, and a file of another project in each.
 fn projects(dir: &Path) {
     fs::create_dir_all(dir.join("forty/two/deep")).expect("directories can be made");
     on(&dir.join("forty"), "chattr", &["-p", "40", "+P"]);

@@ -1,4 +1,4 @@
-//! What an ordinary user may not give to files is in the manifest, and root restores it from there.
+//! The manifest keeps the metadata that an ordinary user may not set on files, and root restores it from there.
 
 use super::{Scene, on};
 use crate::harness::*;
@@ -10,14 +10,15 @@ use std::process::Command;
 
 const NOBODY: u32 = 65_534;
 
-/// pleach as nobody.
+/// Runs pleach as nobody.
 fn as_nobody(args: &[&str], paths: &[&Path]) -> Run {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_pleach")]);
     finish(command.args(args).args(paths).env_remove("PLEACH_REPO"))
 }
 
-/// A tree with every kind of entry that nobody may read; trusted attributes nobody can even see.
+/// A tree with every kind of entry, readable by the user nobody. It has no trusted attributes: that user cannot even
+/// see them.
 fn readable(dir: &Path) {
     tree::every_kind(dir);
     for name in ["0000", "6711"] {

@@ -1,4 +1,4 @@
-//! What needs a filesystem of its own: reverse maps, subvolumes, tens of thousands of references, other mounts.
+//! Tests that need their own filesystem: reverse maps, subvolumes, tens of thousands of references, other mounts.
 
 use super::*;
 use crate::harness::own::Own;
@@ -19,7 +19,7 @@ fn owners_are_those_that_btrfs_resolves() {
         resolve.args(["inspect-internal", "logical-resolve", &row.physical.to_string()]).arg(own.path());
         let theirs: BTreeSet<_> = finish(&mut resolve).expect(0).stdout.lines().map(String::from).collect();
         let at = |other: &&Row| (other.physical..other.physical + other.length).contains(&row.physical);
-        // The tool gives the paths in other subvolumes only if they are mounted, else their inodes.
+        // The tool prints paths in other subvolumes only if they are mounted, else their inodes.
         let told = |row: &Row| match row.path.strip_prefix(own.path()).ok().and_then(|path| path.parent()) {
             Some(dir) if dir != Path::new("") => {
                 format!("inode {} subvol {} could not be accessed: not mounted", row.inode, dir.display())
@@ -48,7 +48,7 @@ fn xfs_with_and_without_a_reverse_map_gives_the_same_owners() {
             clone_part(&file, &own.join("scattered"), block * 65536, 4096, block * 131_072);
         }
         write_at(&file, &bytes(12, 4096), 2 << 20);
-        // The kernel has forgotten all names.
+        // The kernel has dropped all names from its caches.
         own.remount();
         let run = listed(&file, &["--json"]);
         assert_eq!(run.stderr.contains("no reverse map"), !map, "{}", run.stderr);
@@ -90,7 +90,7 @@ fn subvolumes_that_no_mount_shows_are_told_from_the_top() {
     let table = listed(&file, &[]).stdout;
     assert!(table.contains("subvolume 5 /top (not below the mount point)"), "{table}");
 
-    // A second mount, of the snapshot, shows one more.
+    // A second mount, of the snapshot, makes one more name visible.
     let second = own.path().with_extension("second");
     fs::create_dir(&second).expect("a mount point can be made");
     let source = finish(Command::new("findmnt").args(["-n", "-o", "SOURCE", "-v"]).arg(own.path())).expect(0);
@@ -151,7 +151,7 @@ fn owners_are_told_on_a_read_only_mount() {
     }
 }
 
-/// Inode and offset of each 512 bytes of the device that we name.
+/// Inode and offset for each 512 bytes of the device in our rows.
 fn told_by_us(rows: &[Row]) -> BTreeSet<(u64, u64, u64)> {
     let sectors = |row: &Row| (row.physical / 512, row.logical / 512, row.length / 512, row.inode);
     rows.iter()
@@ -160,7 +160,7 @@ fn told_by_us(rows: &[Row]) -> BTreeSet<(u64, u64, u64)> {
         .collect()
 }
 
-/// The same as xfs_io has it, for the same ranges.
+/// The same from xfs_io, for the same ranges.
 fn told_by_xfs_io(file: &Path, rows: &[Row]) -> BTreeSet<(u64, u64, u64)> {
     let ours: BTreeSet<u64> = told_by_us(rows).into_iter().map(|(physical, ..)| physical).collect();
     let run = finish(Command::new("xfs_io").args(["-r", "-c", "fsmap"]).arg(file)).expect(0);
@@ -168,7 +168,7 @@ fn told_by_xfs_io(file: &Path, rows: &[Row]) -> BTreeSet<(u64, u64, u64)> {
     // `	0: 7:0 [192..8383]: inode 131 data 0..8191 8192`
     for line in run.stdout.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
-        // Others are the inode's attributes, the map of its extents, free space, the filesystem's own.
+        // Other records: the inode's attributes, the map of its extents, free space, the filesystem's own data.
         if words.len() != 8 || words[3] != "inode" || words[5] != "data" {
             continue;
         }

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the package `pleach-bench` and replaces this process by it.
 //!
-//! Nothing is measured here, and no option is known here but those that the bench has itself.
+//! It measures nothing and knows no options: all options are those of the bench.
 
 use crate::command::{cargo, run, target_dir};
 use anyhow::{Context, Result};
@@ -17,14 +17,13 @@ pub(crate) struct Options {
     args: Vec<OsString>,
 }
 
-/// Runs the chore. It only returns when the bench cannot be started.
+/// Runs the chore. Returns only if the bench cannot be started.
 pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
     // A report measures nothing, and needs no release build.
     let is_report = options.args.first().is_some_and(|arg| arg == "report");
     let (packages, profile): (&[_], _) = match is_report {
         true => (&["--package", "pleach-bench"], "debug"),
-        // Together with what it measures, so that both get the same features of what they share, and none is built
-        // twice.
+        // Both are built together, so that they get the same features of shared dependencies, and none is built twice.
         false => (&["--release", "--package", "pleach", "--package", "pleach-bench"], "release"),
     };
     run(cargo().args(["build", "--quiet"]).args(packages))?;

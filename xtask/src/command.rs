@@ -1,4 +1,4 @@
-//! Calling other programs: a failure names the whole command line and what the program said.
+//! Calls other programs. A failure names the whole command line and includes the program's output.
 
 use anyhow::{Context, Result, bail};
 use std::env;
@@ -6,14 +6,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program to be called, found in the system's own directories too, which many users' `PATH` leaves out.
+/// A program, also found in the system's own directories, which are missing in the `PATH` of many users.
 pub fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(find(name.as_ref()).unwrap_or_else(|| name.as_ref().into()));
     command.env("PATH", search_path());
     command
 }
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 pub fn find(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     env::split_paths(&search_path()).map(|dir| dir.join(name.as_ref())).find(|path| path.is_file())
 }
@@ -30,7 +30,7 @@ fn search_path() -> OsString {
     path
 }
 
-/// Runs a command to its end and gives what it wrote to stdout; everything it said becomes the error when it fails.
+/// Runs a command to its end and returns its stdout. If it fails, the error contains all of its output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", line(command)))?;
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -41,7 +41,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(stdout.into_owned())
 }
 
-/// Runs a command that speaks to the terminal itself.
+/// Runs a command that prints to the terminal itself.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", line(command)))?;
     if !status.success() {
@@ -50,25 +50,25 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The command as one would type it.
+/// The command as a user would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// The workspace's root.
+/// The root of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// Cargo, in the workspace's root.
+/// Cargo, in the root of the workspace.
 pub fn cargo() -> Command {
     let mut cargo = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo
 }
 
-/// Where everything is built.
+/// The target directory of all builds.
 pub fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),

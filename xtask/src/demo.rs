@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: the main job, for someone who sees it for the first time.
 //!
-//! Every command that it shows is run as it stands there, by a shell, and what follows is its true output.
+//! A shell runs every command exactly as shown, followed by its real output.
 
 use crate::command::{self, cargo, program, run};
 use crate::image::{Kind, Mounted};
@@ -46,7 +46,7 @@ pub(crate) fn run_demo() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Short paths are easier to read. What is at `/mnt` is hidden from this namespace only.
+/// Short paths are easier to read. Mounting hides the content of `/mnt` from this namespace only.
 fn mount_point(dir: &Path) -> PathBuf {
     let short = Path::new("/mnt");
     if short.is_dir() && !command::root().starts_with(short) && !dir.starts_with(short) {
@@ -109,7 +109,7 @@ fn chapter(title: &str) {
     println!("\n── {title}");
 }
 
-/// Shows a command line, runs it, and lets it speak.
+/// Shows a command line, and runs it with its output on the terminal.
 fn shell(line: &str) -> Result<()> {
     println!("\n$ {line}");
     let binaries = command::target_dir().join("release");
@@ -120,7 +120,7 @@ fn shell(line: &str) -> Result<()> {
     run(shell.args(["-c", line]).env("PATH", path).env_remove("PLEACH_REPO"))
 }
 
-/// The crates that the day's work is done on, and a file that it leaves alone.
+/// The crates that the day's work edits, and an untouched file.
 struct Crates {
     edited: [String; 4],
     unchanged: PathBuf,
@@ -135,7 +135,7 @@ impl Crates {
         }
         crates.sort();
         ensure!(crates.len() > 20, "too few dependencies were vendored in {}", project.display());
-        // Neither the smallest nor the largest ones.
+        // Neither the smallest nor the largest crates.
         let middle = crates.len() * 3 / 4;
         let edited = [0, 1, 2, 3].map(|next| crates[middle + next].1.clone());
         let (_, largest) = &crates[crates.len() - 1];

@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kernel's name of it.
+    /// The kernel's name of the filesystem.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Xfs => "xfs",
@@ -41,13 +41,13 @@ impl Kind {
         mkfs.args(match self {
             Kind::Xfs => ["-q", "-f"].as_slice(),
             Kind::Btrfs => &["-q", "-f"],
-            // A small image's default is too few inodes for directories of many small files.
+            // By default, a small image has too few inodes for directories of many small files.
             Kind::Ext4 => &["-q", "-F", "-i", "4096"],
         });
         output(mkfs.args(more).arg(image)).map(drop)
     }
 
-    /// The option of mkfs that leaves the image's blocks with the image.
+    /// The mkfs option that keeps the image's blocks allocated.
     fn without_discard(self) -> &'static [&'static str] {
         match self {
             Kind::Xfs | Kind::Btrfs => &["-K"],
@@ -78,7 +78,7 @@ impl Mounted {
         Mounted::create_at(kind, dir, name, mebibytes, &dir.join(name))
     }
 
-    /// The same, mounted at `path`.
+    /// Like [`Mounted::create`], mounted at `path`.
     pub fn create_at(kind: Kind, dir: &Path, name: &str, mebibytes: u64, path: &Path) -> Result<Mounted> {
         let image = dir.join(format!("{name}.img"));
         let file = File::create(&image).with_context(|| format!("cannot make {}", image.display()))?;
@@ -90,7 +90,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Mounts an image that is there already at `path`.
+    /// Mounts an existing image at `path`.
     pub fn open(kind: Kind, image: &Path, path: &Path) -> Result<Mounted> {
         fs::create_dir_all(path)?;
         let mut mounted = Mounted { kind, image: image.into(), path: path.into(), mounted: false };
@@ -98,19 +98,19 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// The block device that it is mounted from, as `/dev/loop0`.
+    /// The mounted block device, such as `/dev/loop0`.
     pub fn device(&self) -> Result<String> {
         Ok(output(program("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.path))?.trim().to_string())
     }
 
-    /// Unmounts it and mounts it again: its caches are empty, and what was delayed is done.
+    /// Remounts the filesystem: its caches are empty, and delayed work is done.
     pub fn remount(&mut self) -> Result<()> {
         self.unmount()?;
         self.mount()
     }
 
-    /// Makes an empty filesystem in its place. The image keeps the blocks that it has, so that whoever fills it again
-    /// does not wait for the filesystem below to give it others.
+    /// Replaces the filesystem by an empty one. The image keeps its blocks, so filling it again does not wait for the
+    /// filesystem below to allocate new ones.
     pub fn remake(&mut self) -> Result<()> {
         self.unmount()?;
         self.kind.make(&self.image, self.kind.without_discard())?;
@@ -119,26 +119,26 @@ impl Mounted {
 
     fn mount(&mut self) -> Result<()> {
         let options = match self.kind {
-            // Else the kernel goes on making the filesystem while it is measured.
+            // Otherwise the kernel continues to initialize the filesystem during the measurement.
             Kind::Ext4 => "loop,noinit_itable",
             Kind::Xfs | Kind::Btrfs => "loop",
         };
         output(program("mount").args(["-t", self.kind.name(), "-o", options]).arg(&self.image).arg(&self.path))?;
         self.mounted = true;
-        // Past the page cache of the filesystem that holds the image, where that one can: nothing is cached twice, and
-        // a cold cache is cold. `mount` has no option for it.
+        // Bypass the page cache of the filesystem that holds the image, if possible: nothing is cached twice, and a
+        // cold cache is really cold. `mount` has no option for it.
         if let Ok(device) = self.device() {
             let _ = output(program("losetup").args(["--direct-io=on", &device]));
         }
         Ok(())
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Unmounts it and runs the filesystem's own checker, which changes nothing.
+    /// Unmounts the filesystem and runs its own checker, which changes nothing.
     pub fn check(mut self) -> Result<()> {
         self.unmount()?;
         let [checker, flags @ ..] = self.kind.checker() else { unreachable!("every kind has a checker") };

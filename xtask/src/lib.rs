@@ -1,4 +1,4 @@
-//! What the project's chores have in common: calling programs, filesystems in image files, namespaces, made content.
+//! The common parts of the project's chores: calling programs, filesystems in image files, namespaces, made content.
 //!
 //! The chores themselves are elsewhere: `main.rs` has the tests and the demo, the package `pleach-bench` the
 //! benchmarks.

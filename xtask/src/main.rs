@@ -1,8 +1,8 @@
 //! The project's own chores: `cargo xtask test | tidy | demo | bench`.
 //!
-//! Here is the command line; each chore is a file of its own, and `bench` a package of its own (`xtask/bench`).
-//! Whatever mounts a filesystem does so in namespaces that end with the run (`namespace`), on images under
-//! `target/xtask` (`image`).
+//! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
+//! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
+//! (`image`).
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 

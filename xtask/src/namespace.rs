@@ -1,8 +1,9 @@
-//! Namespaces in which a run mounts its filesystems, so that nothing is left mounted, even after `kill -9`.
+//! Namespaces in which a run mounts its filesystems, so that nothing stays mounted, even after `kill -9`.
 //!
-//! The program starts itself again as process 1 of a PID namespace, in a mount namespace of its own. When that process
-//! ends for any reason the kernel kills everything below it; with the last of them go the mounts, and with the mounts
-//! the loop devices, which are made with "autoclear". When the outer process dies, its death signal ends the inner one.
+//! The program starts itself again as process 1 of a PID namespace, in a separate mount namespace. When that process
+//! ends for any reason, the kernel kills everything below it. The mounts disappear with the last process. The loop
+//! devices disappear with the mounts, because they are made with "autoclear". When the outer process dies, its death
+//! signal ends the inner one.
 
 use crate::command::{self, program};
 use anyhow::{Context, Result};
@@ -11,20 +12,20 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Set for the inner process: the run's directory.
+/// The variable with the run's directory, set for the inner process.
 const INSIDE: &str = "XTASK_RUN_DIR";
 
-/// Whose rights the inner process gets.
+/// How the inner process gets the rights of root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// Ours, which are root's.
+    /// Our own rights, which must be root's.
     Root,
-    /// Root's, by sudo.
+    /// The rights of root, through sudo.
     Sudo,
 }
 
 impl Rights {
-    /// Root's rights by the shortest way.
+    /// The simplest way to get root's rights.
     pub fn best() -> Rights {
         if is_root() || command::find("sudo").is_none() { Rights::Root } else { Rights::Sudo }
     }
@@ -67,11 +68,11 @@ fn as_root(rights: Rights, name: &str) -> std::process::Command {
     }
 }
 
-/// Runs this same command line inside, with `run_dir` for its images, and gives its exit status.
+/// Runs this same command line inside, with `run_dir` for its images, and returns its exit status.
 pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     let mut outer = as_root(rights, "setpriv");
     outer.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    // sudo passes no variables on, so they are part of the command line.
+    // sudo does not pass on variables, so they are part of the command line.
     outer.arg("env").arg(assignment(INSIDE, run_dir));
     for name in [
         "PATH",
@@ -93,7 +94,7 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     let mut child = outer.spawn().with_context(|| format!("cannot run {}", command::line(&outer)))?;
     let pid = Pid::from_child(&child);
     ctrlc::set_handler(move || {
-        // unshare holds back softer signals, and nothing in there needs to be asked.
+        // unshare ignores weaker signals, and no process inside needs to clean up.
         let _ = kill_process(pid, Signal::KILL);
     })?;
     let status = child.wait()?;
@@ -103,7 +104,7 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     })
 }
 
-/// In the inner process: ends it, and with it everything, at the first signal. Process 1 has no default for signals.
+/// For the inner process: ends it, and everything with it, at the first signal. Process 1 has no default for signals.
 pub fn end_on_signal() -> Result<()> {
     ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")
 }

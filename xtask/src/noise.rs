@@ -1,11 +1,11 @@
-//! Bytes for made files that repeat nowhere and do not compress, the same ones in each run: a bench measured again
-//! measures the same content.
+//! Bytes for made files that do not repeat or compress. Each run gets the same bytes, so a repeated bench measures the
+//! same content.
 
 /// A sequence of numbers by shifts and exclusive ors (Marsaglia, "Xorshift RNGs", 2003; shifts 13, 7, 17).
 pub struct Noise(u64);
 
 impl Noise {
-    /// The sequence of a seed, which must not be 0: all that follows 0 is 0.
+    /// The sequence for a seed, which must not be 0: only zeros follow 0.
     pub fn from(seed: u64) -> Noise {
         Noise(seed)
     }
@@ -18,7 +18,7 @@ impl Noise {
         self.0
     }
 
-    /// The bytes of the next numbers, lowest first; what is left of the last one is dropped.
+    /// The bytes of the next numbers, lowest first; unused bytes of the last number are dropped.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length.next_multiple_of(8));
         while bytes.len() < length {
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!([parts.bytes(1024), parts.bytes(3072)].concat(), whole);
         assert_eq!(Noise::from(42).bytes(13), whole[..13]);
         assert!(Noise::from(42).bytes(0).is_empty());
-        // The trees of the published figures were made with these.
+        // The trees of the published figures were made with these numbers.
         assert_eq!(Noise::from(1).number(), 0x4082_2041);
     }
 }

@@ -1,4 +1,4 @@
-//! The system's tools that chores call, and the Debian packages that bring them.
+//! The system tools that chores call, and the Debian packages that contain them.
 
 use crate::command::{self, find, program, run};
 use crate::namespace::is_root;
@@ -7,7 +7,7 @@ use anyhow::Result;
 /// Tools and their packages.
 pub type Tools = &'static [(&'static str, &'static str)];
 
-/// What it takes to make and mount filesystems.
+/// The tools that make and mount filesystems.
 pub const MOUNTING: Tools = &[
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -18,7 +18,7 @@ pub const MOUNTING: Tools = &[
     ("setpriv", "util-linux"),
 ];
 
-/// What tests call beside that.
+/// Further tools that tests call.
 pub const TESTING: Tools = &[
     ("xfs_io", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
@@ -40,27 +40,27 @@ pub const TESTING: Tools = &[
     ("fish", "fish"),
 ];
 
-/// What pleach is measured against.
+/// The tools that pleach is measured against.
 pub const PEERS: Tools = &[("rsync", "rsync"), ("cp", "coreutils")];
 
-/// What copies trees, beside pleach, and compares them.
+/// The tools that copy and compare trees.
 pub const COPIERS: Tools = &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("diff", "diffutils")];
 
-/// What lists the extents of a file, beside pleach.
+/// The tools that list the extents of a file.
 pub const LISTERS: Tools = &[("filefrag", "e2fsprogs"), ("xfs_io", "xfsprogs")];
 
-/// A database with a load for it.
+/// The tools for a database and its load.
 pub const DATABASE: Tools = &[("pgbench", "postgresql")];
 
-/// What finds and shares duplicates, beside pleach.
+/// The tools that find and share duplicates.
 pub const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
 
-/// Where tools that come from crates.io are installed.
+/// The directory for tools installed from crates.io.
 pub fn tools_dir() -> std::path::PathBuf {
     command::target_dir().join("xtask/tools")
 }
 
-/// Installs a program from crates.io, below the target directory, unless it is there.
+/// Installs a program from crates.io below the target directory, unless it is already there.
 pub fn install_crate(name: &str, version: &str) -> Result<()> {
     if tools_dir().join("bin").join(name).is_file() {
         return Ok(());
@@ -70,7 +70,7 @@ pub fn install_crate(name: &str, version: &str) -> Result<()> {
     run(&mut install)
 }
 
-/// Installs those of `tools` that are missing, where it may; gives the names of those that stay missing.
+/// Installs the missing ones of `tools`, if it may; returns the names of those that stay missing.
 pub fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static str)>) -> Result<Vec<String>> {
     let tools: Vec<_> = tools.into_iter().collect();
     let missing = || tools.iter().filter(|(tool, _)| find(tool).is_none());

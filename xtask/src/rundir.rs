@@ -1,6 +1,6 @@
-//! The directory of one run under `target/xtask`: its images and mount points, gone when the run is over.
+//! The directory of one run under `target/xtask`: its images and mount points. It is removed at the end of the run.
 //!
-//! A run that was killed leaves its directory behind; the next run sees that nobody holds its lock and removes it.
+//! A killed run leaves its directory behind; the next run sees that nobody holds its lock, and removes it.
 
 use crate::command;
 use anyhow::{Context, Result};
@@ -9,14 +9,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// A directory that this process holds, removed on drop.
+/// A directory that this process has locked, removed on drop.
 pub struct RunDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl RunDir {
-    /// Makes the directory of a new run of `chore`, and removes those of runs that were killed.
+    /// Creates the directory of a new run of `chore`, and removes those of killed runs.
     pub fn create(chore: &str) -> Result<RunDir> {
         let runs = command::target_dir().join("xtask/runs");
         fs::create_dir_all(&runs).with_context(|| format!("cannot make {}", runs.display()))?;
@@ -28,7 +28,7 @@ impl RunDir {
         Ok(RunDir { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,5 +1,5 @@
-//! Free space, told only when it stands still: XFS gives back the space of deleted files in the background, and what it
-//! set aside for writes into shared ranges when the inode leaves memory; Btrfs cleans up after its commit.
+//! Used space, reported only once it is stable. XFS frees the space of deleted files in the background, and frees
+//! reservations for writes into shared ranges when the inode leaves memory; Btrfs cleans up after its commit.
 
 use crate::command::{output, program};
 use anyhow::{Context, Result};
@@ -8,12 +8,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Bytes in use on the filesystem at `path`, when all is written and all that was deleted is given back.
+/// Bytes in use on the filesystem at `path`, once all data is written and the space of deleted files is freed.
 pub fn used(path: &Path) -> Result<u64> {
     sync(path)?;
-    // Those of which pages are in memory stay, unless these go first.
+    // Inodes with cached pages stay in memory until these pages are dropped.
     fs::write("/proc/sys/vm/drop_caches", "3").context("cannot have inodes leave memory")?;
-    // Btrfs's cleaner is lazy, and one more sync writes what it has done.
+    // Btrfs's cleaner runs late, and another sync writes its changes.
     sleep(Duration::from_secs(2));
     let mut last = used_now(path)?;
     loop {
@@ -33,7 +33,7 @@ pub fn used_now(path: &Path) -> Result<u64> {
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
 }
 
-/// Bytes of metadata that a Btrfs has in use now, after a sync, each copy counted; `None` on other filesystems.
+/// Bytes of metadata in use on Btrfs, after a sync, counting every copy; `None` on other filesystems.
 pub fn metadata(path: &Path) -> Result<Option<u64>> {
     sync(path)?;
     let Ok(text) = output(program("btrfs").args(["filesystem", "usage", "-b"]).arg(path)) else { return Ok(None) };
@@ -45,7 +45,7 @@ pub fn metadata(path: &Path) -> Result<Option<u64>> {
     Ok(Some(digits.parse::<u64>()? * copies))
 }
 
-/// Writes everything out on the filesystem at `path`, as `sync -f` does.
+/// Writes out all data of the filesystem at `path`, as `sync -f` does.
 pub fn sync(path: &Path) -> Result<()> {
     let dir = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::syncfs(&dir).with_context(|| format!("cannot sync {}", path.display()))

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: all tests, on fresh XFS, Btrfs and ext4 filesystems, which are checked afterwards.
+//! `cargo xtask test`: runs all tests, on fresh XFS, Btrfs and ext4 filesystems, and checks these afterwards.
 //!
-//! Tests learn from environment variables where the filesystems are (`tests/harness.rs` reads them), and tell through a
-//! file which of them could not run.
+//! Tests find the filesystems through environment variables (`tests/harness.rs` reads them), and report through a file
+//! the tests that could not run.
 
 use crate::command;
 use crate::image::{Kind, Mounted};
@@ -45,15 +45,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
 }
 
-/// The variable of the filesystem for sources that lie elsewhere, whatever the tests run on.
+/// The variable of the filesystem for sources on another filesystem than the tested one.
 const ELSEWHERE: &str = "PLEACH_TEST_XFS_OTHER";
 
 /// A filesystem for the tests: variable, file name, kind, size.
 const FILESYSTEMS: &[(&str, &str, Kind, u64)] = &[
     ("PLEACH_TEST_XFS", "xfs", Kind::Xfs, 4096),
-    // Another superblock, so that clones to or from the first one fail.
+    // Another superblock, so that clones to or from the first filesystem fail.
     (ELSEWHERE, "xfs-other", Kind::Xfs, 1024),
-    // As small as mkfs.xfs makes one: it is there to be filled.
+    // The smallest that mkfs.xfs makes: tests fill it.
     ("PLEACH_TEST_XFS_SMALL", "xfs-small", Kind::Xfs, 300),
     ("PLEACH_TEST_BTRFS", "btrfs", Kind::Btrfs, 4096),
     ("PLEACH_TEST_EXT4", "ext4", Kind::Ext4, 2048),
@@ -85,7 +85,7 @@ fn without_filesystems(dir: &Path, options: &Options, reason: &str) -> Result<Ex
     Ok(cargo_test(dir, options, &[("PLEACH_TEST_NONE", PathBuf::from(reason))])?.close())
 }
 
-/// What came of the tests.
+/// The result of the tests.
 #[derive(Default)]
 struct Outcome {
     passed: u64,
@@ -106,7 +106,7 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
     cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned());
-    // The environment of a run in progress is nothing that a test should find.
+    // A test must not find a repository in the environment of the present run.
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let mut outcome = Outcome { filtered: !options.filters.is_empty(), ..Outcome::default() };
@@ -116,7 +116,7 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
         if line.starts_with("test result:") {
             outcome.passed += count(&line, "passed");
             outcome.failed += count(&line, "failed");
-            // Held back: all results stand together at the end, each of them once.
+            // Printed later: the end of the output lists each result once.
             outcome.results.push(line.into_owned());
         } else {
             println!("{line}");
@@ -138,7 +138,7 @@ fn count(line: &str, word: &str) -> u64 {
 }
 
 impl Outcome {
-    /// Prints the closing lines and gives the exit status.
+    /// Prints the closing lines and returns the exit status.
     fn close(self) -> ExitCode {
         for result in &self.results {
             println!("{result}");

@@ -5,19 +5,19 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a tree holds.
+/// The content of a tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Census {
-    /// Files, and whatever else is no directory.
+    /// Files, and all other entries that are not directories.
     pub files: u64,
     /// Directories.
     pub dirs: u64,
-    /// The sizes of all files together.
+    /// The total size of all files.
     pub bytes: u64,
 }
 
 impl Census {
-    /// Counts what is below `dir`, and `dir` itself.
+    /// Counts everything below `dir`, and `dir` itself.
     pub fn of(dir: &Path) -> Result<Census> {
         let mut census = Census { dirs: 1, ..Census::default() };
         let mut waiting = vec![dir.to_path_buf()];
@@ -37,7 +37,7 @@ impl Census {
         Ok(census)
     }
 
-    /// Files and directories.
+    /// The number of files and directories.
     pub fn entries(&self) -> u64 {
         self.files + self.dirs
     }
@@ -48,7 +48,7 @@ pub fn own_dependencies() -> Result<PathBuf> {
     kept("dependencies", |dir| run(cargo().args(["vendor", "--quiet", "--locked", "--versioned-dirs"]).arg(dir)))
 }
 
-/// The sources of some of the largest crates and all that they depend on: about 100,000 files.
+/// The sources of some of the largest crates and all of their dependencies: about 100,000 files.
 pub fn large_crates() -> Result<PathBuf> {
     const CRATES: &[(&str, &[&str])] = &[
         ("aws-sdk-ec2", &[]),
@@ -78,13 +78,13 @@ pub fn large_crates() -> Result<PathBuf> {
     })
 }
 
-/// Fills `dir` with the sources of what a package with these dependencies needs.
+/// Fills `dir` with the sources of all crates that a package with these dependencies needs.
 fn vendor(dir: &Path, dependencies: impl Iterator<Item = String>) -> Result<()> {
     let package = dir.with_extension("package");
     fs::create_dir_all(package.join("src"))?;
     fs::write(package.join("src/lib.rs"), "")?;
     let mut manifest = String::from("[package]\nname = \"tree\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n");
-    // Not a member of the workspace whose target directory it lies in.
+    // The package is not a member of the workspace, although it lies in the workspace's target directory.
     manifest.push_str("[workspace]\n\n[dependencies]\n");
     manifest.extend(dependencies);
     fs::write(package.join("Cargo.toml"), manifest)?;
@@ -94,8 +94,7 @@ fn vendor(dir: &Path, dependencies: impl Iterator<Item = String>) -> Result<()> 
     Ok(())
 }
 
-/// Three releases of some large packages, each with all that it depends on: what someone has who keeps several
-/// versions.
+/// Three releases of some large packages, each with all of its dependencies, as a user has who keeps several versions.
 pub fn releases() -> Result<PathBuf> {
     const RELEASES: &[(&str, &[(&str, &str)])] = &[
         (
@@ -149,12 +148,12 @@ pub fn releases() -> Result<PathBuf> {
     })
 }
 
-/// The tree `name`, made by `make` unless an earlier run has.
+/// The tree `name`, made by `make` unless an earlier run has made it.
 fn kept(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let tree = command::target_dir().join("xtask/trees").join(name);
     if !tree.exists() {
         println!("gathering real files: cargo vendor into {}", tree.display());
-        // Complete or absent: a run that was killed meanwhile leaves only the partial directory.
+        // Complete or absent: a killed run leaves only the partial directory.
         let partial = tree.with_extension("partial");
         if partial.exists() {
             fs::remove_dir_all(&partial)?;
@@ -166,7 +165,8 @@ fn kept(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// Copies a tree by plain reads and writes, so that the copy has extents of its own. Files, directories, modes, links.
+/// Copies a tree by plain reads and writes, so the copy has its own extents. Copies files, directories, modes and
+/// links.
 pub fn copy_plainly(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -1,8 +1,8 @@
-//! Extents as `filefrag -v` prints them, character for character: places in blocks, and where each was expected for the
-//! file to be in one piece.
+//! Extents as `filefrag -v` prints them, byte for byte: positions in blocks, and the expected position of each extent
+//! if the file were in one piece.
 //!
-//! Source: `misc/filefrag.c` of e2fsprogs 1.47. Its way out for filesystems without extent maps, to ask for each block
-//! (`FIBMAP`), is not taken.
+//! Source: `misc/filefrag.c` of e2fsprogs 1.47. Its fallback for filesystems without extent maps, asking for each block
+//! (`FIBMAP`), is not implemented.
 
 use super::listing::{Total, has, raw_name};
 use crate::output::lines::Lines;
@@ -10,7 +10,7 @@ use pleach::error::Result;
 use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Place, Stats};
 
-/// Its names of the flags, in its order.
+/// filefrag's names of the flags, in its order.
 const NAMES: [(ExtentFlags, &str); 12] = [
     (ExtentFlags::LAST, "last"),
     (ExtentFlags::UNKNOWN, "unknown_loc"),
@@ -29,7 +29,7 @@ const NAMES: [(ExtentFlags, &str); 12] = [
 /// `EXT4_FIEMAP_EXTENT_HOLE`, which no kernel reports to FIEMAP.
 const HOLE: ExtentFlags = ExtentFlags(0x0800_0000);
 
-/// The listing of all files. The widths of the columns only ever grow from file to file, as filefrag's do.
+/// The listing of all files. As in filefrag, the widths of the columns only grow from file to file.
 pub(super) struct Listing<'a> {
     lines: Lines<'a>,
     place: Option<Place>,
@@ -37,7 +37,7 @@ pub(super) struct Listing<'a> {
     physical_width: usize,
     shift: u32,
     size: u64,
-    /// Extents so far, and how many of them were not where the one before let expect them.
+    /// The number of extents so far, and how many of them were not at the expected position.
     number: u64,
     pieces: u64,
     last: Option<Reported>,
@@ -58,8 +58,8 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Where the next extent is if nothing lies between it and the last one, in bytes; nothing where it is there, or
-    /// begins the file. Counts the pieces by the way.
+    /// The expected position of this extent, in bytes, if nothing lay between it and the last one. Returns 0 if the
+    /// extent is there, or begins the file. Also counts the pieces.
     fn expected(&mut self, extent: &Reported) -> u64 {
         let last = self.last.unwrap_or(Reported { logical: 0, physical: 0, length: 0, flags: ExtentFlags::default() });
         let dense = last.physical.wrapping_add(last.length);
@@ -126,7 +126,7 @@ impl super::listing::Listing for Listing<'_> {
             self.header();
         }
         let expected = self.expected(extent);
-        // Inline data is counted in bytes.
+        // The length of inline data is printed in bytes.
         let shift = if has(extent, ExtentFlags::DATA_INLINE) { 0 } else { self.shift };
         let is_placeless = has(extent, ExtentFlags(ExtentFlags::UNKNOWN.0 | HOLE.0));
         let further = extent.length.wrapping_sub(1) >> shift;
@@ -151,7 +151,7 @@ impl super::listing::Listing for Listing<'_> {
             lines.number_right(expected >> shift, self.physical_width);
             lines.text(":");
         } else {
-            // Its string of spaces has 19, and one more follows.
+            // filefrag's string of spaces has 19, and one more follows.
             lines.spaces(self.physical_width.min(19) + 1);
         }
         flags(lines, extent.flags);
@@ -181,7 +181,7 @@ impl super::listing::Listing for Listing<'_> {
     fn summarize(&mut self, _: &Total) {}
 }
 
-/// The flags, with a space before them if there are any; those that it has no name for as numbers.
+/// The flags, with a space before them if there are any. Flags without a name are printed as numbers.
 fn flags(lines: &mut Lines<'_>, flags: ExtentFlags) {
     let mut before = " ";
     let mut rest = flags.0;

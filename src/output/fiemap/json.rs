@@ -1,4 +1,4 @@
-//! Extents for scripts: an object for each, one for each file behind its extents, and the summary.
+//! Extents for scripts: an object for each extent, one for each file after its extents, and the summary.
 
 use super::listing::Total;
 use crate::output::json::{PathField, write_line};
@@ -31,7 +31,7 @@ struct Summary {
 /// The objects of all files.
 pub(super) struct Objects<'a> {
     lines: Lines<'a>,
-    /// The object of an extent of the present file, up to the value of `logical`.
+    /// The beginning of an object for an extent of the present file, up to the value of `logical`.
     head: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ impl super::listing::Listing for Objects<'_> {
         lines.text(br#","length":"#);
         lines.number(extent.length);
         lines.text(br#","flags":["#);
-        // The names are plain words.
+        // The names are plain words, which need no escaping.
         for (i, name) in extent.flags.names().enumerate() {
             lines.text(if i == 0 { "\"" } else { ",\"" });
             lines.text(name);

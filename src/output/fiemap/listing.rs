@@ -1,4 +1,4 @@
-//! What all formats have in common: the steps of a listing, the totals, and names as other programs print them.
+//! The common parts of all formats: the steps of a listing, the totals, and names as other programs print them.
 
 use crate::output::Output;
 use pleach::error::Result;
@@ -28,32 +28,32 @@ impl Total {
 }
 
 /// The listing of files, one after the other. For each: [`begin`](Listing::begin), its extents, and
-/// [`end`](Listing::end), or [`break_off`](Listing::break_off) where that cannot be.
+/// [`end`](Listing::end), or [`break_off`](Listing::break_off) if the file cannot be listed to its end.
 pub(crate) trait Listing {
-    /// A file follows.
+    /// Begins a file.
     ///
     /// # Errors
-    /// If something that the format shows cannot be found out; then the file must be broken off.
+    /// If something that the format shows cannot be determined; then the caller must break the file off.
     fn begin(&mut self, file: &File) -> Result<()>;
 
-    /// Its next extent.
+    /// Adds the file's next extent.
     fn extent(&mut self, extent: &Reported);
 
-    /// That was all of it.
+    /// Ends the file: all its extents were added.
     ///
     /// # Errors
     /// As with [`Listing::begin`].
     fn end(&mut self, file: &File, stats: &Stats) -> Result<()>;
 
-    /// No more of it is known: extents that were held back are written.
+    /// Ends a file that could not be read to its end. Writes the extents that were held back.
     fn break_off(&mut self);
 
-    /// No more files follow.
+    /// Ends the listing: no more files follow.
     fn summarize(&mut self, total: &Total);
 }
 
-/// A file's name as filefrag and xfs_io print it: byte by byte, because scripts rely on that. Only on a terminal, which
-/// would act upon control characters, is it escaped.
+/// A file's name as filefrag and xfs_io print it: byte by byte, because scripts rely on that. The name is escaped only
+/// for a terminal, which would act upon control characters.
 pub(super) fn raw_name<'a>(path: &'a Path, output: &Output) -> Cow<'a, [u8]> {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = || std::str::from_utf8(bytes).is_ok_and(|name| !name.contains(text::is_unprintable));

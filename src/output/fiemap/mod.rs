@@ -1,7 +1,7 @@
-//! Lists of extents, one file for each format, written as the extents come.
+//! Lists of extents, one file for each format, written while the extents are read.
 //!
-//! A listing keeps nothing of an extent that it has written, so that a file of a million takes no more memory than a
-//! file of one. Where a format must know what comes before it can begin, it holds back a fixed number of extents.
+//! A listing drops each extent once it is written, so a file with a million extents takes no more memory than a file
+//! with one. A format that must know what follows before it can begin holds back a fixed number of extents.
 
 mod filefrag;
 mod json;

@@ -1,7 +1,7 @@
-//! Extents for people: a table for each file, holes among its rows, lengths in units that can be read.
+//! Extents for people: a table for each file, holes among its rows, lengths in human-readable units.
 //!
-//! The first rows are held back to find the widths of the columns. A file that has more rows gets columns wide enough
-//! for whatever its filesystem can hold, so that they stay columns to the end.
+//! The first rows are held back to find the widths of the columns. For a file with more rows, the columns are wide
+//! enough for the largest number that its filesystem can hold, so they stay aligned to the end.
 
 use super::listing::{Total, has};
 use crate::output::lines::{Lines, count_width};
@@ -11,7 +11,7 @@ use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Stats};
 use pleach::util::text::{self, counted};
 
-/// Rows that are held back.
+/// The number of rows that are held back.
 const HELD: usize = 500;
 
 /// The flags in words, in the order in which a reader wants them.
@@ -37,11 +37,11 @@ pub(super) struct Tables<'a> {
     /// Whether the file's own line has been written.
     is_begun: bool,
     head: String,
-    /// The widest that a place on the present filesystem can be, and an offset in the present file.
+    /// The widths of the largest position on the present filesystem and of the largest offset in the present file.
     bounds: Widths,
-    /// Up to here the file has been listed.
+    /// The file has been listed up to this offset.
     listed: u64,
-    /// The last length that was written, and how: many rows have the same.
+    /// The last length that was written, and its text: many rows have the same length.
     length: (u64, String),
 }
 
@@ -83,7 +83,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Writes what was held back, in columns of at least these widths.
+    /// Writes the rows that were held back, in columns of at least these widths.
     fn settle(&mut self, least: Widths) {
         if !std::mem::replace(&mut self.is_begun, true) {
             let head = std::mem::take(&mut self.head);
@@ -185,7 +185,7 @@ impl<'a> Tables<'a> {
         self.lines.text(style.paint(text, self.lines.output().colours()).as_bytes());
     }
 
-    /// Begins a style; gives whether there is one to end.
+    /// Begins a style; returns whether there is one to end.
     fn begin(&mut self, style: Style) -> bool {
         let code = style.code().filter(|_| self.lines.output().colours());
         if let Some(code) = code {
@@ -211,7 +211,7 @@ impl super::listing::Listing for Tables<'_> {
         self.held.clear();
         self.widths = None;
         self.listed = 0;
-        // Only what looks better depends on it.
+        // Only the alignment depends on this value.
         let most = file.place().map_or(0, |place| place.blocks.saturating_mul(place.statfs_block));
         self.bounds = Widths { logical: count_width(size), physical: count_width(most) };
         Ok(())
@@ -224,7 +224,7 @@ impl super::listing::Listing for Tables<'_> {
     }
 
     fn end(&mut self, file: &File, stats: &Stats) -> Result<()> {
-        // As it is now: a file cut short meanwhile does not end in a hole.
+        // The current size: a file truncated meanwhile does not end in a hole.
         self.hole(file.size_now()?);
         self.settle(Widths::default());
         let shared = text::size(stats.shared_bytes);

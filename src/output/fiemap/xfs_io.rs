@@ -1,5 +1,5 @@
-//! Extents as `xfs_io -r -c 'fiemap -v'` prints them, character for character, and without `-v`: offsets, places and
-//! lengths in units of 512 bytes, holes shown.
+//! Extents as `xfs_io -r -c 'fiemap -v'` prints them, byte for byte, and without `-v`: offsets, positions and lengths
+//! in units of 512 bytes, holes shown.
 //!
 //! Source: `io/fiemap.c` of xfsprogs 6.1.
 
@@ -9,20 +9,21 @@ use pleach::error::Result;
 use pleach::extents::extent::{ExtentFlags, Reported};
 use pleach::fiemap::{File, Stats};
 
-/// The extents that xfs_io asks the kernel for at once; the first so many decide the widths of the columns.
+/// The number of extents that xfs_io requests from the kernel at once. The first batch decides the widths of the
+/// columns.
 const BATCH: usize = 32;
 
 /// The listing of all files.
 pub(super) struct Listing<'a> {
     lines: Lines<'a>,
-    /// A table with flags; otherwise plain lines.
+    /// Whether to print a table with flags; otherwise plain lines.
     verbose: bool,
-    /// The first extents, while the widths are not known.
+    /// The first extents, until the widths are known.
     held: Vec<Reported>,
     widths: Option<Widths>,
     /// The number of the next line.
     number: u64,
-    /// Up to here, in bytes, the file has been listed.
+    /// The file has been listed up to this offset in bytes.
     listed: u64,
 }
 
@@ -40,7 +41,7 @@ impl<'a> Listing<'a> {
         Listing { lines, verbose, held: Vec::with_capacity(BATCH), widths: None, number: 0, listed: 0 }
     }
 
-    /// Settles the widths and prints what was held back for them.
+    /// Fixes the widths and prints the extents that were held back.
     fn settle(&mut self) {
         if self.held.is_empty() {
             return;
@@ -72,13 +73,13 @@ impl<'a> Listing<'a> {
         self.line(start, sectors(extent.length), Some((sectors(extent.physical), extent.flags)));
     }
 
-    /// The hole from what has been listed up to a sector.
+    /// Prints the hole between the listed part and a sector.
     fn hole(&mut self, end: u64) {
         let start = sectors(self.listed);
         self.line(start, end.wrapping_sub(start), None);
     }
 
-    /// The line of `length` sectors of the file from `start` on: of the extent at a block, or of a hole.
+    /// The line for `length` sectors of the file from `start` on: an extent at a block, or a hole.
     fn line(&mut self, start: u64, length: u64, extent: Option<(u64, ExtentFlags)>) {
         let (lines, widths) = (&mut self.lines, self.widths);
         if widths.is_some() {
@@ -139,7 +140,7 @@ impl super::listing::Listing for Listing<'_> {
 
     fn end(&mut self, file: &File, _: &Stats) -> Result<()> {
         self.settle();
-        // Like xfs_io: the size as it is now, and no hole in a file that is nothing else.
+        // Like xfs_io: the current size, and no hole in a file that is nothing but a hole.
         let size = file.size_now()?;
         if self.number > 0 && self.listed < size {
             self.hole(sectors(size));
@@ -156,15 +157,15 @@ impl super::listing::Listing for Listing<'_> {
     fn summarize(&mut self, _: &Total) {}
 }
 
-/// xfs_io's units.
+/// xfs_io's units: sectors of 512 bytes.
 fn sectors(bytes: u64) -> u64 {
     bytes >> 9
 }
 
 impl Widths {
-    /// What the first extents need, but no less than xfs_io gives.
+    /// The widths that the first extents need, but not less than xfs_io's minimum.
     fn of(extents: &[Reported]) -> Widths {
-        // It measures in buffers of 32 bytes.
+        // xfs_io formats into buffers of 32 bytes to measure.
         let cut = |width: usize| width.min(31);
         let range =
             |start: u64, length: u64| digits(start) + "..".len() + digits(start.wrapping_add(length).wrapping_sub(1));
@@ -183,7 +184,7 @@ impl Widths {
     }
 }
 
-/// `first..last`. A length of no sector gives a last one before the first, and xfs_io prints just that.
+/// `first..last`. For a length of 0 sectors, the last one lies before the first; xfs_io prints the same.
 fn blocks(lines: &mut Lines<'_>, start: u64, length: u64) {
     lines.number(start);
     lines.text("..");

@@ -1,4 +1,4 @@
-//! How fast each way of copying is: a table with a row for each engine, an object for each measurement.
+//! The speed of each way of copying: a table with a row for each engine, an object for each measurement.
 
 use crate::output::Output;
 use crate::output::table::{Align, Cell, Table};
@@ -48,7 +48,7 @@ pub(super) fn lines(output: &Output, stats: &Stats) {
     }
 }
 
-/// Shows the measurements, and what they are.
+/// Shows the measurements, and explains them.
 pub(super) fn show(output: &Output, stats: &Stats) {
     let sample = |source| stats.rows.iter().find(|row| row.source == source);
     let (Some(large), Some(small)) = (sample(Source::Large), sample(Source::Small)) else { return };

@@ -1,4 +1,4 @@
-//! What a filesystem can do: a table for people, objects for scripts.
+//! The capabilities of a filesystem: a table for people, objects for scripts.
 
 mod bench;
 
@@ -28,7 +28,7 @@ struct Summary {
     errors: u64,
 }
 
-/// A value as scripts want it; `null` where it stayed open.
+/// A value for scripts; `null` if the question stayed open.
 struct Json<'a>(&'a Value);
 
 impl Serialize for Json<'_> {
@@ -42,7 +42,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Shows the answers, and the measurements where there are any.
+/// Shows the answers, and the measurements if there are any.
 pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::Stats>) {
     if output.is_json() {
         for Item { name, value, means } in &stats.items {

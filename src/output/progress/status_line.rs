@@ -1,4 +1,4 @@
-//! The line of progress: phase, percentage, amounts, time left, speed.
+//! The progress line: phase, percentage, amounts, time left, speed.
 
 use crate::output::summary;
 use pleach::monitor::Amount;
@@ -11,10 +11,10 @@ use unicode_width::UnicodeWidthStr as _;
 pub(super) struct Phase {
     pub(super) name: String,
     pub(super) expected: Option<Amount>,
-    /// `expected` is an estimate.
+    /// Whether `expected` is an estimate.
     pub(super) is_estimate: bool,
     pub(super) since: Instant,
-    /// Counted from 1; 0: none has begun.
+    /// Counted from 1; 0 means that none has begun.
     pub(super) number: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// After this many seconds a new speed has mostly replaced the old one.
+    /// The speed's time constant in seconds: after it, a new speed has mostly replaced the old one.
     const MEMORY: f64 = 3.0;
 
     pub(super) fn new() -> Self {
@@ -50,9 +50,9 @@ impl Meter {
     }
 }
 
-/// The line: phase, share done, entries, bytes, time left, speed; as many of these as the width has room for.
+/// The line: phase, percentage, entries, bytes, time left, speed; as many of them as fit into the width.
 pub(super) fn status(phase: &Phase, done: Amount, meter: &Meter, width: usize) -> String {
-    // An estimate that was too low says nothing more.
+    // An estimate that turned out too low is ignored.
     let is_more = |expected: Amount| done.files > expected.files || done.bytes > expected.bytes;
     let expected = phase.expected.filter(|expected| !(phase.is_estimate && is_more(*expected)));
     let about = if phase.is_estimate { "about " } else { "" };
@@ -84,8 +84,8 @@ pub(super) fn status(phase: &Phase, done: Amount, meter: &Meter, width: usize) -
     line
 }
 
-/// How much of the work is done, 0 to 1: the mean over files and bytes, since small files cost by number and large ones
-/// by size.
+/// The finished part of the work, from 0 to 1: the mean over files and bytes, since small files cost by number and
+/// large ones by size.
 fn fraction(done: Amount, expected: Amount) -> Option<f64> {
     let of = |done: u64, expected: u64| (expected > 0).then(|| (done as f64 / expected as f64).min(1.0));
     match (of(done.files, expected.files), of(done.bytes, expected.bytes)) {
@@ -94,7 +94,7 @@ fn fraction(done: Amount, expected: Amount) -> Option<f64> {
     }
 }
 
-/// An estimate, once there is enough to go by.
+/// Estimates the time left, once enough work is done.
 fn time_left(passed: Duration, fraction: f64) -> Option<Duration> {
     let known = passed >= Duration::from_secs(2) && fraction >= 0.01;
     known.then(|| Duration::try_from_secs_f64(passed.as_secs_f64() * (1.0 - fraction) / fraction).ok()).flatten()

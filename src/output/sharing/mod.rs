@@ -1,5 +1,5 @@
-//! Who shares with whom: tables for people (`tables`), objects for scripts (`objects`), and the words for groups
-//! (`words`).
+//! Which files share with each other: tables for people (`tables`), objects for scripts (`objects`), and the words for
+//! groups (`words`).
 
 mod objects;
 mod tables;
@@ -11,7 +11,7 @@ use super::Output;
 use pleach::error::Result;
 use pleach::monitor::Monitor;
 
-/// Shows who shares with whom.
+/// Shows which files share with each other.
 ///
 /// # Errors
 /// Only if the monitor asks to stop.

@@ -1,4 +1,4 @@
-//! The objects: each group, each range in each of its places, each pair, and the total (`docs/sharing.md`).
+//! The objects: each group, each range at each of its places, each pair, and the total (`docs/sharing.md`).
 
 use super::words::{SharingReport, sum};
 use crate::output::Output;
@@ -59,7 +59,7 @@ struct TotalLine {
     unpaired_files: u32,
 }
 
-/// Writes them.
+/// Prints the objects.
 pub(super) fn show(output: &Output, report: &SharingReport<'_>, monitor: &dyn Monitor) -> Result<()> {
     let sharing = report.sharing;
     let path = |file: FileId| PathField::new(&report.paths[file.index()]);

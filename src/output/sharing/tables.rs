@@ -1,4 +1,4 @@
-//! The tables: of files, groups, ranges and pairs, each cut to a length that a person reads.
+//! The tables of files, groups, ranges and pairs, each cut to a readable length.
 
 use super::words::{SharingReport, amount, name_of};
 use crate::output::Output;
@@ -14,7 +14,7 @@ const ROWS: usize = 20;
 const RANGES: usize = 5;
 const HOLDERS: usize = 4;
 
-/// Prints them.
+/// Prints the tables.
 pub(super) fn show(output: &Output, report: &SharingReport<'_>, monitor: &dyn Monitor) -> Result<()> {
     let limit = |limit: usize| if output.is_verbose() { usize::MAX } else { limit };
     let sharing = report.sharing;
@@ -106,7 +106,7 @@ fn of_ranges(output: &Output, report: &SharingReport<'_>, limits: [usize; 3], mo
     Ok(())
 }
 
-/// Where the holders of a range have it: `at 0 in a, b; at 4,096 in c`.
+/// The places of a range in its files: `at 0 in a, b; at 4,096 in c`.
 fn places(report: &SharingReport<'_>, range: &Range<'_>, limit: usize) -> String {
     let files: Vec<_> = range.holders.chunk_by(|a, b| a.file == b.file).collect();
     let same = |a: &&[Holder], b: &&[Holder]| a.iter().map(|a| a.logical).eq(b.iter().map(|b| b.logical));
@@ -120,7 +120,7 @@ fn places(report: &SharingReport<'_>, range: &Range<'_>, limit: usize) -> String
     places.join("; ")
 }
 
-/// Where files have a range that all have at the same places.
+/// The places of a range in files that all have it at the same offsets.
 fn place(report: &SharingReport<'_>, files: &[&[Holder]], are_all: bool, limit: usize) -> String {
     let and_more = |all: usize| match all.saturating_sub(limit) {
         0 => String::new(),
@@ -138,7 +138,7 @@ fn place(report: &SharingReport<'_>, files: &[&[Holder]], are_all: bool, limit: 
 
 fn of_pairs(output: &Output, report: &SharingReport<'_>, rows: usize) {
     let pairs = &report.sharing.pairs;
-    // A single pair is what the single group has said already.
+    // A single pair would repeat the single group above.
     if pairs.len() > 1 {
         let mut table =
             Table::new(output, &[("in common", Align::Right), ("file", Align::Left), ("with", Align::Left)]);

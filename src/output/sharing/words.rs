@@ -1,4 +1,4 @@
-//! The words for groups of shared data, which pictures have in their legends too.
+//! The words for groups of shared data. The legends of pictures use them too.
 
 use pleach::extents::picture::{GROUPS, Names, shorten};
 use pleach::extents::sharing::{Amount, Group, Sharing};
@@ -6,7 +6,7 @@ use pleach::util::text::{count, counted, size};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// The sharing of files and what the files are called.
+/// The sharing of files, and the names of the files.
 pub(crate) struct SharingReport<'a> {
     pub(super) sharing: &'a Sharing,
     pub(super) paths: &'a [PathBuf],
@@ -14,7 +14,7 @@ pub(crate) struct SharingReport<'a> {
 }
 
 impl<'a> SharingReport<'a> {
-    /// The sharing of these files, which are in the order in which they were added.
+    /// A report on the sharing of these files, in the order in which they were added.
     pub(crate) fn new(sharing: &'a Sharing, paths: &'a [PathBuf]) -> Self {
         let names = Names::of(&paths.iter().map(PathBuf::as_path).collect::<Vec<_>>());
         SharingReport { sharing, paths, names }
@@ -24,17 +24,17 @@ impl<'a> SharingReport<'a> {
         self.sharing
     }
 
-    /// What all paths have in common.
+    /// The common part of all paths.
     pub(crate) fn common(&self) -> &str {
         &self.names.common
     }
 
-    /// A file's name, without what all have in common.
+    /// A file's name, without the common part of all paths.
     pub(crate) fn name(&self, file: usize) -> &str {
         self.names.names.get(file).map_or("", String::as_str)
     }
 
-    /// What the files of a group have in common, in words: `12.0 MiB in 3 files`.
+    /// The data that the files of a group share, in words: `12.0 MiB in 3 files`.
     pub(crate) fn size_of(&self, group: &Group) -> String {
         let of = match group.file_count {
             1 => "more than once in one file".to_string(),
@@ -43,7 +43,7 @@ impl<'a> SharingReport<'a> {
         format!("{} {of}", amount(group.amount))
     }
 
-    /// The names of a group's files, as many as fit into so many columns.
+    /// The names of a group's files, as many as fit into this number of columns.
     pub(crate) fn members(&self, group: &Group, columns: usize) -> String {
         if !group.is_listed() {
             return "(not listed)".to_string();
@@ -64,12 +64,12 @@ impl<'a> SharingReport<'a> {
         members
     }
 
-    /// What all groups have in common.
+    /// The data shared by all groups together.
     pub(crate) fn in_common(&self) -> String {
         format!("{} in common", amount(sum(&self.sharing.groups)))
     }
 
-    /// What the groups have in common that have no letter, and how many they are.
+    /// The data shared by the groups without a letter, and the number of these groups.
     pub(crate) fn others(&self) -> Option<String> {
         let others = self.sharing.groups.get(GROUPS..).filter(|others| !others.is_empty())?;
         Some(format!("{} in {}", amount(sum(others)), counted(others.len() as u64, "more group")))
@@ -80,7 +80,7 @@ fn width(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// What a group is called: a letter if it has one in pictures, else its number.
+/// The name of a group: its letter in pictures if it has one, else its number.
 pub(crate) fn name_of(group: usize) -> String {
     match letter(group) {
         Some(letter) => letter.to_string(),
@@ -88,12 +88,12 @@ pub(crate) fn name_of(group: usize) -> String {
     }
 }
 
-/// The letter of a group that has one.
+/// The letter of a group, if it has one.
 pub(crate) fn letter(group: usize) -> Option<char> {
     (group < GROUPS).then(|| char::from(b'A' + group as u8))
 }
 
-/// Bytes in common, in words.
+/// An amount of shared data, in words.
 pub(crate) fn amount(amount: Amount) -> String {
     match amount {
         Amount { bytes, encoded_bytes: 0 } => size(bytes),

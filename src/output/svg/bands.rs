@@ -1,4 +1,4 @@
-//! The ribbons between rows, drawn first, so that they pass behind the rows between their ends.
+//! The ribbons between rows. They are drawn first, so they pass behind the rows between their ends.
 
 use super::geometry::{Geometry, LEFT};
 use super::style;
@@ -17,7 +17,7 @@ pub(super) fn write(layout: &Layout, geometry: &Geometry, out: &mut String) {
     out.push_str("</g>\n");
 }
 
-/// From the lower edge of the upper row to the upper edge of the lower; within a row, a bow below it.
+/// A band from the lower edge of the upper row to the upper edge of the lower row; within one row, a bow below it.
 fn path(band: &Band, geometry: &Geometry) -> String {
     let [upper, lower] = band.rows;
     let [a, b] = band.starts.map(|start| LEFT as f64 + start);
@@ -33,7 +33,7 @@ fn path(band: &Band, geometry: &Geometry) -> String {
         );
     }
     let bottom = geometry.row(lower);
-    // Past rows between, the slope lies in the gap below the upper row and in that above the lower one.
+    // When rows lie between, the curve stays within the gap below the upper row and the gap above the lower one.
     let reach = ((bottom - top) / 2.0).min(geometry.pitch);
     let (down, up) = (top + reach, bottom - reach);
     format!(

@@ -1,6 +1,5 @@
-//! The picture's file: it is written as a whole or not at all, and it replaces nothing but a picture that pleach drew
-//! for this user, or an empty file. A slip such as `--svg a.img b.img` must not cost a file, nor somebody's own
-//! drawing.
+//! The picture's file. It is written as a whole or not at all. It replaces only an empty file, or a picture that pleach
+//! drew for this user: a slip such as `--svg a.img b.img` must not destroy a file, nor somebody's own drawing.
 
 use pleach::error::{Error, Result};
 use rustix::fs::FileType;
@@ -11,13 +10,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The second line of each picture: what has it may be replaced by the next picture.
+/// The second line of each picture. The next picture may replace a file that has it.
 pub(super) const MARK: &str = "<!-- Drawn by pleach fiemap, which replaces this file when it draws it again. -->";
 
-/// Refuses a path where no picture can be put, before any work is done.
+/// Refuses a path where no picture can be written, before any work is done.
 ///
 /// # Errors
-/// If something else is there, or there is no such directory.
+/// If something else is there, or the directory does not exist.
 pub(crate) fn check(path: &Path) -> Result<()> {
     if path.file_name().is_none() {
         return Err(Error::failed("write the picture").at(path).because(Errno::ISDIR).hint("name a file"));
@@ -51,16 +50,16 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     }
 }
 
-/// Puts the picture there: under another name first, then at once.
+/// Writes the picture under a temporary name, then renames it.
 ///
 /// # Errors
-/// As [`check`], or if it cannot be written; what was there before stays.
+/// Like [`check`], or if the picture cannot be written; the previous file stays.
 pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
     check(path)?;
     let failed = |error: io::Error| Error::io("write the picture", path, error);
     let (temporary, mut file) = create_beside(path).map_err(failed)?;
     let written = file.write_all(picture.as_bytes()).and_then(|()| file.sync_all());
-    // Once more: it may have come meanwhile.
+    // Check again: another file may have appeared meanwhile.
     let written =
         written.map_err(failed).and_then(|()| check(path)).and_then(|()| fs::rename(&temporary, path).map_err(failed));
     if written.is_err() {
@@ -69,7 +68,7 @@ pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
     written
 }
 
-/// Whether a file that begins so is a picture that pleach drew.
+/// Whether a file with this beginning is a picture that pleach drew.
 fn is_picture(begins: &[u8]) -> bool {
     let mut lines = begins.split(|byte| *byte == b'\n');
     lines.next().is_some_and(|first| first.starts_with(b"<svg ")) && lines.next() == Some(MARK.as_bytes())
@@ -77,7 +76,8 @@ fn is_picture(begins: &[u8]) -> bool {
 
 /// The first bytes of a file.
 fn beginning(path: &Path) -> io::Result<Vec<u8>> {
-    // It was a regular file when it was looked at; what may have come in its place must neither block nor be followed.
+    // It was a regular file when it was checked. If something replaced it since, opening must neither block nor follow
+    // a link.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes)?;
@@ -88,11 +88,11 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file in the directory of `path`, with a name that nobody has.
+/// Creates a file in the directory of `path`, with an unused name.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut tries = 0;
     loop {
-        // Not after the picture's own name, which may be as long as a name can be.
+        // The name does not contain the picture's own name, which may already have the maximal length.
         let name: OsString = format!(".pleach-{}-{tries}.svg.part", std::process::id()).into();
         let temporary = directory(path).join(name);
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {

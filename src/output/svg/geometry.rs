@@ -1,23 +1,23 @@
-//! Sizes and places in a picture.
+//! Sizes and positions in a picture.
 
 use pleach::extents::picture::Layout;
 
-/// Files drawn at most, and bands.
+/// The maximum numbers of files and of bands drawn.
 pub(crate) const ROWS: usize = 100;
 pub(crate) const BANDS: usize = 2000;
-/// Exact ranges of a row at most; a row with more is drawn by columns.
+/// The maximum number of exact ranges in a row; a row with more is drawn by columns.
 pub(crate) const SPANS: usize = 300;
 /// A cell is as wide as one unit of the picture.
 pub(crate) const CELLS: usize = 920;
 
 pub(super) const WIDTH: usize = 1200;
-/// Where names, bars begin.
+/// The positions where names and bars begin.
 pub(super) const MARGIN: usize = 28;
 pub(super) const LEFT: usize = 240;
 /// Characters of a name that fit before the bar.
 pub(super) const NAME: usize = 28;
 
-/// Where the rows stand.
+/// The positions of the rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub(super) top: f64,
@@ -46,13 +46,13 @@ impl Geometry {
         self.top + self.pitch * row as f64
     }
 
-    /// Where the last row ends.
+    /// The position where the last row ends.
     pub(super) fn bottom(&self) -> f64 {
         self.row(self.rows.saturating_sub(1)) + self.bar + self.tail
     }
 }
 
-/// Where an offset stands, from the left.
+/// The horizontal position of an offset.
 pub(super) fn x(offset: u64, longest: u64) -> f64 {
     LEFT as f64 + offset as f64 / longest as f64 * CELLS as f64
 }

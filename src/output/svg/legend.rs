@@ -17,7 +17,7 @@ pub(super) struct Entry {
     names: String,
 }
 
-/// What the legend has to say.
+/// The entries of the legend.
 pub(super) fn entries(report: &SharingReport<'_>, layout: &Layout) -> Vec<Entry> {
     let groups = report.sharing().groups.iter().enumerate().take(GROUPS);
     let mut entries: Vec<_> = groups
@@ -75,7 +75,7 @@ pub(super) fn write(entries: &[Entry], top: f64, out: &mut String) {
     for entry in others {
         swatch(entry, x, y, out);
         let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 30.0, y + 11.5, escape(&entry.words));
-        // A generous width of a character of the widest font in the list.
+        // A generous width for a character of the widest font in the list.
         x += 30.0 + entry.words.len() as f64 * 7.4 + 24.0;
     }
     out.push_str("</g>\n");

@@ -1,7 +1,7 @@
-//! `--svg`: files one above the other in a picture that needs nothing but itself: no script, no font, nothing to fetch.
+//! `--svg`: files one above the other in a self-contained picture: no script, no font, nothing to fetch.
 //!
-//! Its size is bounded as the layout is. Every text goes through `xml::escape`; names are shortened by their width in a
-//! font whose characters are all of one width, so that none runs into another.
+//! Its size is bounded by the layout. Every text goes through `xml::escape`. Names are shortened by their width in a
+//! monospaced font, so they never overlap.
 
 mod bands;
 mod file;

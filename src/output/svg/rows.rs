@@ -1,4 +1,4 @@
-//! The rows: name, size, and the bar with what lies where.
+//! The rows: name, size, and the bar with the ranges of the file.
 
 use super::geometry::{CELLS, Geometry, LEFT, MARGIN, NAME, x};
 use super::style;
@@ -8,7 +8,7 @@ use pleach::extents::picture::{Class, Layout, Row, Span, label, shorten};
 use pleach::util::text::size;
 use std::fmt::Write as _;
 
-/// A letter needs so much room.
+/// The width that a letter needs.
 const LETTER: f64 = 15.0;
 
 pub(super) fn write(report: &SharingReport<'_>, layout: &Layout, geometry: &Geometry, out: &mut String) {
@@ -27,7 +27,7 @@ pub(super) fn write(report: &SharingReport<'_>, layout: &Layout, geometry: &Geom
         let end = row.cells.last().map_or(0, |cell| cell.end);
         let width = (x(end, layout.longest) - LEFT as f64).max(1.0);
         let place = format!("x=\"{LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\"", geometry.bar);
-        // Bands that pass behind must not show through.
+        // Bands that pass behind a row must not show through.
         let _ = writeln!(out, "<rect class=\"track\" {place}><title>{path}</title></rect>");
         match &row.spans {
             Some(spans) => exactly(report, n, spans, layout, geometry, out),
@@ -49,7 +49,7 @@ fn exactly(
     let mut letters = String::new();
     for span in spans {
         let start = x(span.start, layout.longest);
-        // What is there is to be seen, however little it is.
+        // Every range must be visible, however small it is.
         let width = (x(span.end, layout.longest) - start).max(if span.class == Class::Hole { 0.0 } else { 1.0 });
         let words = format!(
             "{}: {} at {}\n{}",
@@ -73,10 +73,10 @@ fn exactly(
     *out += &letters;
 }
 
-/// A row of too many ranges: each column shows by heights how much of it is what.
+/// A row with too many ranges: heights in each column show the share of each class.
 fn summed_up(report: &SharingReport<'_>, n: usize, row: &Row, geometry: &Geometry, out: &mut String) {
     let bottom = geometry.row(n) + geometry.bar;
-    // How high each column is filled.
+    // The filled height of each column.
     let mut filled = vec![0.0; row.cells.len()];
     for class in Class::all().filter(|class| *class != Class::Hole) {
         let mut path = String::new();

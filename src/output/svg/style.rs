@@ -1,11 +1,11 @@
-//! Colours and type. The first groups' colours are near those of Okabe and Ito, which colour-blind eyes tell apart;
-//! further groups have them lighter, then darker. Letters say the same. Light and dark as the reader has it; a viewer
-//! that does not know shows the light one.
+//! Colours and type. The colours of the first groups are near those of Okabe and Ito, which colour-blind eyes can
+//! distinguish; further groups have lighter versions, then darker ones. Letters identify the groups too. The picture
+//! follows the reader's light or dark mode; a viewer that does not support this shows the light one.
 
 use pleach::extents::picture::Class;
 use std::fmt::Write as _;
 
-/// The class of CSS for a class of ranges.
+/// The CSS class for a class of ranges.
 pub(super) fn class(class: Class) -> String {
     match class {
         Class::Group(group) => format!("g{group}"),
@@ -18,7 +18,7 @@ pub(super) fn class(class: Class) -> String {
     }
 }
 
-/// The letter of a group in the middle of this place.
+/// Draws the letter of a group, centred at this position.
 pub(super) fn letter(group: u8, x: f64, y: f64, out: &mut String) {
     let light = if group < FIRST_DARK { "" } else { " light" };
     if let Some(letter) = crate::output::sharing::letter(usize::from(group)) {

@@ -1,4 +1,4 @@
-//! The picture as text: well formed, whatever the names are.
+//! Tests of the picture as text: it is well formed for all names.
 
 use super::*;
 use pleach::extents::extent::{Extent, ExtentFlags};

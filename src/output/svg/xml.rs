@@ -2,8 +2,8 @@
 
 use pleach::util::text::{escape_char, is_unprintable};
 
-/// The text as character data or in an attribute: what is markup is escaped, and what XML may not hold, or what shows
-/// as something that it is not, is written out as in C. Line feeds stay.
+/// Escapes text for character data or an attribute. Markup is escaped. Characters that XML forbids, or that display as
+/// something else, are written as in C. Line feeds stay.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,11 +1,11 @@
-//! What is measured: an engine, the files it copies, and where the copies go. `measure` does it.
+//! A case of the benchmark: an engine, the files it copies, and where the copies go. `measure` runs it.
 
 use crate::content::copy::Engine;
 
-/// The small files, and the size of each.
+/// The number of small files, and the size of each.
 pub(super) const SMALL: (u64, usize) = (2000, 4096);
 
-/// What is copied.
+/// The files that are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// One large file.
@@ -14,16 +14,16 @@ pub enum Source {
     Small,
 }
 
-/// Into what it is copied.
+/// Where the copies go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Into files on the same filesystem, which are then on the disk.
+    /// Into files on the same filesystem. Their sync is part of the time.
     File,
     /// Into files in memory (memfd_create(2)).
     Memory,
 }
 
-/// What is copied by which engine, and into what.
+/// An engine, the files that it copies, and where the copies go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) engine: Engine,

@@ -1,4 +1,4 @@
-//! Measures one case: the time it takes, and its system calls.
+//! Measures one case: its time and its system calls.
 
 use super::case::{Case, SMALL, Source, Target};
 use super::scratch::Scratch;
@@ -14,18 +14,18 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Why a case came to no end.
+/// Why a case did not finish.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The engine cannot do that here, for this reason.
+    /// The engine cannot do this here, for this reason.
     Impossible(String),
-    /// Something failed: while doing what, and why.
+    /// An operation failed: which operation, and why.
     Failed(&'static str, Errno),
 }
 
 type Work<'a> = Box<dyn FnMut() -> Result<(), Stop> + Send + 'a>;
 
-/// The time that a case takes, from the first call to the last; for files, with their sync.
+/// The time of a case, from the first call to the last; for files, including their sync.
 pub(super) fn time(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Duration, Stop> {
     let advance = Advance(monitor);
     let mut work = case.prepare(scratch, &advance)?;
@@ -37,14 +37,14 @@ pub(super) fn time(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Resu
     done.map(|()| taken)
 }
 
-/// The system calls of a case.
+/// The number of system calls of a case.
 pub(super) enum Counted {
     Calls(u64),
     /// They cannot be counted on this system.
     Impossible(Errno),
 }
 
-/// Counts the system calls that a case makes.
+/// Counts the system calls of a case.
 pub(super) fn count(case: Case, scratch: &Scratch, monitor: &dyn Monitor) -> Result<Counted, Stop> {
     let advance = Advance(monitor);
     let mut work = case.prepare(scratch, &advance)?;
@@ -62,8 +62,8 @@ fn tidy(scratch: &Scratch) -> Result<(), Stop> {
 }
 
 impl Case {
-    /// Opens what is not part of the work: the one large file and its copy. Small files are opened and closed one by
-    /// one, and that is part of it.
+    /// Opens the files that are not part of the timed work: the large file and its copy. Small files are opened and
+    /// closed one by one as part of the work.
     fn prepare<'a>(self, scratch: &'a Scratch, advance: &'a Advance<'_>) -> Result<Work<'a>, Stop> {
         let engine = self.engine;
         Ok(match self.source {
@@ -104,7 +104,7 @@ impl Case {
     }
 }
 
-/// Copies the small files as a ring does: many at once, and it opens, makes and closes them as well.
+/// Copies the small files as an io_uring ring does: many at once, including opening, creating and closing them.
 fn at_once(engine: Engine, scratch: &Scratch, advance: &Advance<'_>) -> Result<(), Stop> {
     let names = scratch.names().iter().map(|name| name.as_bytes());
     let wanted: Vec<_> = names.map(|name| Wanted { dir: scratch.small_dir(), name, size: SMALL.1 as u64 }).collect();
@@ -114,7 +114,7 @@ fn at_once(engine: Engine, scratch: &Scratch, advance: &Advance<'_>) -> Result<(
         .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
     match copies {
         SmallCopies { stop: Some(stop), .. } => Err(stop),
-        // It leaves off without a word when it is asked to.
+        // The ring returns no error when it is asked to stop.
         SmallCopies { copied, .. } if copied < wanted.len() => Err(reading(Errno::CANCELED)),
         _ => Ok(()),
     }
@@ -177,7 +177,7 @@ fn in_memory() -> Result<OwnedFd, Stop> {
         .map_err(|errno| Stop::Failed("make a file in memory beside", errno))
 }
 
-/// Copies by that engine; where another one had to take its place, it is not possible.
+/// Copies with that engine. If another engine had to replace it, the case is impossible.
 fn copied(
     from: &OwnedFd,
     status: &Status,
@@ -202,7 +202,7 @@ fn refusal(engine: Engine, strategy: &Strategy, copied: &Copied) -> String {
     }
 }
 
-/// Passes the progress of a copy on, but not which engine replaced which: the table shows that.
+/// Passes on the progress of a copy, but not which engine replaced which: the table shows that.
 struct Advance<'a>(&'a dyn Monitor);
 
 impl Monitor for Advance<'_> {

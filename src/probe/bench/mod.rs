@@ -1,10 +1,11 @@
-//! How fast each way of copying is on a filesystem: one large file and many small ones, by each copy engine, into files
-//! beside them and into memory.
+//! The speed of each way of copying on a filesystem: each copy engine copies one large file and many small ones, into
+//! files beside them and into memory.
 //!
-//! The files have just been written, so they are in the page cache: the benchmark measures the copying, and the device
-//! only as far as it writes. Copies into files are on the disk before the time ends (one fsync for the large file, one
-//! syncfs for all small ones); copies into memory (memfd) touch no device. One engine works at a time, on one thread.
-//! Small files are opened, made and closed within their time, one after the other; `uring` works on many at once.
+//! The files have just been written, so they are in the page cache. The benchmark therefore measures the copying, and
+//! the device only through the writes. Copies into files are on the disk before the time ends (one fsync for the large
+//! file, one syncfs for all small ones); copies into memory (memfd) touch no device. One engine works at a time, on one
+//! thread. Small files are opened, created and closed within the measured time, one after the other; `uring` works on
+//! many at once.
 
 mod case;
 mod measure;
@@ -24,64 +25,64 @@ use scratch::Scratch;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The size of the large file, where there is room for it.
+/// The size of the large file, if there is room for it.
 const LARGE: u64 = 256 << 20;
-/// The least size with a meaningful result.
+/// The smallest size with a meaningful result.
 const LEAST: u64 = 16 << 20;
-/// How often each case is measured, unless that takes too long.
+/// The number of times each case is measured, unless that takes too long.
 const ROUNDS: usize = 3;
 /// No further round begins after this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one engine took for one source into one target.
+/// The result of one engine for one source and one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Who copied.
+    /// The engine that copied.
     pub engine: Engine,
-    /// What.
+    /// The files that were copied.
     pub source: Source,
-    /// Into what.
+    /// Where the copies went.
     pub target: Target,
-    /// The files of the source.
+    /// The number of files of the source.
     pub files: u64,
-    /// The bytes in all of them.
+    /// The number of bytes in all of them.
     pub bytes: u64,
-    /// What it took, or why it is not possible.
+    /// The measurements, or why the case is not possible.
     pub outcome: std::result::Result<Figures, String>,
 }
 
-/// What a copy took.
+/// The measurements of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// The median of the rounds.
     pub seconds: f64,
-    /// The system calls of a run that was not timed; `None` where they cannot be counted.
+    /// The system calls of a run that was not timed; `None` if they cannot be counted.
     pub calls: Option<u64>,
 }
 
 impl Row {
-    /// Millions of bytes (powers of 1024) a second.
+    /// The speed in MiB per second.
     pub fn mebibytes_per_second(&self) -> Option<f64> {
         let figures = self.outcome.as_ref().ok()?;
         Some(self.bytes as f64 / f64::from(1 << 20) / figures.seconds)
     }
 }
 
-/// What was measured.
+/// The measurements of all cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// Each engine, source and target.
+    /// A row for each engine, source and target.
     pub rows: Vec<Row>,
-    /// How many rounds the medians are of.
+    /// The number of rounds behind each median.
     pub rounds: usize,
 }
 
-/// Measures all engines on the filesystem that `path` lies on: a directory, or the one that a file lies in.
+/// Measures all engines on the filesystem of `path`: a directory, or the directory of a file.
 ///
-/// It takes some seconds, more on a slow device. The monitor hears of each engine that begins.
+/// It takes some seconds, more on a slow device. The monitor is notified of each engine that begins.
 ///
 /// # Errors
-/// If nothing can be written there, there is no room, or the monitor asks to stop. Nothing of it stays.
+/// If the directory is not writable, there is no room, or the monitor asks to stop. No files are left behind.
 pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     let place = Place::open(path)?;
     let failed = |(action, errno)| match errno {
@@ -132,7 +133,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
                         None
                     }
                     Err(Stop::Failed(action, errno)) => return Err(failed((action, errno))),
-                    // What was possible three times has failed for another reason than the engine's.
+                    // The case was possible in every round, so the engine is not the reason for this failure.
                     Err(Stop::Impossible(_)) => None,
                 };
                 Ok(Figures { seconds: median(seconds), calls })
@@ -150,7 +151,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     Ok(Stats { rows, rounds })
 }
 
-/// What is known of a case so far.
+/// The measurements of a case so far.
 struct Measured {
     case: Case,
     seconds: Vec<f64>,
@@ -176,13 +177,13 @@ fn announce(what: &str, case: Case, bytes: u64, monitor: &dyn Monitor) -> Result
     Ok(())
 }
 
-/// The size of the large file: as usual, or smaller where there is less room on the filesystem, or less memory.
+/// The size of the large file: the usual one, or a smaller one if the filesystem or memory has less room.
 fn size_for(place: &Place) -> Result<u64> {
     let space = &place.space;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let memory = rustix::system::sysinfo();
     let memory = (memory.totalram as u64).saturating_mul(memory.mem_unit.into());
-    // Twice each file, as much again for what belongs to a small one, and some room for those who write beside us.
+    // Twice each file, the same again for the metadata of small files, and some room for other writers.
     let others = 4 * SMALL.0 * SMALL.1 as u64 + (16 << 20);
     let fits = |size: &u64| 2 * size + others <= free && *size <= (memory / 8).max(LEAST);
     let has_inodes = space.f_files == 0 || space.f_favail > 2 * SMALL.0 + 100;
@@ -201,7 +202,7 @@ fn size_for(place: &Place) -> Result<u64> {
     }
 }
 
-/// Every other round backwards, so that nobody always follows the same one.
+/// Every other round runs backwards, so that no case always follows the same one.
 fn order(round: usize, cases: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..cases).collect();
     if round % 2 == 1 {
@@ -210,7 +211,7 @@ fn order(round: usize, cases: usize) -> Vec<usize> {
     order
 }
 
-/// The middle value; of an even number, the larger of the two in the middle.
+/// The median; of an even number of values, the larger of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

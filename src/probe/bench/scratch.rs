@@ -1,7 +1,7 @@
-//! The files that are copied, and where their copies go: in a directory of the run's own, gone when the run is over.
+//! The files that are copied, and their copies, in a directory of the run's own. It is removed at the end of the run.
 //!
-//! A run that was killed leaves its directory; the next one on the same directory sees that nobody holds it and removes
-//! it.
+//! A killed run leaves its directory behind. The next run on the same directory sees that nobody holds its lock, and
+//! removes it.
 
 use crate::fs::pread;
 use crate::fs::status::Status;
@@ -11,7 +11,7 @@ use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// What such a directory is called, before the number of the process.
+/// The prefix of such a directory's name, before the number of the process.
 const PREFIX: &str = ".pleach-bench.";
 const LARGE: &str = "large";
 const COPY: &str = "copy";
@@ -20,9 +20,9 @@ const COPIES: &str = "copies";
 
 /// The directory, with one large file and many small ones in it.
 pub(super) struct Scratch {
-    /// Locked as long as the run lasts.
+    /// Locked for the duration of the run.
     dir: OwnedFd,
-    /// Its place, through the descriptor of the directory that it lies in.
+    /// Its path, through the descriptor of its parent directory.
     path: PathBuf,
     small: OwnedFd,
     copies: OwnedFd,
@@ -30,15 +30,15 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory, empty, and removes those that killed runs have left.
+    /// Creates the directory, empty, and removes those that killed runs have left.
     pub(super) fn create(place: &Place, files: u64) -> Result<Scratch> {
-        /// More than anyone needs who does not make such names on purpose.
+        /// More than enough, unless somebody creates such names on purpose.
         const ATTEMPTS: u32 = 16;
         remove_abandoned(place);
         let process = rustix::process::getpid().as_raw_nonzero();
         for attempt in 0..ATTEMPTS {
             match Scratch::make(place, &format!("{PREFIX}{process}.{attempt}"), files) {
-                // The name is taken, or a run beside this one took the directory for abandoned before it was locked.
+                // The name is taken, or a concurrent run considered the directory abandoned before it was locked.
                 Err(Errno::EXIST | Errno::NOENT | Errno::AGAIN) => {}
                 made => return made,
             }
@@ -63,7 +63,7 @@ impl Scratch {
         Ok(Scratch { dir, path, small, copies, names })
     }
 
-    /// Makes the large file, of whole pieces of content; `go_on` is asked between them.
+    /// Creates the large file from whole pieces of content; `go_on` is called between them.
     pub(super) fn fill_large(&self, size: u64, piece: &[u8], mut go_on: impl FnMut(u64) -> Result<()>) -> Result<()> {
         let file = create(&self.dir, LARGE)?;
         let mut at = 0;
@@ -75,7 +75,7 @@ impl Scratch {
         rustix::fs::fsync(&file)
     }
 
-    /// Makes the small files, each with another part of the content.
+    /// Creates the small files, each with a different part of the content.
     pub(super) fn fill_small(
         &self,
         each: usize,
@@ -119,12 +119,12 @@ impl Scratch {
         self.small.as_fd()
     }
 
-    /// Writes out all that is still in memory of this filesystem.
+    /// Writes out all data of this filesystem that is still in memory.
     pub(super) fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.dir)
     }
 
-    /// Removes all copies and has that written out, so that no later run pays for it.
+    /// Removes all copies and writes the removal out, so that no later run pays for it.
     pub(super) fn clear(&self) -> Result<()> {
         let gone = |removed: Result<()>| match removed {
             Err(Errno::NOENT) => Ok(()),
@@ -140,12 +140,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is for the next run, which finds it abandoned.
+        // If some files cannot be removed now, the next run finds the directory abandoned and removes them.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// A path to what lies in the directory, whatever became of the directory's own name meanwhile.
+/// A path to an entry of the directory that stays valid even if the directory is renamed.
 fn through(place: &Place, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", place.as_fd().as_raw_fd()))
 }
@@ -166,7 +166,7 @@ fn create(dir: impl AsFd, name: &str) -> Result<OwnedFd> {
     rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Removes the directories of this user's runs that hold no lock any more.
+/// Removes the directories of this user's runs that no longer hold a lock.
 fn remove_abandoned(place: &Place) {
     let Ok(entries) = Dir::read_from(place) else { return };
     for entry in entries.flatten() {

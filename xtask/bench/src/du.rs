@@ -1,7 +1,7 @@
-//! `cargo xtask bench du`: what a repository takes and shares, by pleach and by `btrfs filesystem du -s`, with `du
-//! -s` as the floor.
+//! `cargo xtask bench du`: the space that a repository uses and shares, by pleach and by `btrfs filesystem du -s`, with
+//! `du -s` as the floor.
 //!
-//! The repository holds 20 snapshots; each differs from the one before in some of its files.
+//! The repository holds 20 snapshots; each differs from the previous one in some of its files.
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::results::{About, finish};
@@ -20,9 +20,9 @@ use xtask::noise::Noise;
 use xtask::space;
 
 const SNAPSHOTS: u32 = 20;
-/// One of so many files changes between two snapshots.
+/// One file in this many changes between two snapshots.
 const CHANGING: u32 = 100;
-/// The files for recorded figures.
+/// The number of files for recorded figures.
 const FILES: u32 = 50_000;
 
 /// The options of this bench.
@@ -49,7 +49,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let mebibytes = 4096 + u64::from(options.files) * 16 / 25;
     let mut stage = Stage::new(dir, (kind, mebibytes), None)?;
     fill(&stage, options.files)?;
-    // Content is nothing that anybody here reads.
+    // No contender reads content, so only names and inodes need to be in memory.
     stage.known = vec![stage.fresh()];
     stage.remount()?;
     let btrfs = (kind == Kind::Btrfs).then_some(Way::Btrfs);
@@ -70,7 +70,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     stage.strike()
 }
 
-/// All that report the same quantity must report the same.
+/// All contenders that report the same quantity must agree on it.
 fn agree(rows: &[Measured]) -> Result<()> {
     for figure in ["total_bytes", "exclusive_bytes", "shared_bytes"] {
         let values: Vec<_> = rows.iter().flat_map(|row| row.values(figure)).collect();
@@ -102,13 +102,13 @@ fn fill(stage: &Stage, files: u32) -> Result<()> {
     space::sync(stage.source())
 }
 
-/// 4 to 12 KiB that nothing else contains.
+/// Unique content of 4 to 12 KiB.
 fn content(number: u32, round: u32) -> Vec<u8> {
     let seed = (u64::from(number) << 32 | u64::from(round)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     Noise::from(seed).bytes(4096 + number as usize % 9 * 1000)
 }
 
-/// Who is asked.
+/// The program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pleach,
@@ -163,7 +163,7 @@ impl Contender for Way {
     }
 }
 
-/// Total, exclusive and shared bytes, from those that report them.
+/// Total, exclusive and shared bytes, from the programs that report them.
 fn reported(who: Way, said: &str) -> Option<Vec<f64>> {
     match who {
         Way::Pleach => {

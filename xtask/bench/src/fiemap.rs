@@ -1,7 +1,7 @@
-//! `cargo xtask bench fiemap`: the extents of a file that has a million of them, listed by pleach in each of its
-//! formats, by filefrag and by xfs_io.
+//! `cargo xtask bench fiemap`: lists the extents of a file with a million extents, by pleach in each of its formats, by
+//! filefrag and by xfs_io.
 //!
-//! What they print is thrown away, so that nobody waits for a reader.
+//! Their output is discarded, so that none of them waits for a reader.
 
 use crate::contender::{Contender, Role, first_line, present};
 use crate::results::{About, finish};
@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use xtask::command::{find, output};
 use xtask::packages;
 
-/// The extents of the file for recorded figures.
+/// The number of extents for recorded figures.
 const EXTENTS: u64 = 1_000_000;
 
 /// The options of this bench.
@@ -53,7 +53,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
         for &cache in &options.common.caches {
             let title = format!("{}, {}", kind.title(), cache.name());
             let plan = Plan { label: title.clone(), rounds: options.runs, cache };
-            // The map is in memory from here on, unless it is dropped each time. The content never needs to be.
+            // From here on the extent map is in memory, unless it is dropped each time. The content never needs to be.
             output(&mut LISTERS[0].command(&stage))?;
             let rows = runner::run(&mut stage, &all, &plan)?;
             let about = About { question: "fiemap", title, sizes: &sizes, checked: "the exit status" };
@@ -64,11 +64,11 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
     Ok(())
 }
 
-/// A block, a hole of a block, and so on; one block in eight is written, the others are reserved.
+/// Alternates blocks and holes of one block. One block in eight is written, the others are preallocated.
 fn scatter(path: &Path, extents: u64) -> Result<()> {
     const BLOCK: u64 = 4096;
     let file = File::create(path)?;
-    // Writing beyond the end would make XFS reserve more, between the extents.
+    // Writing beyond the end would make XFS preallocate more, between the extents.
     file.set_len(extents * 2 * BLOCK)?;
     let content = [0x70; BLOCK as usize];
     for n in 0..extents {
@@ -80,7 +80,7 @@ fn scatter(path: &Path, extents: u64) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// Something that is measured: its name, and what it is called with before the file's name.
+/// A program that lists extents: its name, and its arguments before the file's name.
 #[derive(Clone, Copy)]
 struct Lister {
     name: &'static str,

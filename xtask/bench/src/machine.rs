@@ -1,4 +1,4 @@
-//! The machine on which figures were measured, and the day.
+//! The machine and the day of a measurement.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// The present machine.
     pub(crate) fn here() -> Machine {
         let field = |file: &str, key: &str| {
             let text = fs::read_to_string(file).unwrap_or_default();
@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// In one line.
+    /// A description in one line.
     pub(crate) fn line(&self) -> String {
         format!("Linux {}, {} CPUs ({}), {} GiB of memory", self.kernel, self.cpus, self.processor, self.memory_gib)
     }

@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `versus`). It says who takes part (`contender`) and where (`stage`); `runner` has all take turns,
-//! `measure` times one run, `results` keeps the medians, and `report` writes `docs/benchmarks.md` from these and from
-//! `questions`.
+//! `fiemap`, `versus`). It names its contenders (`contender`) and its filesystems (`stage`). `runner` has them take
+//! turns, `measure` times one run, `results` keeps the medians, and `report` writes `docs/benchmarks.md` from the
+//! medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
@@ -128,19 +128,19 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     }
 }
 
-/// Builds pleach and gets ready what a bench needs, with the rights of whoever began it; then runs the bench inside the
+/// Builds pleach and prepares the needs of a bench with the caller's own rights; then runs the bench inside the
 /// namespaces, with a directory for its images.
 fn on_own_filesystems(
     gather: impl FnOnce() -> Result<()>,
     bench: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<ExitCode> {
-    // Together, so that both get the same features of what they share, and none is built twice.
+    // Both are built together, so that they get the same features of shared dependencies, and none is built twice.
     let build =
         || command::run(cargo().args(["build", "--release", "--package", "pleach", "--package", "pleach-bench"]));
     enter(|| build().and_then(|()| gather()), bench)
 }
 
-/// The same, with nothing built.
+/// Like `on_own_filesystems`, but builds nothing.
 fn enter(gather: impl FnOnce() -> Result<()>, bench: impl FnOnce(&Path) -> Result<()>) -> Result<ExitCode> {
     if let Some(dir) = namespace::inside() {
         namespace::end_on_signal()?;
@@ -160,7 +160,7 @@ fn enter(gather: impl FnOnce() -> Result<()>, bench: impl FnOnce(&Path) -> Resul
     namespace::enter(dir.path(), rights)
 }
 
-/// Refuses to record figures of a bench that was given other sizes than the page is about.
+/// Refuses to record figures of a bench that ran with sizes other than those of the page.
 fn ensure_usual(save: bool, is_usual: bool) -> Result<()> {
     if save && !is_usual {
         bail!("--save records only figures of the usual sizes and of all contenders");

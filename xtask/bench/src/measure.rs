@@ -1,4 +1,4 @@
-//! One command, timed: alone, and with the sync of its destination; with what it used of processor and memory.
+//! Times one command: alone, and with the sync of its destination; also measures its processor time and memory.
 
 use crate::contender::Figures;
 use crate::watch;
@@ -12,15 +12,15 @@ use wait4::Wait4;
 use xtask::command::line;
 use xtask::space;
 
-/// Runs a command, syncs the filesystem at `destination`, and gives what it took:
+/// Runs a command, syncs the filesystem at `destination`, and returns these figures:
 ///
-/// - `alone_seconds`: the command, from its start to its end; `seconds`: the same, and then the sync;
+/// - `alone_seconds`: the command, from its start to its end; `seconds`: the same, including the sync;
 /// - `processor_seconds`: user and system time;
-/// - `memory_bytes`: the most it had; `read_bytes`: what it had devices read; `threads`: the most at once.
+/// - `memory_bytes`: its peak memory; `read_bytes`: its reads from devices; `threads`: its peak number of threads.
 ///
-/// What it printed is given too if it is `heard`, else thrown away.
+/// Also returns the command's output if it is `heard`; otherwise the output is discarded.
 pub(crate) fn measure(command: &mut Command, destination: &Path, heard: bool) -> Result<(Figures, String)> {
-    // Files and no pipes: nobody has to empty them while the command runs.
+    // Files instead of pipes: nobody has to drain them while the command runs.
     let (mut said, mut errors) = (temporary_file()?, temporary_file()?);
     let stdout = if heard { said.try_clone()?.into() } else { Stdio::null() };
     command.stdin(Stdio::null()).stdout(stdout).stderr(errors.try_clone()?);
@@ -58,7 +58,7 @@ fn content(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// An integer of the last line that `pleach … --json` printed.
+/// An integer from the last line that `pleach … --json` printed.
 pub(crate) fn summary(said: &str, field: &str) -> Result<f64> {
     let last = said.lines().last().unwrap_or_default();
     let summary: serde_json::Value = serde_json::from_str(last).with_context(|| format!("no summary: {last}"))?;

@@ -1,9 +1,9 @@
 //! The memory for 1,000,000 small files: `cargo xtask bench snapshot --million` and `cargo xtask bench dedupe
 //! --million`.
 //!
-//! A snapshot of a thousand directories of a thousand files, and of all files in one directory, which is the hardest
-//! case for a walker that keeps directories in flight in memory. A dedupe of files of many sizes, and of files of
-//! one size, which is the hardest case for a program that keeps one size in memory; each file is there twice.
+//! Snapshots: a thousand directories of a thousand files, and all files in one directory, which is the hardest case for
+//! a walker that keeps directories in memory. Dedupes: files of many sizes, and files of one size, which is the hardest
+//! case for a program that keeps one size in memory; each file exists twice.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
@@ -20,7 +20,7 @@ use xtask::image::Kind;
 use xtask::space;
 
 const FILES: u32 = 1_000_000;
-/// The most that a run may take.
+/// The maximum memory of a run.
 const SNAPSHOT_LIMIT: f64 = (400 << 20) as f64;
 const DEDUPE_LIMIT: f64 = (300 << 20) as f64;
 

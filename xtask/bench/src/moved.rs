@@ -1,6 +1,6 @@
-//! `cargo xtask bench moved`: a directory of 64 GiB that moved on another filesystem since the last snapshot.
+//! `cargo xtask bench moved`: a directory of 64 GiB that was moved on another filesystem since the last snapshot.
 //!
-//! Nothing may be copied. `cp -a` of the directory shows what would have to be, else.
+//! No content may be copied. `cp -a` of the directory shows the cost of copying it.
 
 use crate::Rounds;
 use crate::contender::{Contender, Figures, Role};
@@ -22,7 +22,7 @@ use xtask::noise::Noise;
 use xtask::space;
 
 const SMALL_FILES: u32 = 20_000;
-/// Large files, their size, and how much of it is data, in the middle.
+/// The number of large files, their size, and the amount of data in the middle of each.
 const LARGE: (u32, u64, usize) = (8, 8 << 30, 8 << 20);
 
 /// The options of this bench.
@@ -78,7 +78,7 @@ fn fill(dir: &Path) -> Result<()> {
     space::sync(dir)
 }
 
-/// What happened to the directory since the last snapshot.
+/// The change to the directory since the last snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Unchanged,
@@ -90,7 +90,7 @@ enum Change {
 
 struct Way {
     change: Change,
-    /// Changes made so far.
+    /// The number of changes so far.
     number: Cell<u32>,
 }
 
@@ -159,12 +159,12 @@ impl Contender for Way {
     }
 
     fn cleanup(&self, stage: &mut Stage) -> Result<()> {
-        // The snapshots stay: the next one builds upon them.
+        // The snapshots stay, because later snapshots build upon them.
         if self.change == Change::Cp { crate::stage::remove_all(stage.written(), &[stage.fresh()]) } else { Ok(()) }
     }
 }
 
-/// The one directory of a directory.
+/// The only entry of a directory.
 fn only_entry(dir: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     ensure!(entries.len() == 1, "{} has {} entries", dir.display(), entries.len());

@@ -1,9 +1,8 @@
-//! `cargo xtask bench put`: a text of 5 million lines goes through sed, which changes a few lines in place, and
-//! replaces its last version; the same with a block inserted at its beginning; and it is made anew. By `pleach put`,
-//! and by the shell's `>` with fsync and rename, from sed itself and from `cat` behind it.
+//! `cargo xtask bench put`: a text of 5 million lines that replaces its last version. In three cases sed changes a few
+//! lines in place, a block is inserted at the beginning, or the text is made anew. Contenders: `pleach put`, and the
+//! shell's `>` with fsync and rename, written by sed itself or by `cat` in a pipe.
 //!
-//! A clone of the last version stays, as a snapshot's would: so the space added on the disk is the cost of the new
-//! version.
+//! A clone of the last version stays, as in a snapshot, so the space added on the disk is the cost of the new version.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::results::{About, finish};
@@ -21,7 +20,7 @@ use xtask::command::{find, output, program};
 use xtask::image::Kind;
 use xtask::noise::Noise;
 
-/// The lines of the text for recorded figures.
+/// The number of lines for recorded figures.
 const LINES: u64 = 5_000_000;
 
 /// The options of this bench.
@@ -44,7 +43,7 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     crate::on_own_filesystems(|| Ok(()), on)
 }
 
-/// Where the stream comes from.
+/// The source of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     Changed,
@@ -61,7 +60,7 @@ impl Case {
         }
     }
 
-    /// The command of the shell that prints the new content.
+    /// The shell command that prints the new content.
     pub(crate) fn stream(self, lines: u64) -> String {
         match self {
             Case::Changed => {
@@ -74,7 +73,7 @@ impl Case {
     }
 }
 
-/// How the stream becomes a file.
+/// How the stream is written to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Put,
@@ -84,7 +83,7 @@ enum How {
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
-    // Three times the text, and as much again for space that is being freed.
+    // Three times the text, and the same again for space that is being freed.
     let mut stage = Stage::new(dir, (kind, ((options.lines * 84 * 6) >> 20) + (1 << 10)), None)?;
     let root = stage.source().to_path_buf();
     println!("{}: writing the text", kind.name());
@@ -93,7 +92,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     fs::write(root.join("block"), Noise::from(9).bytes(4096))?;
     let size = fs::metadata(root.join("text"))?.len();
     let sizes = format!("{} lines, {} bytes", report::thousands(options.lines), report::thousands(size));
-    // The stream's program is not to wait for the disk.
+    // The stream's program must not wait for the disk.
     stage.always = vec![root.join("text"), root.join("block")];
     for &cache in &options.common.caches {
         for case in [Case::Changed, Case::Inserted, Case::New] {
@@ -111,7 +110,8 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     stage.strike()
 }
 
-/// Lines of 84 bytes, one in five of 83: 419 MB of 5 million. A write goes to the disk as `cat` would have it.
+/// Writes lines of 84 bytes, one in five of 83: 5 million lines are 419 MB. The writes go to the disk as those of `cat`
+/// would.
 pub(crate) fn write_text(path: &Path, lines: u64) -> Result<()> {
     let mut text = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut noise = Noise::from(7);
@@ -191,7 +191,7 @@ fn shared(path: &Path) -> Result<f64> {
     Ok(shared_sectors(&output(program("xfs_io").args(["-r", "-c", "fiemap -v"]).arg(path))?) as f64 * 512.0)
 }
 
-/// Of lines such as `0: [0..7]:  96..103   8  0x2001`.
+/// The sectors in lines such as `0: [0..7]: 96..103 8 0x2001`.
 fn shared_sectors(listed: &str) -> u64 {
     let words = listed.lines().map(|line| line.split_whitespace().rev().take(2).collect::<Vec<_>>());
     let extents = words.filter_map(|words| {

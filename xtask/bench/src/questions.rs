@@ -1,9 +1,8 @@
-//! The questions of `docs/benchmarks.md`: the goal, the floor, the command, and facts that a maintainer
-//! needs.
+//! The questions of `docs/benchmarks.md`: the goal, the floor, the command, and facts for maintainers.
 //!
-//! The answers are recorded elsewhere (`results`), the page is made of both by `report`.
+//! The answers are recorded elsewhere (`results`); `report` makes the page from both.
 
-/// How a figure is written.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
@@ -32,13 +31,13 @@ pub(crate) struct Question {
     pub(crate) floor: &'static str,
     /// The commands, in backquotes.
     pub(crate) run: &'static str,
-    /// What contenders are compared by.
+    /// The figure by which contenders are compared.
     pub(crate) measure: Column,
-    /// Whether nobody is compared: the page shows the worst of pleach's runs.
+    /// Whether there is no comparison: the page shows the worst of pleach's runs.
     pub(crate) is_limit: bool,
-    /// A peer counts only if it reaches 0.95 of pleach in this.
+    /// A peer counts only if it reaches 0.95 of pleach's value of this figure.
     pub(crate) at_least: Option<&'static str>,
-    /// What the page shows of pleach beside that.
+    /// Further figures of pleach that the page shows.
     pub(crate) more: &'static [Column],
     /// For maintainers, by `cargo xtask bench report --notes`.
     pub(crate) note: &'static str,

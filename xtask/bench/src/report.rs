@@ -1,4 +1,4 @@
-//! `cargo xtask bench report`: `docs/benchmarks.md`, made of the questions and their recorded answers; and tables.
+//! `cargo xtask bench report`: builds `docs/benchmarks.md` from the questions and their recorded answers; also tables.
 
 use crate::contender::Role;
 use crate::machine::Machine;
@@ -85,7 +85,7 @@ fn section(question: &Question, answer: &Answer) -> String {
     text
 }
 
-/// A row for each way in which pleach took part.
+/// A row for each way in which pleach was measured.
 fn case_rows(question: &Question, case: &Case) -> Vec<Vec<String>> {
     let figure = |row: &Row| value(row, &question.measure);
     let mut ours: Vec<_> = case.contenders.iter().filter(|row| row.role == Role::Ours).collect();
@@ -106,7 +106,7 @@ fn case_rows(question: &Question, case: &Case) -> Vec<Vec<String>> {
         let known = rows.filter_map(|row| Some((row, figure(row)?)));
         known.reduce(|best, next| if is_better(next.1, best.1) { next } else { best })
     };
-    // Of several floors the highest is the one that binds.
+    // If there are several floors, the highest one is the bound.
     let others = [best(Role::Peer, |a, b| a < b), best(Role::Floor, |a, b| a > b)];
     let row = |row: &&Row| {
         let title = if ours.len() > 1 { format!("{}: {}", case.title, row.name) } else { case.title.clone() };
@@ -149,15 +149,15 @@ fn written(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A table without the columns that say nothing.
+/// A table without its empty columns.
 fn without_empty_columns(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let kept: Vec<_> = (0..heading.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
     let keep = |row: Vec<String>| kept.iter().map(|&column| row[column].clone()).collect::<Vec<_>>();
     table(&keep(heading), &rows.into_iter().map(keep).collect::<Vec<_>>())
 }
 
-/// All figures of a case, for the terminal: medians, the range of the seconds, and ratios to the first contender and
-/// to the highest floor.
+/// All figures of a case, for the terminal: medians, the range of the seconds, and ratios to the first contender and to
+/// the highest floor.
 pub(crate) fn full_table(case: &Case) -> String {
     let seconds = |row: &Row| row.figures.get("seconds").copied();
     let first = case.contenders.first().and_then(seconds).map(|spread| spread.median);
@@ -192,8 +192,8 @@ pub(crate) fn full_table(case: &Case) -> String {
     without_empty_columns(heading, case.contenders.iter().map(row).collect())
 }
 
-/// A table with a heading row, in Markdown, its columns padded so that it can be read as text too. The first column is
-/// text, the others are figures.
+/// A Markdown table with a heading row. Columns are padded, so the source is readable too. The first column is text,
+/// the others are figures.
 pub(crate) fn table(heading: &[String], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<_> = heading.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -218,7 +218,7 @@ pub(crate) fn table(heading: &[String], rows: &[Vec<String>]) -> String {
     table
 }
 
-/// A paragraph of lines of at most 118 columns.
+/// A paragraph wrapped to lines of at most 118 columns.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -235,7 +235,7 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A number with its thousands apart.
+/// A number with separated thousands.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Recorded results: one JSON file a question in `xtask/bench/results`.
+//! Recorded results: one JSON file per question in `xtask/bench/results`.
 
 use crate::contender::Role;
 use crate::machine::{self, Machine};
@@ -11,25 +11,25 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// All that is known about a question.
+/// All recorded figures for a question.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) cases: Vec<Case>,
 }
 
-/// One table of figures that can be compared: the contenders took turns in one run, on one filesystem.
+/// One table of comparable figures: the contenders took turns in one run, on one filesystem.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Case {
-    /// What distinguishes it from the other cases of its question, such as `XFS, cold cache`.
+    /// The difference from the other cases of its question, such as `XFS, cold cache`.
     pub(crate) title: String,
     pub(crate) date: String,
     pub(crate) machine: Machine,
-    /// What it was measured on.
+    /// The measured data, such as a tree and its size.
     pub(crate) sizes: String,
     pub(crate) rounds: u32,
     /// The checks of each round.
     pub(crate) checked: String,
-    /// The first is the one that the others are compared with.
+    /// The others are compared with the first contender.
     pub(crate) contenders: Vec<Row>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) figures: BTreeMap<String, Spread>,
 }
 
-/// What a bench says of a case, beside its figures.
+/// A bench's description of a case, without its figures.
 pub(crate) struct About<'a> {
     /// The question's identifier.
     pub(crate) question: &'static str,
@@ -52,7 +52,7 @@ pub(crate) struct About<'a> {
     pub(crate) checked: &'a str,
 }
 
-/// Prints a case, and records it if asked to.
+/// Prints a case, and records it if requested.
 pub(crate) fn finish(about: About<'_>, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
     let row = |row: &Measured| Row {
         name: row.name.clone(),
@@ -83,7 +83,7 @@ pub(crate) fn finish(about: About<'_>, plan: &Plan, rows: &[Measured], save: boo
 }
 
 impl Answer {
-    /// Adds a case, in the place of an earlier one with the same title.
+    /// Adds a case. It replaces an earlier case with the same title.
     fn put(&mut self, case: Case) {
         match self.cases.iter_mut().find(|known| known.title == case.title) {
             Some(known) => *known = case,

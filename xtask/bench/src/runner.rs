@@ -1,4 +1,4 @@
-//! The one runner: contenders take turns, round by round, each in the same conditions.
+//! The runner of all benches: contenders take turns, round by round, each under the same conditions.
 
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::measure;
@@ -7,10 +7,10 @@ use crate::statistics::{Spread, median};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
-/// How contenders are run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// What progress lines begin with.
+    /// The prefix of progress lines.
     pub(crate) label: String,
     pub(crate) rounds: u32,
     pub(crate) cache: Cache,
@@ -24,7 +24,7 @@ pub(crate) struct Measured {
     pub(crate) version: String,
     /// A value for each round.
     pub(crate) figures: BTreeMap<&'static str, Vec<f64>>,
-    /// Why it takes part no more.
+    /// Why it no longer takes part.
     pub(crate) failure: Option<String>,
 }
 
@@ -50,18 +50,18 @@ impl Measured {
         median(self.values(figure))
     }
 
-    /// All figures in short.
+    /// The median and the range of each figure.
     pub(crate) fn spreads(&self) -> BTreeMap<String, Spread> {
         self.figures.iter().map(|(name, values)| ((*name).to_string(), Spread::of(values))).collect()
     }
 }
 
-/// Runs every contender once a round, in changing order.
+/// Runs every contender once per round, in changing order.
 pub(crate) fn run<C: Contender>(stage: &mut Stage, all: &[C], plan: &Plan) -> Result<Vec<Measured>> {
     run_rounds(stage, all, plan, &mut |_, _| Ok(()))
 }
 
-/// The same, with `begin` called at the beginning of each round.
+/// Like [`run`], with `begin` called at the beginning of each round.
 pub(crate) fn run_rounds<C: Contender>(
     stage: &mut Stage,
     all: &[C],
@@ -81,7 +81,7 @@ pub(crate) fn run_rounds<C: Contender>(
                     println!("{} {}: {:.3} s", plan.label, row.name, figures["seconds"]);
                     row.add(figures);
                 }
-                // A peer that fails is named, and takes part no more.
+                // A peer that fails is reported, and no longer takes part.
                 Err(error) if row.role == Role::Peer => {
                     println!("failed: {error:#}");
                     row.failure = Some(format!("{error:#}"));
@@ -97,7 +97,7 @@ pub(crate) fn run_rounds<C: Contender>(
 fn once(stage: &mut Stage, who: &dyn Contender, cache: Cache) -> Result<Figures> {
     who.prepare(stage)?;
     stage.set_cache(cache)?;
-    // A cold cache is cold for the files, not for the program itself.
+    // The cache is cold for the files, but not for the program itself.
     who.version();
     let before = stage.device_bytes()?;
     let (mut figures, said) = measure(&mut who.command(stage), stage.written(), who.is_heard())?;
@@ -107,15 +107,15 @@ fn once(stage: &mut Stage, who: &dyn Contender, cache: Cache) -> Result<Figures>
     Ok(figures)
 }
 
-/// The order of a round: every other one backwards, and each begun by another contender, so that nobody always
-/// follows the same one or runs twice in a row, and what disturbs the machine for a minute does not hit the same one
-/// each time.
+/// The order of a round. Every other round runs backwards, and each round begins with a different contender. So no
+/// contender always follows the same one or runs twice in a row, and a disturbance of a minute does not hit the same
+/// contender each time.
 fn order(round: u32, rounds: u32, contenders: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..contenders).collect();
     if round % 2 == 1 {
         order.reverse();
     }
-    // Two simply alternate.
+    // Two contenders simply alternate.
     if contenders > 2 {
         order.rotate_left(contenders * round as usize / rounds as usize);
         let before = round.checked_sub(1).and_then(|round| self::order(round, rounds, contenders).pop());

@@ -1,6 +1,7 @@
-//! `cargo xtask bench snapshot`: a large real tree kept by pleach, cp and rsync, cold and warm, on XFS and Btrfs.
+//! `cargo xtask bench snapshot`: snapshots of a large real tree by pleach, cp and rsync, cold and warm, on XFS and
+//! Btrfs.
 //!
-//! One run answers two questions of the page: what an unchanged tree takes, and what a first snapshot takes.
+//! One run answers two questions of the page: the cost of an unchanged tree, and the cost of a first snapshot.
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::summary;
@@ -19,7 +20,7 @@ use xtask::image::Kind;
 use xtask::packages;
 use xtask::vendor::{self, Census};
 
-/// The least that a tree must be to say anything about large ones.
+/// The minimal size of a tree that represents large ones.
 const LEAST: Census = Census { files: 50_000, dirs: 0, bytes: 3 << 29 };
 
 /// The options of this bench.
@@ -75,7 +76,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
         let mut stage = Stage::new(dir, (kind, 12 << 10), None)?;
         println!("{}: filling it", kind.name());
         vendor::copy_plainly(&source, &stage.tree())?;
-        // What later runs build upon: a snapshot, and a copy for rsync.
+        // Later runs build upon these: a snapshot, and a copy for rsync.
         output(program("cp").arg("-a").arg(stage.tree()).arg(copy(&stage)))?;
         output(plain(Some(pleach())).args(["snapshot", "--quiet"]).arg(stage.tree()).arg(repo(&stage)))?;
         stage.warm = vec![stage.tree()];
@@ -92,7 +93,7 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
     Ok(())
 }
 
-/// Divides the rows among the questions.
+/// Assigns the rows to the questions.
 fn answer(kind: Kind, sizes: &str, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
     let title = format!("{}, {}", kind.title(), plan.cache.name());
     let is = |row: &Measured, ways: &[Job]| ways.iter().any(|way| way.name() == row.name);
@@ -113,7 +114,7 @@ fn repo(stage: &Stage) -> PathBuf {
     stage.written().join("repo")
 }
 
-/// Something that is measured.
+/// A contender of this bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// A snapshot of a tree that has not changed since the last one.
@@ -124,11 +125,11 @@ enum Job {
     First,
     /// `cp -a --reflink=always`.
     Cp,
-    /// `rsync -aHAX --link-dest`, which makes hard links and no files.
+    /// `rsync -aHAX --link-dest`, which makes hard links instead of files.
     Rsync,
     /// The bare system calls of cloning a tree.
     Clones,
-    /// Names and inodes read, as everyone must.
+    /// Names and inodes read, as every tool must.
     Statx,
 }
 
@@ -151,7 +152,7 @@ impl Job {
 struct Way {
     way: Job,
     kind: Kind,
-    /// Snapshots made so far.
+    /// The number of snapshots so far.
     number: Cell<u32>,
 }
 
@@ -199,7 +200,7 @@ impl Contender for Way {
                 command.arg("-aHAX").arg("--link-dest").arg(copy(stage)).arg(tree.join("")).arg(fresh);
             }
             Job::Clones => {
-                // On Btrfs all new inodes go into one place of a tree.
+                // On Btrfs all new inodes go into one place of a B-tree.
                 let threads = if self.kind == Kind::Btrfs { "2" } else { "8" };
                 command = floor::command(["tree", "--clone", "--writers", "2", "--threads", threads]);
                 command.arg(tree).arg(fresh);

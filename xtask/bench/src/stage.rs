@@ -1,6 +1,6 @@
-//! Where a bench takes place: one filesystem or two, each in an image, and the state of the caches.
+//! The filesystems of a bench, one or two, each in an image, and the state of the caches.
 //!
-//! Every bench makes its filesystems, drops caches and asks for space here and nowhere else.
+//! Only this file makes filesystems, drops caches and measures space for benches.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -11,12 +11,12 @@ use xtask::command::{output, program};
 use xtask::image::{Kind, Mounted};
 use xtask::space;
 
-/// What a run finds in memory.
+/// The state of the caches when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Cache {
-    /// Nothing of the filesystems.
+    /// Nothing of the filesystems is cached.
     Cold,
-    /// What `Stage::warm` and `Stage::known` name.
+    /// The files named by `Stage::warm` and `Stage::known` are cached.
     Warm,
 }
 
@@ -30,16 +30,16 @@ impl Cache {
     }
 }
 
-/// A filesystem of this kind and so many MiB.
+/// The kind of a filesystem, and its size in MiB.
 pub(crate) type Size = (Kind, u64);
 
 /// The filesystems of a bench.
 pub(crate) struct Stage {
     dir: PathBuf,
     source: Side,
-    /// Nothing if all is on one filesystem.
+    /// `None` if everything is on one filesystem.
     destination: Option<Side>,
-    /// Files and trees that are in memory even in a cold run, since nobody is to wait for them.
+    /// Files and trees that are in memory even in a cold run, because no contender should wait for them.
     pub(crate) always: Vec<PathBuf>,
     /// Files and trees with their content in memory in a warm run.
     pub(crate) warm: Vec<PathBuf>,
@@ -72,7 +72,7 @@ impl Side {
         self.mounted.as_mut().expect("it is only unmounted while it is replaced")
     }
 
-    /// Unmounts it and has it checked.
+    /// Unmounts the filesystem and checks it.
     fn check(&mut self) -> Result<()> {
         self.mounted.take().map_or(Ok(()), Mounted::check).with_context(|| format!("{} is not clean", self.name))
     }
@@ -87,17 +87,17 @@ impl Stage {
         Ok(Stage { dir: dir.into(), source, destination, always, warm, known, marked: 0 })
     }
 
-    /// The directory of the images, which is on none of them.
+    /// The directory of the images, which is on none of these filesystems.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The filesystem that is read.
+    /// The mount point of the filesystem that is read.
     pub(crate) fn source(&self) -> &Path {
         self.source.path()
     }
 
-    /// The filesystem that is written to, which may be the same.
+    /// The mount point of the filesystem that is written to, which may be the same.
     pub(crate) fn written(&self) -> &Path {
         self.destination.as_ref().unwrap_or(&self.source).path()
     }
@@ -107,17 +107,17 @@ impl Stage {
         self.destination.as_ref().unwrap_or(&self.source).kind
     }
 
-    /// The tree that a bench is about.
+    /// The tree that a bench works on.
     pub(crate) fn tree(&self) -> PathBuf {
         self.source().join("tree")
     }
 
-    /// Where a run writes; nothing is there before.
+    /// The path that a run writes to; nothing exists there before.
     pub(crate) fn fresh(&self) -> PathBuf {
         self.written().join("fresh")
     }
 
-    /// Brings the caches into a state.
+    /// Sets the state of the caches.
     pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
         space::sync(self.source())?;
         space::sync(self.written())?;
@@ -132,8 +132,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes [`Stage::fresh`], Btrfs subvolumes too, and gives its space back: by a new filesystem,
-    /// unless the source is on it.
+    /// Removes [`Stage::fresh`], including Btrfs subvolumes, and frees its space: by making a new filesystem, unless
+    /// the source is on it.
     pub(crate) fn clear(&mut self) -> Result<()> {
         match &mut self.destination {
             Some(destination) => destination.mounted_mut().remake(),
@@ -144,19 +144,19 @@ impl Stage {
         }
     }
 
-    /// Mounts the source again: nothing of it is in memory, and delayed work is done.
+    /// Remounts the source: this drops its caches and completes delayed work.
     pub(crate) fn remount(&mut self) -> Result<()> {
         self.source.mounted_mut().remount()
     }
 
-    /// Keeps the source's image, to be brought back by [`Stage::restore`].
+    /// Keeps a copy of the source's image for [`Stage::restore`].
     pub(crate) fn keep(&mut self) -> Result<()> {
         self.source.check()?;
         fs::rename(self.dir.join("source.img"), self.dir.join("kept.img"))?;
         self.restore()
     }
 
-    /// Checks the source, and replaces it by a copy of the image that was kept.
+    /// Checks the source, and replaces it by a copy of the kept image.
     pub(crate) fn restore(&mut self) -> Result<()> {
         self.source.check()?;
         let image = self.dir.join("source.img");
@@ -166,18 +166,18 @@ impl Stage {
         Ok(())
     }
 
-    /// Remembers how much is in use where runs write.
+    /// Records the space in use on the filesystem that runs write to.
     pub(crate) fn mark(&mut self) -> Result<()> {
         self.marked = space::used(self.written())?;
         Ok(())
     }
 
-    /// Bytes in use in addition since [`Stage::mark`].
+    /// The bytes added since [`Stage::mark`].
     pub(crate) fn added(&self) -> Result<f64> {
         Ok(space::used(self.written())? as f64 - self.marked as f64)
     }
 
-    /// Bytes that the devices have given out since they were made: the third field of `stat`, in sectors.
+    /// The bytes read from the devices since they were created: the third field of `stat`, in sectors.
     pub(crate) fn device_bytes(&self) -> Result<u64> {
         let mut bytes = 0;
         for side in [Some(&self.source), self.destination.as_ref()].into_iter().flatten() {
@@ -190,7 +190,7 @@ impl Stage {
         Ok(bytes)
     }
 
-    /// Checks the filesystems, and gives their space back.
+    /// Checks the filesystems, and frees their space.
     pub(crate) fn strike(mut self) -> Result<()> {
         self.source.check()?;
         self.destination.as_mut().map_or(Ok(()), Side::check)?;
@@ -204,8 +204,8 @@ impl Stage {
     }
 }
 
-/// Removes trees on the filesystem at `root`, and syncs it. On Btrfs subvolumes go first, which `rm` may not remove;
-/// it is over when they are gone, so that nothing of it falls into the next run.
+/// Removes trees on the filesystem at `root`, and syncs it. On Btrfs, subvolumes are deleted first, because `rm` may
+/// not remove them. Returns only when they are gone, so that no cleanup falls into the next run.
 pub(crate) fn remove_all(root: &Path, trees: &[PathBuf]) -> Result<()> {
     const BTRFS_MAGIC: i64 = 0x9123_683E;
     let is_btrfs = rustix::fs::statfs(root)?.f_type as i64 == BTRFS_MAGIC;
@@ -239,7 +239,7 @@ fn visit(dir: &Path, file: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Reads all data of a file; its holes would only fill the memory with zeros.
+/// Reads all data of a file. Its holes are skipped, because they would only fill the memory with zeros.
 fn read_whole(path: &Path) -> Result<()> {
     use rustix::fs::{SeekFrom, seek};
     let mut buffer = [0; 65_536];

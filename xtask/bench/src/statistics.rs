@@ -1,12 +1,12 @@
-//! Medians, spreads and ratios of measured values. Pure arithmetic: nothing here knows where a number comes from.
+//! Medians, spreads and ratios of measured values. Pure arithmetic: nothing here knows the source of a number.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of some values, and how far they lie apart.
+/// The median of some values, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
-    /// Missing where only the median was recorded.
+    /// Missing if only the median was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) min: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// That of these values, with four digits after the point.
+    /// The spread of these values, with four digits after the point.
     pub(crate) fn of(values: &[f64]) -> Spread {
         let short = |value: f64| (value * 1e4).round() / 1e4;
         let edge = |least: fn(f64, f64) -> f64| values.iter().copied().reduce(least).map(short);
@@ -33,7 +33,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median of the ratios of `values` to `base`, round by round: what slows a whole round down cancels out.
+/// The median of the ratios of `values` to `base`, round by round: a disturbance of a whole round cancels out.
 pub(crate) fn paired_ratio(values: &[f64], base: &[f64]) -> f64 {
     median(&values.iter().zip(base).map(|(value, base)| value / base).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! Where the measured programs are.
+//! The paths of the measured programs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,17 +10,17 @@ pub(crate) fn pleach() -> PathBuf {
     target_dir().join("release/pleach")
 }
 
-/// This program, which has the floors.
+/// This program, which contains the floors.
 pub(crate) fn own() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
-/// A program that comes from crates.io, or that the system has.
+/// A program from crates.io, or from the system.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     Some(packages::tools_dir().join("bin").join(name)).filter(|path| path.is_file()).or_else(|| find(name))
 }
 
-/// A command that speaks English and finds no repository in its environment.
+/// A command with English output, and without a repository in its environment.
 pub(crate) fn plain(tool: Option<PathBuf>) -> Command {
     let mut command = program(tool.unwrap_or_default());
     command.env_remove("PLEACH_REPO").env("LC_ALL", "C");

@@ -1,4 +1,4 @@
-//! `cargo xtask bench versus --old BINARY`: another build of pleach against this one, in turns, for the jobs that
+//! `cargo xtask bench versus --old BINARY`: compares another build of pleach with this one, in turns, for the jobs that
 //! a change must not slow down. Both work on the same prepared tree; nothing is recorded.
 
 use crate::contender::{Contender, Figures, Role};
@@ -65,7 +65,7 @@ enum Job {
     Put,
 }
 
-/// From where to where.
+/// The source and the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
     Xfs,
@@ -84,7 +84,7 @@ impl Place {
         }
     }
 
-    /// Whether it makes sense to do a job there.
+    /// Whether a job makes sense in this place.
     fn fits(self, job: Job) -> bool {
         self.kinds().1.is_none() || matches!(job, Job::CopySmall | Job::CopyLarge)
     }
@@ -154,7 +154,7 @@ fn compared(label: String, measured: &[Measured]) -> Vec<String> {
     row
 }
 
-/// Makes the tree of a job; for a text, gives its number of lines.
+/// Makes the tree of a job; for a text, returns its number of lines.
 fn fill(stage: &mut Stage, job: Job, percent: u64) -> Result<u64> {
     let (tree, files, lines) = (stage.tree(), 200 * percent, 12_000 * percent);
     match job {
@@ -174,7 +174,7 @@ fn fill(stage: &mut Stage, job: Job, percent: u64) -> Result<u64> {
     }
     stage.warm = vec![tree];
     space::sync(stage.source())?;
-    // What changed in the second in which a snapshot begins counts as changed in the next one.
+    // A file changed in the second in which a snapshot begins counts as changed in the next one.
     sleep(Duration::from_secs(2));
     Ok(lines)
 }
@@ -185,7 +185,7 @@ struct Way {
     binary: PathBuf,
     job: Job,
     lines: u64,
-    /// Snapshots made so far.
+    /// The number of snapshots so far.
     number: Cell<u32>,
 }
 

@@ -1,7 +1,7 @@
-//! A running command as `/proc` shows it: the most memory and threads it had at once, and the bytes it had the
-//! devices read.
+//! A running command as `/proc` shows it: its peak memory, its peak number of threads, and the bytes that it read from
+//! devices.
 //!
-//! Not from `getrusage`: its maximum resident set of a child begins with that of the parent it was forked from.
+//! Not from `getrusage`: the maximum resident set of a child starts with that of the parent that forked it.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use std::fs;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked at.
+/// The interval between samples.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// The counters of a command and of those it started.
+/// The counters of a command and of its child processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// The most memory that one of its processes had, in bytes: `VmHWM` of proc_pid_status(5).
+    /// The peak memory of any one of its processes, in bytes: `VmHWM` of proc_pid_status(5).
     pub(crate) memory: u64,
-    /// The most bytes that one of its processes had devices read: `read_bytes` of proc_pid_io(5). Of those it started,
-    /// as far as was seen; once it has collected them, what they read counts as its own.
+    /// The most bytes that any one of its processes read from devices: `read_bytes` of proc_pid_io(5). For child
+    /// processes, only reads that were sampled count, until the command has collected them; then they count as its own.
     pub(crate) read: u64,
     /// The most threads that all of its processes together had at once.
     pub(crate) threads: u64,
@@ -31,7 +31,7 @@ impl Seen {
     }
 }
 
-/// Waits for the end of a command, which is still to be collected by `wait`.
+/// Waits for the end of a command, without collecting it; the caller must still call `wait`.
 pub(crate) fn to_the_end(child: &Child) -> Seen {
     let pid = child.id();
     let ended = AtomicBool::new(false);
@@ -45,20 +45,20 @@ pub(crate) fn to_the_end(child: &Child) -> Seen {
             }
             seen
         });
-        // Its counters outlive it until it is collected.
+        // The counters of a process stay available until it is collected.
         let wait = WaitId::Pid(Pid::from_child(child));
         while let Err(rustix::io::Errno::INTR) =
             rustix::process::waitid(wait.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
         ended.store(true, Ordering::Relaxed);
         let mut seen = watcher.join().expect("the watcher does not panic");
-        // With what the children read that it has collected.
+        // These include the reads of collected children.
         seen.reads(pid);
         seen
     })
 }
 
-/// Looks at a process and those that it started; gives how many threads they have now.
+/// Samples a process and its children; returns their current number of threads.
 fn look(pid: u32, seen: &mut Seen) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if let Some(kibibytes) = value(&status, "VmHWM:") {

@@ -1,4 +1,4 @@
-//! Who takes part: pleach with each of its engines, the tools that one would use instead, and the floors.
+//! The contenders: pleach with each of its engines, the usual tools for the job, and the floors.
 
 use super::pairs::{Pair, stream};
 use super::trees::Tree;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use xtask::command::{find, output, program};
 
-/// The releases that are installed.
+/// The crates to install, with their releases.
 pub(super) const CRATES: [(&str, &str); 2] = [("xcp", "0.24.9"), ("cpz", "3.2.1")];
 
-/// Something that is measured.
+/// A contender of this bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Tool {
-    /// pleach copy, which chooses the engine of each file.
+    /// pleach copy, which chooses the engine for each file.
     Auto,
     Clone,
     CopyFileRange,
@@ -33,13 +33,13 @@ pub(super) enum Tool {
     Cpz,
     Rsync,
     Tar,
-    /// The system calls of a file that nobody ever sees half finished.
+    /// The system calls for copies that nobody ever sees half finished.
     FinishedCalls,
-    /// As many bytes read and written past the page cache.
+    /// The same number of bytes, read and written past the page cache.
     Device,
 }
 
-/// All of them.
+/// All contenders.
 pub(super) const ALL: [Tool; 16] = [
     Tool::Auto,
     Tool::Clone,
@@ -60,7 +60,7 @@ pub(super) const ALL: [Tool; 16] = [
 ];
 
 impl Tool {
-    /// The name of the engine that it names.
+    /// The name of the engine that this contender selects.
     fn engine(self) -> Option<&'static str> {
         Some(match self {
             Tool::Clone => "clone",
@@ -74,7 +74,7 @@ impl Tool {
         })
     }
 
-    /// Whether it has anything to do there.
+    /// Whether it can do anything useful for this pair.
     pub(super) fn fits(self, pair: Pair) -> bool {
         match self {
             Tool::Clone => pair.clones(),
@@ -91,7 +91,7 @@ pub(super) struct Way {
     pub(super) pair: Pair,
     pub(super) tree: Tree,
     pub(super) cache: Cache,
-    /// Whether a copy of its was compared: that takes long.
+    /// Whether one of its copies has been compared already; comparing takes long.
     pub(super) is_compared: Cell<bool>,
 }
 
@@ -178,7 +178,7 @@ impl Contender for Way {
     /// Compares the first copy with the tree.
     fn check(&self, stage: &mut Stage, _said: &str) -> Result<Figures> {
         ensure!(stage.fresh().is_dir(), "it has made nothing");
-        // The device copies another thing, and the finished calls make no links.
+        // The device contender copies a different file, and the finished calls make no hard links.
         let is_done = self.is_compared.replace(true) || self.tool == Tool::Device;
         if !is_done && (self.tool != Tool::FinishedCalls || self.tree != Tree::Real) {
             let compared =

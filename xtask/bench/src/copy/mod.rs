@@ -1,9 +1,8 @@
-//! `cargo xtask bench copy`: trees copied from one filesystem to another by pleach with each of its engines, and by
-//! its peers.
+//! `cargo xtask bench copy`: pleach with each of its engines, and its peers, copy trees from one filesystem to another.
 //!
-//! Each run goes onto a freshly made filesystem or, where source and destination are one, finds the last copy
-//! removed. The first copy of all is not counted: the images get their blocks by it. The first copy of each contender
-//! is compared with its source.
+//! Each run writes to a freshly made filesystem. If source and destination are the same filesystem, the last copy is
+//! removed first. The very first copy is not counted, because the images get their blocks with it. The first copy of
+//! each contender is compared with its source.
 
 mod contenders;
 mod pairs;
@@ -87,7 +86,7 @@ fn on(stage: &mut Stage, tree: Tree, pair: Pair, about: &str, options: &Options,
         let fitting = wanted.iter().filter(|tool| tool.fits(pair));
         let all =
             present(fitting.map(|&tool| Way { tool, pair, tree, cache, is_compared: Cell::new(false) }).collect());
-        // Not counted: the image gets its blocks.
+        // Not counted: the image gets its blocks with this copy.
         output(program("cp").arg("-a").arg(stage.tree()).arg(stage.fresh()))?;
         let label = format!("{} {} {}", tree.name(), pair.name(), cache.name());
         let plan = Plan { label, rounds: options.runs, cache };

@@ -1,4 +1,4 @@
-//! From which filesystem to which.
+//! The pairs of filesystems: from which to which a tree is copied.
 
 use super::trees::{self, Tree};
 use crate::stage::Stage;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use xtask::image::Kind;
 use xtask::space;
 
-/// Sizes of the images, which are sparse files: all trees fit, also where a program fills their holes.
+/// Sizes of the images, which are sparse files: all trees fit, even if a program fills their holes.
 const SOURCE_MEBIBYTES: u64 = 14 << 10;
 const DESTINATION_MEBIBYTES: u64 = 40 << 10;
 
-/// From where to where.
+/// The source and the destination of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pair {
     /// From ext4 to XFS.
@@ -51,7 +51,7 @@ impl Pair {
         self == Pair::XfsSame
     }
 
-    /// The filesystems, with the tree on the first; and what the tree is.
+    /// Makes the filesystems, with the tree on the first one; also returns a description of the tree.
     pub(super) fn stage(self, tree: Tree, percent: u64, dir: &Path) -> Result<(Stage, String)> {
         let (source, destination) = match self {
             Pair::Ext4Xfs => (Kind::Ext4, Some(Kind::Xfs)),
@@ -71,7 +71,7 @@ impl Pair {
     }
 }
 
-/// As many bytes as the tree has, in one file or a few large ones.
+/// A directory with the same number of bytes as the tree, in one file or a few large ones.
 pub(super) fn stream(stage: &Stage) -> PathBuf {
     let stream = stage.source().join("stream");
     if stream.exists() { stream } else { stage.tree().join("000") }

@@ -13,7 +13,7 @@ use xtask::vendor::{self, Census};
 
 /// Files in one directory.
 const IN_A_DIRECTORY: u64 = 250;
-/// What of a sparse file is data: a piece of this length at the beginning of each hundred.
+/// The length of the data in a sparse file: one such piece at the beginning of each hundred.
 const PIECE: u64 = 64 << 10;
 
 /// A tree.
@@ -50,7 +50,7 @@ impl Tree {
         }
     }
 
-    /// Fetches what it is made of.
+    /// Fetches the tree's sources.
     pub(super) fn gather(self, percent: u64) -> Result<()> {
         match self {
             Tree::Real if percent == 100 => vendor::large_crates().and(vendor::own_dependencies()).map(drop),
@@ -59,7 +59,7 @@ impl Tree {
         }
     }
 
-    /// Its shape at so many percent of the whole: of the files, where there are many, else of their size.
+    /// The shape at this percentage of the full tree: of the number of files if there are many, else of their size.
     fn shape(self, percent: u64) -> Shape {
         let part = |whole: u64| (whole * percent / 100).max(1);
         match self {
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Makes it at `path`, and says what it is.
+    /// Makes the tree at `path`, and returns a description of it.
     pub(crate) fn fill(self, path: &Path, percent: u64) -> Result<String> {
         match self {
             Tree::Real => {
@@ -109,7 +109,7 @@ impl Tree {
     }
 }
 
-/// Makes so many files of one size, full of data that nothing else contains.
+/// Makes this number of files of one size, filled with unique data.
 pub(crate) fn regular(path: &Path, files: u64, size: u64) -> Result<()> {
     Tree::Small.make(path, Shape { files, size })
 }
@@ -132,15 +132,15 @@ fn sparse(file: &File, size: u64, noise: &mut Noise) -> Result<()> {
     Ok(())
 }
 
-/// Makes a directory with one file that has as many bytes as the tree has data, for the device's own time; where the
-/// tree is nothing but large files it serves itself.
+/// Makes a directory with one file that has as many bytes as the tree has data, to measure the device alone. A tree
+/// that consists only of large files is used itself.
 pub(super) fn stream(tree: &Path, beside: &Path) -> Result<()> {
     let bytes = data(tree)?.next_multiple_of(1 << 12);
     fs::create_dir(beside)?;
     full(&File::create(beside.join("stream"))?, bytes, &mut Noise::from(3))
 }
 
-/// Bytes of data in a tree, without holes, as far as blocks show.
+/// Bytes of data in a tree, without holes, as far as block counts show.
 pub(super) fn data(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let mut bytes = 0;

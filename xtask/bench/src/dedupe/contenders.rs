@@ -1,5 +1,4 @@
-//! Who takes part: pleach, with and without block ranges, the bare system calls, and the tools that one would use
-//! instead.
+//! The contenders: pleach, with and without block ranges, the bare system calls, and the usual tools for the job.
 
 use crate::contender::{Role, first_line};
 use crate::floor;
@@ -9,32 +8,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command::{find, program};
 
-/// The release of fclones that is installed.
+/// The fclones release to install.
 pub(super) const FCLONES: &str = "0.35.0";
 
-/// The variable that names another duperemove, which takes part beside the packaged one.
+/// The variable with the path of another duperemove, which is measured next to the packaged one.
 const DUPEREMOVE: &str = "PLEACH_BENCH_DUPEREMOVE";
 
-/// Something that is measured.
+/// A contender of this bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Tool {
-    /// As a user runs it.
+    /// pleach as a user runs it.
     Pleach,
-    /// Whole files only, which is what most of the others do.
+    /// pleach with whole files only, as most of the other tools work.
     PleachWhole,
-    /// The system calls that whole files take, for the files that pleach found equal.
+    /// The system calls for whole files, on the files that pleach found equal.
     BareCalls,
     Jdupes,
     Fclones,
     Rmlint,
     Duperemove,
-    /// With the smallest blocks, since by default it passes over files below 128 KiB.
+    /// With the smallest blocks, since by default it ignores files below 128 KiB.
     DuperemoveSmall,
-    /// Another one, which the variable names.
+    /// Another duperemove, from the variable.
     DuperemoveOther,
 }
 
-/// All of them.
+/// All contenders.
 pub(super) const ALL: [Tool; 9] = [
     Tool::Pleach,
     Tool::PleachWhole,
@@ -93,8 +92,7 @@ impl Tool {
         }
     }
 
-    /// The command for a tree. What it keeps for its next run, and leaves behind in the current directory, goes into
-    /// `own`.
+    /// The command for a tree. Its database for the next run, and files left in the current directory, go into `own`.
     pub(super) fn command(self, tree: &Path, own: &Path) -> Command {
         let tool = self.program().unwrap_or_default();
         let mut command = match self {
@@ -132,7 +130,7 @@ impl Tool {
             ),
             Tool::Duperemove | Tool::DuperemoveSmall | Tool::DuperemoveOther => {
                 let blocks: &[_] = if self == Tool::DuperemoveSmall { &["-b", "4096"] } else { &[] };
-                // 22 is its status where nothing is left to do.
+                // duperemove exits with 22 if nothing is left to do.
                 script("\"$tool\" -d -r -q \"$@\" --hashfile=hashes \"$tree\" || [ $? = 22 ]", &tool, tree, blocks)
             }
         };
@@ -141,7 +139,7 @@ impl Tool {
     }
 }
 
-/// A script of the shell that finds the tool and the tree in variables of these names, and `flags` as its arguments.
+/// A shell script that finds the tool and the tree in variables of these names, and `flags` as its arguments.
 fn script(text: &str, tool: &Path, tree: &Path, flags: &[&str]) -> Command {
     let mut command = program("sh");
     command.args(["-c", text, "sh"]).args(flags).env("tool", tool).env("tree", tree);

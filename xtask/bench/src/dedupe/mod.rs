@@ -1,7 +1,7 @@
-//! `cargo xtask bench dedupe`: equal content shared by pleach and by its peers, on real and on made trees.
+//! `cargo xtask bench dedupe`: pleach and its peers share equal content, on real and on made trees.
 //!
-//! Each run gets a fresh copy of the same filesystem image, so everyone finds the same tree in the same place on the
-//! disk. Freed space is the difference of `df` before and after, each time freshly mounted.
+//! Each run gets a fresh copy of the same filesystem image, so all contenders find the same tree in the same place on
+//! the disk. Freed space is the difference of `df` before and after, each time freshly mounted.
 
 mod contenders;
 mod trees;
@@ -134,7 +134,7 @@ impl Contender for Way {
         true
     }
 
-    /// The freed space, the reported one, and a second run.
+    /// Measures the freed space, reads the reported one, and times a second run.
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
         stage.remount()?;
         let freed = self.in_use.get() as f64 - space::used_now(stage.source())? as f64;
@@ -155,7 +155,7 @@ impl Contender for Way {
     }
 }
 
-/// Where a tool keeps what it needs for its next run.
+/// The directory for the files that a tool keeps for its next run.
 fn own_dir(stage: &Stage) -> PathBuf {
     stage.dir().join("own")
 }

@@ -1,4 +1,4 @@
-//! The trees that are deduped: real releases of large packages, and made ones that ask one question each.
+//! The trees that are deduped: real releases of large packages, and made trees that each ask one question.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -44,7 +44,7 @@ impl Tree {
         }
     }
 
-    /// Fetches what it is made of.
+    /// Fetches the tree's sources.
     pub(super) fn gather(self) -> Result<()> {
         match self {
             Tree::Releases => vendor::releases().map(drop),
@@ -53,7 +53,7 @@ impl Tree {
         }
     }
 
-    /// Makes it at `path`, and says what it is.
+    /// Makes the tree at `path`, and returns a description of it.
     pub(super) fn fill(self, path: &Path) -> Result<String> {
         fs::create_dir_all(path)?;
         match self {
@@ -86,7 +86,7 @@ impl Tree {
     }
 }
 
-/// Removes the files that have their size in common with another, but one, and those that have none.
+/// Keeps one file of each size, and removes all other files of that size and all empty files.
 fn keep_one_of_a_size(dir: &Path, sizes: &mut HashSet<u64>) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -116,7 +116,7 @@ fn images(path: &Path) -> Result<()> {
         second.write_all(&bytes)?;
         common -= run;
         for (file, own) in [&mut first, &mut second].into_iter().zip(&mut owns) {
-            // At the end all that is left, so that both have their size.
+            // At the end the whole remainder, so that both images reach their size.
             let length = if common == 0 { *own } else { (*own).min((noise.number() % 64) as usize) };
             file.write_all(&noise.bytes(length * BLOCK))?;
             *own -= length;

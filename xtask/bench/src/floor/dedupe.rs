@@ -1,9 +1,8 @@
-//! The floor of a dedupe of whole files: the calls that no such tool can avoid, and nothing else.
+//! The floor of a dedupe of whole files: only the calls that no such tool can avoid.
 //!
-//! Which files are equal is known beforehand, from pleach's dry run. For each group: open, have the data read ahead
-//! (the kernel itself reads page by page while it compares), FIDEDUPERANGE, close. No walk, no look at the extents
-//! before or after, no account, no cache, no ranges. What pleach takes beyond this is its own; what this takes is the
-//! kernel's.
+//! Which files are equal is known beforehand, from pleach's dry run. For each group: open, readahead (the kernel itself
+//! reads page by page while it compares), FIDEDUPERANGE, close. No walk, no look at the extents before or after, no
+//! accounting, no cache, no ranges. The time of this floor is the kernel's; any time beyond it is pleach's own.
 
 use crate::tools::pleach;
 use anyhow::{Context, Result};
@@ -17,18 +16,18 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use xtask::command::{output, program};
 
-/// Threads that share at once, each a group of its own.
+/// The number of threads that share at once, each a different group.
 const THREADS: usize = 4;
 
-/// Writes down which files of the tree are equal and do not share yet, as [`run`] wants it: the paths of a group,
-/// each ended by a zero byte, the one to share with first; an empty path ends the group.
+/// Writes the plan for [`run`]: the files of the tree that are equal and do not share yet. Each path of a group ends
+/// with a zero byte; the file to share with is first; an empty path ends the group.
 pub(crate) fn plan(tree: &Path, plan: &Path) -> Result<()> {
     let mut command = program(pleach());
     command.args(["dedupe", "--dry-run", "--json", "--no-cache", "--ranges", "never"]).arg(tree);
     fs::write(plan, grouped(&output(&mut command)?)?).with_context(|| format!("cannot write {}", plan.display()))
 }
 
-/// The groups in the order in which the dry run named them.
+/// The groups, in the order of the dry run's output.
 fn grouped(said: &str) -> Result<String> {
     let mut places = HashMap::new();
     let mut groups: Vec<String> = Vec::new();
@@ -50,7 +49,7 @@ fn grouped(said: &str) -> Result<String> {
     Ok(groups.into_iter().map(|group| group + "\0").collect())
 }
 
-/// Shares what the plan says.
+/// Shares the files of the plan.
 pub(super) fn run(plan: &Path) -> Result<()> {
     let text = fs::read_to_string(plan).with_context(|| format!("cannot read {}", plan.display()))?;
     let groups: Vec<_> = text.split_terminator("\0\0").collect();
@@ -71,7 +70,7 @@ fn share(group: &str) -> Result<()> {
     for some in paths.chunks(MAX_DEDUPE_DESTINATIONS) {
         let files = some.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
         let places: Vec<_> = files.iter().map(|(file, _)| (file.as_fd(), 0)).collect();
-        // A refused file frees nothing, which shows.
+        // A refused file frees nothing, which shows in the figures.
         submit((source.as_fd(), 0), size, &places);
     }
     Ok(())

@@ -1,8 +1,7 @@
-//! The floors: the system calls that no tool for a job can avoid, and nothing else. What pleach takes beyond is its
-//! own.
+//! The floors: only the system calls that no tool for a job can avoid. Any time beyond a floor is pleach's own.
 //!
-//! Each floor is a hidden command of this program, so that it is timed as the contenders are. None is a second
-//! copier: where a bench needs a copy made, a program makes it.
+//! Each floor is a hidden command of this program, so that it is timed like the contenders. No floor doubles as a
+//! copier: if a bench needs a copy, a standard program makes it.
 
 pub(crate) mod dedupe;
 mod statx;
@@ -45,7 +44,7 @@ pub(crate) enum Floor {
     Writes(writes::Options),
 }
 
-/// Does that work.
+/// Runs the floor.
 pub(crate) fn run(floor: &Floor) -> Result<()> {
     match floor {
         Floor::Tree(options) => tree::copy(options),

@@ -1,5 +1,5 @@
-//! The floor of everyone who looks at each entry: directories listed, the status of each entry asked, on two threads.
-//! For an unchanged tree that is all that has to be done to know it.
+//! The floor of every tool that looks at each entry: list directories and request the status of each entry, on two
+//! threads. This is all the work needed to see that a tree is unchanged.
 
 use anyhow::Result;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// As many as there are cores in the machine of the figures.
+/// The number of cores in the machine that produced the figures.
 const THREADS: usize = 2;
 
-/// Asks the status of everything in the tree `top`.
+/// Requests the status of everything in the tree `top`.
 pub(super) fn run(top: &Path) -> Result<()> {
     let fd = rustix::fs::open(top, OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC, Mode::empty())?;
     let failure = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! The device alone: as many bytes in large pieces past the page cache, eight under way at once.
+//! The device alone: the same number of bytes in large pieces past the page cache, eight in flight at once.
 
 use anyhow::{Result, anyhow};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Bytes moved at once.
+/// The size of a piece.
 const BUFFER: usize = 1 << 20;
-/// Pieces under way at once.
+/// The number of pieces in flight at once.
 const DEPTH: usize = 8;
 
-/// Copies the files of the directory `from` into `to`, which is made, past the page cache; or only writes as many
-/// bytes.
+/// Copies the files of the directory `from` into `to`, which it creates, past the page cache; or only writes the same
+/// number of bytes.
 pub(super) fn copy(from: &Path, to: &Path, write_only: bool) -> Result<()> {
     fs::create_dir(to)?;
     let mut pieces = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn copy(from: &Path, to: &Path, write_only: bool) -> Result<()> {
 
 const ALIGNMENT: usize = 4096;
 
-/// The part of some memory that direct I/O takes.
+/// The aligned part of a buffer, as direct I/O requires.
 fn aligned(memory: &mut [u8]) -> &mut [u8] {
     let begin = memory.as_ptr().align_offset(ALIGNMENT);
     &mut memory[begin..begin + BUFFER]

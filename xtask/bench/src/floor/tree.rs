@@ -1,11 +1,12 @@
-//! The floor of a copy of a tree, and of a snapshot that is made of clones.
+//! The floor of a copy of a tree, and of a snapshot made of clones.
 //!
-//! For each directory: open, list, make. For each file, in the order of the inodes and on several threads: open,
-//! status, create, read and write or clone, times, close both. No comparison, no manifest, no check; errors end it.
+//! For each directory: open, list, create. For each file, in the order of the inodes and on several threads: open,
+//! status, create, read and write or clone, times, close both. No comparison, no manifest, no verification; the first
+//! error ends the run.
 //!
-//! `--aside` has files that nobody ever sees half, as `cp -a` should make them: each is made without a name
-//! (`O_TMPFILE`), extended attributes are asked for, mode and times given, and it is linked into its place; in the
-//! end all is synced.
+//! `--aside` makes files that nobody ever sees half finished, as `cp -a` should make them. Each file is created without
+//! a name (`O_TMPFILE`), its extended attributes are requested, mode and times are set, and it is linked into its
+//! place. At the end everything is synced.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -18,9 +19,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const BUFFER: usize = 1 << 20;
-/// Files that a thread takes at once.
+/// The number of files that a thread takes at once.
 const GROUP: usize = 32;
 
 /// What to copy, and how.
@@ -68,7 +69,7 @@ struct Pair {
 
 struct Run<'a> {
     options: &'a Options,
-    /// How many more may write now.
+    /// The number of further threads that may write now.
     writers: Mutex<usize>,
     freed: Condvar,
     failure: Mutex<Option<anyhow::Error>>,
@@ -178,7 +179,7 @@ fn content(from: &OwnedFd, to: &OwnedFd, size: u64, buffer: &mut [u8]) -> Result
     if got < buffer.len() {
         return write(to, &buffer[..got], 0);
     }
-    // Too large for one buffer, so it is worth asking where its data is.
+    // The file is too large for one buffer, so it is worth asking where its data is.
     let mut end = 0;
     while let Ok(begin) = rustix::fs::seek(from, SeekFrom::Data(end)) {
         end = rustix::fs::seek(from, SeekFrom::Hole(begin))?;

@@ -1,13 +1,13 @@
-//! The floor of a snapshot of a tree with few changed blocks: the bare writes.
+//! The floor of a snapshot of a tree with few changed blocks: only the writes.
 //!
-//! Of each changed file the last version is cloned, and the blocks of 4 KiB that differ are written into the clone in
-//! the order of the file, one call each, on XFS with the hint that reserves no more than a block for each. No tool
-//! that keeps both versions as files can do without the space that this takes.
+//! The last version of each changed file is cloned. The differing blocks of 4 KiB are written into the clone in file
+//! order, one call each; on XFS with the hint that reserves no more than one block per write. Every tool that keeps
+//! both versions as files needs at least this space.
 //!
-//! From the repository's own filesystem each changed file is a clone of its source: nothing has to be written at all.
+//! On the repository's own filesystem, each changed file is a clone of its source, and nothing must be written at all.
 //!
-//! On Btrfs the tree begins as a subvolume snapshot of the last one, as pleach's does, so that unchanged files cost
-//! nothing; on XFS each of them is a clone. No manifest, no times, no check.
+//! On Btrfs the tree begins as a subvolume snapshot of the last one, like pleach's, so unchanged files cost nothing; on
+//! XFS each unchanged file is a clone. No manifest, no times, no verification.
 
 use crate::nights::blocks::{self, BLOCK};
 use anyhow::{Context, Result};

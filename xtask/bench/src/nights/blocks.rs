@@ -1,4 +1,4 @@
-//! How much of a tree differs from an earlier version of it, in blocks.
+//! Counts the blocks of a tree that differ from an earlier version.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -8,8 +8,8 @@ use std::path::Path;
 /// The unit of comparison, in bytes.
 pub(crate) const BLOCK: usize = 4096;
 
-/// The bytes of the blocks of files below `new` that are not in the file of the same name below `old` at the same
-/// offset. All blocks of a file that is not there are among them.
+/// The bytes of changed blocks in files below `new`: each differs from the block at the same offset in the file of the
+/// same name below `old`. If the old file does not exist, all blocks count.
 pub(crate) fn differing(old: &Path, new: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(new).with_context(|| format!("cannot read {}", new.display()))? {
@@ -25,7 +25,7 @@ pub(crate) fn differing(old: &Path, new: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The size of all files below a directory.
+/// The total size of all files below a directory.
 pub(crate) fn size(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
@@ -36,7 +36,7 @@ pub(crate) fn size(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The files below a directory.
+/// The number of files below a directory.
 pub(crate) fn files(dir: &Path) -> Result<u64> {
     let mut number = 0;
     for entry in fs::read_dir(dir)? {
@@ -46,7 +46,7 @@ pub(crate) fn files(dir: &Path) -> Result<u64> {
     Ok(number)
 }
 
-/// The numbers of the blocks of `new` that are not in `old`, in their order.
+/// The numbers of the blocks of `new` that are not in `old`, in order.
 pub(crate) fn of(old: Option<&File>, new: &File) -> Result<Vec<u64>> {
     let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     let (mut offset, mut blocks) = (0, Vec::new());

@@ -1,10 +1,11 @@
-//! `cargo xtask bench nights`: what a snapshot costs when little of a large file changed, in space and in time: the
-//! image of a virtual machine, changed in place and written whole, and the data directory of a database.
+//! `cargo xtask bench nights`: the cost of a snapshot in space and time when little of a large file changed. The
+//! subjects are the image of a virtual machine, changed in place and rewritten as a whole, and the data directory of a
+//! database.
 //!
-//! Each round changes the source; then the snapshot, the bare writes (the floor of its space) and `cat`, which reads
-//! the source once (the floor of its time), take turns. Space is what `df` shows, when it does not change any more.
-//! What changed is found by comparing the last snapshot with the source, block by block; after the snapshot that must
-//! find nothing.
+//! Each round changes the source. Then three contenders take turns: the snapshot, the bare writes (the floor of its
+//! space), and `cat`, which reads the source once (the floor of its time). Space is the value of `df` once it no longer
+//! changes. The changed blocks are found by comparing the last snapshot with the source, block by block; after the
+//! snapshot this comparison must find none.
 
 pub(crate) mod blocks;
 mod subject;
@@ -45,12 +46,12 @@ pub(crate) struct Options {
     scale: u32,
 }
 
-/// Where the source lies, seen from the repository.
+/// The location of the source relative to the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     /// On another filesystem, which is XFS.
     Elsewhere,
-    /// On the same.
+    /// On the same filesystem.
     Here,
 }
 
@@ -105,8 +106,8 @@ fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds
     stage.strike()
 }
 
-/// The image written anew on the repository's own filesystem, as programs do that save: once, for the second round
-/// would not find what the first one found.
+/// Rewrites the image on the repository's own filesystem, like programs that save files. Only once, because a second
+/// round would not start from the same state.
 fn written_whole(kind: Kind, dir: &Path, bytes: u64, save: bool) -> Result<()> {
     let mut stage = Stage::new(dir, (kind, ((2 * bytes + bytes / 4) >> 20) + (2 << 10)), None)?;
     let (subject, title) = (Subject::Image { bytes }, format!("image written whole on the same {}", kind.title()));
@@ -139,7 +140,7 @@ fn repo(stage: &Stage) -> PathBuf {
     stage.written().join("repo")
 }
 
-/// Where the newest snapshot keeps the source.
+/// The path of the source in the newest snapshot.
 fn latest(stage: &Stage) -> PathBuf {
     repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
 }
@@ -154,7 +155,7 @@ enum Job {
     Snapshot,
     /// The floor of the space.
     Writes,
-    /// The floor of the time, from elsewhere.
+    /// The floor of the time, for a source on another filesystem.
     Cat,
 }
 
@@ -164,9 +165,9 @@ struct Way<'a> {
     kind: Kind,
     /// Bytes of changed blocks in this round.
     changed: &'a Cell<f64>,
-    /// The last snapshot before this round.
+    /// The newest snapshot from before this round.
     last: &'a RefCell<PathBuf>,
-    /// Trees made by the bare writes.
+    /// The number of trees made by the bare writes.
     number: Cell<u32>,
 }
 
@@ -200,7 +201,7 @@ impl Contender for Way<'_> {
         match self.job {
             Job::Snapshot => snapshot(stage),
             Job::Writes => {
-                // The new tree stays, so that the next round finds nothing half freed.
+                // The new tree stays, so that the next round does not start with half-freed space.
                 self.number.set(self.number.get() + 1);
                 let to = stage.written().join(format!("floor-{}", self.number.get()));
                 let mut command = floor::command(["writes"]);
@@ -235,7 +236,7 @@ impl Contender for Way<'_> {
     }
 }
 
-/// The second snapshot of an image that was written anew.
+/// The second snapshot of an image that was rewritten.
 struct Whole {
     bytes: f64,
 }

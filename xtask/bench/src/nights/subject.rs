@@ -1,4 +1,5 @@
-//! What changes between two snapshots: an image, written block by block or whole, and a database under pgbench.
+//! The data that changes between two snapshots: an image, rewritten by blocks or as a whole, and a database under
+//! pgbench.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -10,12 +11,12 @@ use xtask::command::{find, output, program};
 use xtask::noise::Noise;
 
 const BLOCK: u64 = 4096;
-/// One block of so many changes.
+/// One block in this many changes.
 const CHANGING: u64 = 100;
-/// Transactions a round, for each unit of the database's scale: about one block in a hundred is another then.
+/// Transactions per round and unit of the database's scale: they change about one block in a hundred.
 const TRANSACTIONS: u32 = 14;
 
-/// Something that changes.
+/// The changing data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     /// The image of a virtual machine.
@@ -30,7 +31,7 @@ pub(super) enum Subject {
     },
 }
 
-/// A database of this scale, if there is PostgreSQL.
+/// A database of this scale, if PostgreSQL is installed.
 pub(super) fn database(scale: u32) -> Option<Subject> {
     (postgres("initdb").is_some() && postgres("pgbench").is_some()).then_some(Subject::Database { scale })
 }
@@ -43,7 +44,7 @@ impl Subject {
         }
     }
 
-    /// About how large it is.
+    /// The approximate size.
     pub(super) fn size(self) -> u64 {
         match self {
             Subject::Image { bytes } => bytes,
@@ -51,7 +52,7 @@ impl Subject {
         }
     }
 
-    /// Makes it in an empty directory.
+    /// Creates the data in an empty directory.
     pub(super) fn make(self, dir: &Path) -> Result<()> {
         match self {
             Subject::Image { bytes } => write_image(&dir.join("image"), bytes, |_| false),
@@ -63,7 +64,7 @@ impl Subject {
         }
     }
 
-    /// Changes some of its blocks in place.
+    /// Changes some of the blocks in place.
     pub(super) fn change(self, dir: &Path, round: u32) -> Result<()> {
         match self {
             Subject::Image { bytes } => {
@@ -71,7 +72,7 @@ impl Subject {
                 let mut noise = Noise::from(u64::from(round) + 1000);
                 let mut blocks: Vec<_> =
                     (0..bytes / BLOCK / CHANGING).map(|n| n * CHANGING + noise.number() % CHANGING).collect();
-                // In no order, as a machine would.
+                // In random order, like a machine.
                 for n in (1..blocks.len()).rev() {
                     blocks.swap(n, (noise.number() % (n as u64 + 1)) as usize);
                 }
@@ -90,7 +91,7 @@ impl Subject {
         }
     }
 
-    /// Writes an image anew, with some of its blocks changed.
+    /// Rewrites an image, with some of its blocks changed.
     pub(super) fn rewrite(self, dir: &Path) -> Result<()> {
         let Subject::Image { bytes } = self else { return Ok(()) };
         fs::remove_file(dir.join("image"))?;
@@ -105,7 +106,7 @@ impl Subject {
     }
 }
 
-/// Writes the image: the same each time, but for the blocks that must differ.
+/// Writes the image. Its content is always the same, except for the blocks that must differ.
 fn write_image(path: &Path, bytes: u64, mut is_other: impl FnMut(u64) -> bool) -> Result<()> {
     let mut file = File::create(path)?;
     let (mut noise, mut others) = (Noise::from(1), Noise::from(77));
@@ -122,7 +123,7 @@ fn write_image(path: &Path, bytes: u64, mut is_other: impl FnMut(u64) -> bool) -
     Ok(file.sync_all()?)
 }
 
-/// A program of PostgreSQL: Debian keeps most of them out of everybody's path.
+/// A program of PostgreSQL. Debian keeps most of them outside the default `PATH`.
 fn postgres(name: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<_> =
@@ -131,11 +132,11 @@ fn postgres(name: &str) -> Option<PathBuf> {
     found.pop().or_else(|| find(name))
 }
 
-/// Where the server listens: the path of a socket has to be short.
+/// The directory of the server's socket: the path of a socket must be short.
 const SOCKETS: &str = "/tmp";
 const PORT: &str = "54329";
 
-/// A database server of our own, in a directory, for as long as something is done with it. It does not run as root.
+/// A database server of our own, in a directory, for the duration of some work. It does not run as root.
 struct Server {
     data: PathBuf,
 }
@@ -165,7 +166,7 @@ impl Server {
     fn while_up(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let control = |what: &[&str]| output(self.command("pg_ctl")?.arg("-D").arg(&self.data).args(what)).map(drop);
         let options = format!("-k {SOCKETS} -p {PORT} -c listen_addresses= -c fsync=off");
-        // To a file: a server that had our pipe would keep it open.
+        // The log goes to a file: with our pipe, the server would keep the pipe open.
         control(&["-w", "-s", "-l", "/dev/null", "-o", &options, "start"])?;
         let done = work();
         control(&["-w", "-s", "-m", "fast", "stop"])?;
