@@ -42,7 +42,7 @@ pub struct Row {
     /// least these. (Data that only its own files share with each other is freed too, but not counted.) Measured from
     /// extents, on request.
     pub exclusive_bytes: Option<u64>,
-    /// What it added on the disk, measured when it was made; `None` if that was not recorded.
+    /// The space that it added on the disk, measured when it was made; `None` if that was not recorded.
     pub added: Option<Added>,
 }
 

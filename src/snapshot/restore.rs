@@ -69,7 +69,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-/// Restores `paths` from the snapshot `id` of the repository at `repo`. The paths are absolute ones of the sources;
+/// Restores `paths` from the snapshot `id` of the repository at `repo`. The paths are absolute, as in the sources;
 /// without paths, everything is restored.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The description of a snapshot without its records. It takes three small reads, which are checked, whatever the
+/// The description of a snapshot without its records. It takes four small reads, which are checked, whatever the
 /// manifest's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {

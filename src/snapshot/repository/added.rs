@@ -18,8 +18,8 @@ const SENTENCE: &str = "added 1";
 pub struct Added {
     /// Data that was written, in whole blocks.
     pub data_bytes: u64,
-    /// The rest of the free space that the filesystem lost meanwhile. It includes the changes that others made at the
-    /// same time.
+    /// The rest of the space that the filesystem lost meanwhile. It includes the changes that others made at the same
+    /// time.
     pub metadata_bytes: u64,
     /// Whether its run suggested to store unchanged files as hard links.
     pub suggested: bool,

@@ -37,8 +37,8 @@ impl Repository {
         }
     }
 
-    /// Opens a repository, or makes one in a missing or empty directory. It completes a repository if an earlier run
-    /// was interrupted while making it.
+    /// Opens a repository, or makes one in a missing or empty directory. It completes a repository that an interrupted
+    /// run left incomplete.
     ///
     /// # Errors
     /// If `path` is anything else, or its parent directory is missing.

@@ -17,7 +17,7 @@ const PARTS: [&str; 5] = ["format.new", "lock", "manifests", "partial", "trash"]
 pub(super) enum Found {
     /// A repository, perhaps of another format.
     Repository,
-    /// An incomplete repository: an earlier run was interrupted while making it.
+    /// An incomplete repository, which an interrupted run left.
     HalfMade,
     /// Empty, except for `lost+found`, which mkfs makes.
     Empty,
@@ -48,7 +48,7 @@ fn is_empty(root: &Dir) -> Result<bool> {
     Ok(others == 0)
 }
 
-/// Makes the directory of a repository. Its parent must exist: if the parent is missing, a disk is more likely not
+/// Makes the directory of a repository. Its parent must exist: a missing parent more likely means that a disk is not
 /// mounted.
 pub(super) fn make_root(path: &Path) -> Result<Dir> {
     match fs::mkdir(path, Mode::RWXU) {

@@ -20,7 +20,7 @@ const TRIAL: &str = ".pleach-trial";
 
 /// All of this needs the repository's lock.
 impl Repository {
-    /// Publishes a staged snapshot: it appears complete and on the disk. Then moves `latest` to it.
+    /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
     ///
     /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](Self::clear_leftovers).
     pub fn publish(&self, staging: Staging) -> Result<()> {

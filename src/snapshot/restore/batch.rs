@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// How many entries are restored together.
 const ENTRIES: usize = 4096;
-/// About how many bytes their records have: a record may have megabytes of attributes.
+/// About how many bytes of records a batch holds: a record may have megabytes of attributes.
 const BYTES: usize = 16 << 20;
 /// How many directories a batch holds open.
 const DIRECTORIES: usize = 128;

@@ -1,6 +1,6 @@
-//! Removes entries from a restored directory that the snapshot does not have. Works by descriptor: no link is followed,
-//! no mount is moved or crossed, and neither the repository nor a directory above it is ever removed. The repository
-//! itself is skipped with a notice, as a snapshot skips it.
+//! Removes from a restored directory the entries that the snapshot does not have. Works by descriptor: no link is
+//! followed, no mount is moved or crossed, and neither the repository nor a directory above it is ever removed. The
+//! repository itself is skipped with a notice, as a snapshot skips it.
 
 use super::context::Context;
 use super::options::TEMPORARY;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Removes entries of the directory that the snapshot does not have. Nothing is removed if `is_beyond_mount`: the
+/// Removes from the directory the entries that the snapshot does not have. Nothing is removed if `is_beyond_mount`: the
 /// directory is then on a filesystem that is mounted below the restored one, and may not be the filesystem of the
 /// snapshot.
 pub(super) fn extraneous(

@@ -15,7 +15,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Counts a change of an entry, which a dry run only plans.
+    /// Counts a change of an entry; in a dry run, a planned change.
     pub(super) fn count(&self, change: Change) {
         let counter = match change {
             Change::Added => &self.made,

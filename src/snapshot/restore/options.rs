@@ -23,7 +23,7 @@ pub enum Overwrite {
 pub struct Options {
     /// The directory below which the absolute paths of the snapshot are restored. Made if it is missing.
     pub target: PathBuf,
-    /// Remove entries from the restored directories that the snapshot does not have.
+    /// Remove from the restored directories the entries that the snapshot does not have.
     pub delete: bool,
     /// Which existing files are replaced.
     pub overwrite: Overwrite,
