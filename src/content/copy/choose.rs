@@ -15,7 +15,7 @@ const RING: u64 = 4096;
 /// A group with fewer small files is copied one by one.
 const MANY: usize = 32;
 
-/// What is known about a file that will be copied.
+/// The known facts about a file that will be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Its size, in bytes.

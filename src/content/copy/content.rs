@@ -104,7 +104,7 @@ fn clone(
         false => copied.cloned = size - holes,
     }
     if holes > 0 {
-        // XFS shares only what was written.
+        // XFS shares only written data.
         reserved::keep(source, status, size - holes, destination)?;
     }
     if request.hashed {

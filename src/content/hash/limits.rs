@@ -1,5 +1,5 @@
 //! Which files have a hash. BLAKE3 has no shortcut for zeros: it hashes each of its chunks with the chunk's offset. So
-//! a file whose holes are out of proportion to its data gets no hash, and the cost of a file depends on its data, not
+//! a file gets no hash if its holes are out of proportion to its data, and the cost of a file depends on its data, not
 //! on its size.
 
 use crate::fs::sparse;
