@@ -33,7 +33,7 @@ impl Clock {
     /// The clock of the filesystem of an open file or directory.
     ///
     /// # Errors
-    /// Those of fstatfs(2).
+    /// Errors of fstatfs(2).
     pub fn of(fd: impl AsFd) -> Result<Clock> {
         Kind::of(fd).map(Clock::of_kind)
     }

@@ -17,7 +17,7 @@ pub enum Event<'a> {
     LeftoversRemoved {
         /// The number of files.
         count: u64,
-        /// The file beside which they were, or the directory that held them.
+        /// The file next to them, or the directory that contained them.
         path: &'a Path,
     },
     /// An engine cannot copy here.

@@ -8,7 +8,7 @@ use crate::fs::filesystem::Kind;
 /// byte, and the wait for all data at the sync.
 const DIRECT: u64 = 16 << 20;
 
-/// Files of at most this size, in bytes, are worth copying many at once: they mostly take opening, creating and
+/// Files of at most this size, in bytes, are worth copying many at once: most of their cost is opening, creating and
 /// waiting.
 const RING: u64 = 4096;
 

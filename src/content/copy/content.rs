@@ -116,7 +116,7 @@ fn clone(
     Ok(Cloning::Done(copied))
 }
 
-/// Whether Btrfs stores a cloned file beside its metadata, where nothing is shared. No other filesystem with reflinks
+/// Whether Btrfs stores a cloned file with its metadata, where nothing is shared. No other filesystem with reflinks
 /// does.
 fn is_inline(file: BorrowedFd<'_>, size: u64, strategy: &Strategy) -> bool {
     /// The longest such file: a block of the smallest node size of Btrfs.

@@ -26,7 +26,7 @@ pub fn is_hollow(status: &Status) -> bool {
 /// Whether an open file of this status is hashed. Looks for holes only if the file may have large ones.
 ///
 /// # Errors
-/// Those of lseek(2).
+/// Errors of lseek(2).
 pub fn is_hashed(fd: impl AsFd, status: &Status) -> Result<bool> {
     if status.size.saturating_sub(status.allocated) <= FREE_HOLES {
         return Ok(true);
