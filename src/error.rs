@@ -1,7 +1,7 @@
-//! What went wrong: the action, the path, the cause and, where there is one, the way out.
+//! Errors: the action that failed, the path, the cause, and a remedy if there is one.
 //!
-//! One error type serves the whole library. It carries no backtrace and prints nothing; `output` shows it and `main`
-//! turns its [`ErrorKind`] into an [`ExitStatus`].
+//! One error type serves the whole library. It carries no backtrace and prints nothing. `output` shows it, and its
+//! [`ErrorKind`] determines the [`ExitStatus`].
 
 mod advice;
 
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 
 pub use advice::Advice;
 
-/// The result of everything in this library that can fail.
+/// The result of every function in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The exit statuses of the command, fixed by its documentation because scripts read them.
+/// The exit statuses of the command. They are documented and never change, because scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Everything was done.
     Done = 0,
-    /// Failed: nothing of this run is to be relied on.
+    /// Failed: do not rely on any result of this run.
     Failed = 1,
-    /// The command line cannot mean anything.
+    /// The command line is invalid.
     Usage = 2,
-    /// Done, but something was left out and has been named.
+    /// Done, but some entries were skipped and reported.
     Incomplete = 3,
-    /// What is stored in the repository, or a copy that was read back, is damaged.
+    /// The data in the repository, or a copy that was read back, is damaged.
     Damage = 4,
     /// Another run holds the repository.
     Locked = 11,
@@ -34,14 +34,14 @@ pub enum ExitStatus {
     Interrupted = 130,
 }
 
-/// The class of an error, as far as a caller acts on it.
+/// The class of an error, as far as a caller needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// An operation failed.
     Failed,
     /// The request contradicts itself.
     Usage,
-    /// What is stored is not what was written.
+    /// The stored data differs from the data that was written.
     Damage,
     /// The repository is locked by another run.
     Locked,
@@ -49,7 +49,7 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// An operation that failed: what was being done, to which path, why, and what to do about it.
+/// An operation that failed: the action, the path, the cause, and a remedy.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -62,7 +62,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of any kind: `action` completes the sentence "cannot …".
+    /// An error of this kind. `action` completes the sentence "cannot …".
     pub fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
         Error { kind, action: action.into(), path: None, cause: None, hint: None, advice: None, code: None }
     }
@@ -72,43 +72,43 @@ impl Error {
         Self::new(ErrorKind::Failed, action).at(path).because(cause)
     }
 
-    /// A wrong request: exit status 2.
+    /// An invalid request: exit status 2.
     pub fn usage(action: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, action)
     }
 
-    /// A refusal or failure without a system call behind it.
+    /// A refusal, or a failure without a failed system call.
     pub fn failed(action: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, action)
     }
 
-    /// The run was asked to stop. What that means for the files is known only to the command: it adds a hint.
+    /// The run was asked to stop. Only the command knows what this means for the files, so the command adds a hint.
     pub fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted")
     }
 
-    /// Names the path it happened to.
+    /// Sets the path.
     #[must_use]
     pub fn at(mut self, path: impl AsRef<Path>) -> Self {
         self.path = Some(path.as_ref().to_path_buf());
         self
     }
 
-    /// Names the cause.
+    /// Sets the cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// Says what the user can do: a sentence without its full stop.
+    /// Sets the hint, which says what the user can do: a sentence without its full stop.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds a further sentence to the hint.
+    /// Adds another sentence to the hint.
     #[must_use]
     pub fn hint_also(self, more: &str) -> Self {
         let hint = match &self.hint {
@@ -118,26 +118,26 @@ impl Error {
         self.hint(hint)
     }
 
-    /// Says what the user can do, where the words depend on the program.
+    /// Sets the advice, for a remedy with words that depend on the program.
     #[must_use]
     pub fn advise(mut self, advice: Advice) -> Self {
         self.advice = Some(advice);
         self
     }
 
-    /// What the user can do, where the words depend on the program.
+    /// The remedy with words that depend on the program.
     pub fn advice(&self) -> Option<Advice> {
         self.advice
     }
 
-    /// Sets the word by which programs recognize it. It is part of the output format: do not change it later.
+    /// Sets the word by which programs recognize the error. It is part of the output format: do not change it later.
     #[must_use]
     pub fn with_code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// The word by which programs recognize it: its own, or one for its kind or its error number.
+    /// The word by which programs recognize the error: its own, or the word for its kind or its error number.
     pub fn code(&self) -> &'static str {
         match (self.code, self.kind) {
             (Some(code), _) => code,
@@ -149,7 +149,7 @@ impl Error {
         }
     }
 
-    /// What was being done and why it failed, without the path and the hint: equal for errors of one class.
+    /// The action and the cause, without the path and the hint. Equal for errors of one class.
     pub fn class(&self) -> String {
         match &self.cause {
             Some(cause) => format!("cannot {}: {}", self.action, text::cause(cause)),
@@ -157,7 +157,7 @@ impl Error {
         }
     }
 
-    /// [`Error::hint`], unless it has one.
+    /// Sets the hint unless there is one, like [`Error::hint`].
     #[must_use]
     pub fn or_hint(self, hint: impl Into<String>) -> Self {
         if self.hint.is_none() { self.hint(hint) } else { self }
@@ -168,17 +168,17 @@ impl Error {
         self.kind
     }
 
-    /// The path it happened to, if it happened to one.
+    /// The path, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The operating system's error number behind it, if there is one.
+    /// The error number of the operating system, if there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }
 
-    /// The status with which a command that fails with this error exits.
+    /// The exit status of a command that fails with this error.
     pub fn exit_status(&self) -> ExitStatus {
         match self.kind {
             ErrorKind::Failed => ExitStatus::Failed,
@@ -209,7 +209,7 @@ fn code_of_errno(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// The error in one line, with this advice in words.
+    /// The error in one line, with this advice.
     pub fn with_advice(&self, advice: Option<&str>) -> String {
         let mut hints = self.hint.as_deref().into_iter().chain(advice).peekable();
         let mut line = self.without_hint();
@@ -247,17 +247,17 @@ impl std::error::Error for Error {
     }
 }
 
-/// A run that ended before it was done.
+/// A run that ended early.
 #[derive(Debug)]
 pub struct Stopped<S> {
     /// Why it ended.
     pub error: Error,
-    /// What it had done by then; `None`: it had not begun.
+    /// The counts until then. `None`: the run had not started.
     pub stats: Option<Box<S>>,
 }
 
 impl<S> Stopped<S> {
-    /// A run that had done this.
+    /// A run that ended with these counts.
     pub(crate) fn after(error: Error, stats: S) -> Self {
         Stopped { error, stats: Some(Box::new(stats)) }
     }

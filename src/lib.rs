@@ -1,7 +1,7 @@
 //! pleach: snapshots, space and sharing on filesystems with reflinks.
 //!
-//! Engines are functions of a subject, options and a [`monitor::Monitor`]; they return stats and never print.
-//! `docs/architecture.md` draws the layers.
+//! Engines are functions with a subject, options and a [`monitor::Monitor`]. They return stats and never print.
+//! `docs/architecture.md` shows the layers.
 
 pub mod content;
 pub mod copy_tree;

@@ -31,41 +31,41 @@ fn main() -> ExitCode {
     ExitCode::from(commands::run(cli, cancel) as u8)
 }
 
-/// Raises the soft limit of open files to the hard one: deep trees hold many directories open.
+/// Raises the soft limit for open files to the hard limit: deep trees need many open directories.
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If that fails, the old limit remains; a tree too deep for it is reported by its path.
+    // If this fails, the old limit remains. A tree that is too deep for it is reported with its path.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// The first SIGINT, SIGQUIT, SIGTERM or SIGHUP asks the engines to stop; a second one ends the process at once.
+/// The first SIGINT, SIGQUIT, SIGTERM or SIGHUP asks the engines to stop. A second signal ends the process at once.
 ///
-/// A signal that was ignored when the process began stays ignored: that is how `nohup` works.
+/// A signal that was ignored when the process started stays ignored: `nohup` needs this.
 fn watch_signals(cancel: &Arc<AtomicBool>) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     const INTERRUPTED: i32 = ExitStatus::Interrupted as i32;
     let ignored = ignored_signals();
     for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
         if ignored & (1 << (signal - 1)) == 0 {
-            // The order matters: the first signal must find the flag still unset. Without a handler the signal ends
-            // the process, which harms nothing either.
+            // The order matters: the first signal must find the flag still unset. Without a handler, a signal ends the
+            // process, which is harmless too.
             let _ = signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, cancel.clone());
             let _ = signal_hook::flag::register(signal, cancel.clone());
         }
     }
 }
 
-/// The signals this process was started to ignore, as the kernel's mask (proc_pid_status(5)); none where `/proc` is not
-/// mounted.
+/// The signals that were ignored when this process started, as the kernel's mask (proc_pid_status(5)). None if `/proc`
+/// is not mounted.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A panic is a bug in pleach: one readable message instead of a trace, and the status of a failure.
+/// A panic is a bug in pleach. Prints one readable message instead of a trace, and exits with the status of a failure.
 fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -85,6 +85,6 @@ fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
         let _ = writeln!(stderr, "{}", std::backtrace::Backtrace::force_capture());
     }
-    // From whichever thread it came: other threads must not go on as if nothing had happened.
+    // Whichever thread panicked, other threads must not continue as if nothing had happened.
     std::process::exit(ExitStatus::Failed as i32);
 }

@@ -1,6 +1,7 @@
 //! How engines report: they call a [`Monitor`] and never print.
 //!
-//! The terminal version lives in `output`; [`Silent`] is for callers that want only the stats, [`Recording`] for tests.
+//! The terminal version is in `output`. [`Silent`] is for callers that want only the stats, and [`Recording`] is for
+//! tests.
 
 mod event;
 
@@ -20,23 +21,23 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// How an entry of a tree differs from its earlier version, with the letter that stands for it.
+/// How an entry of a tree differs from its earlier version. Each difference has a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// It was not there before.
+    /// The entry is new.
     Added,
-    /// It is no longer there.
+    /// The entry no longer exists.
     Removed,
-    /// Its content differs.
+    /// The content differs.
     Content,
-    /// Only its metadata differs.
+    /// Only the metadata differs.
     Metadata,
-    /// It is of another type.
+    /// The type differs.
     Type,
 }
 
 impl Change {
-    /// The letter of the command line's listings.
+    /// The letter in listings of the command line.
     pub fn letter(self) -> char {
         match self {
             Change::Added => '+',
@@ -50,13 +51,13 @@ impl Change {
 
 /// Receives the progress and the events of an engine. Engines call it from many threads at once.
 pub trait Monitor: Sync {
-    /// A new part of the work begins, named as a participle ("cloning"); `expected` is its size where it is known.
+    /// A new part of the work starts. Its name is a participle ("cloning"). `expected` is its amount, if known.
     fn phase(&self, _name: &str, _expected: Option<Amount>) {}
 
-    /// More of the present phase is done.
+    /// More of the current phase is done.
     fn advance(&self, _done: Amount) {}
 
-    /// One entry failed and was left out; the run goes on and counts it.
+    /// One entry failed and was skipped. The run continues and counts it.
     fn problem(&self, _error: &Error) {}
 
     /// Something happened that is not a failure.
@@ -65,22 +66,22 @@ pub trait Monitor: Sync {
     /// A line of the plan (`--dry-run`), in the order of the tree.
     fn planned(&self, _change: Change, _path: &Path) {}
 
-    /// A line of the plan of a dedupe (`--dry-run`): so many bytes of `path` would share `source`'s extents.
+    /// A line of the plan of a dedupe (`--dry-run`): this many bytes of `path` would share `source`'s extents.
     fn sharing(&self, _source: &Path, _path: &Path, _bytes: u64) {}
 
-    /// Whether the run should stop; engines ask between files and inside long copies.
+    /// Whether the run should stop. Engines ask between files and during long copies.
     fn is_cancelled(&self) -> bool {
         false
     }
 }
 
-/// Says nothing and never cancels.
+/// Ignores all reports and never cancels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl Monitor for Silent {}
 
-/// Keeps what it was told, for tests.
+/// Keeps all reports, for tests.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// The problems, as shown to a user.

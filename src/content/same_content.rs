@@ -42,7 +42,7 @@ pub(crate) fn compare(a: BorrowedFd<'_>, b: BorrowedFd<'_>, size: u64, monitor: 
         let now = (end - at).min(length as u64) as usize;
         for (side, fd, buffer) in [(ends.0, a, &mut left), (ends.1, b, &mut right)] {
             let got = if side.is_data { read_full(fd, &mut buffer[..now], at)? } else { 0 };
-            // Holes, and the range behind the end of a file that has become shorter.
+            // Holes, and the range after the end of a file that has become shorter.
             buffer[got..now].fill(0);
             found.read += got as u64;
         }

@@ -64,8 +64,8 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(plan: &'a Plan, options: &'a Options, threads: usize, monitor: &'a dyn Monitor) -> Self {
-        // Each file needs two descriptors: source and copy. Half of the descriptors are for directories and for jobs
-        // that wait for a sync.
+        // Each file needs two descriptors: source and copy. The small files of all threads together use at most a
+        // quarter of the limit. The rest is for directories, and for jobs that wait for a sync.
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
         let group = usize::try_from(descriptors).unwrap_or(usize::MAX) / threads.max(1) / 2;
         let kind = Kind::of(&plan.top).unwrap_or(Kind::UNKNOWN);

@@ -1,7 +1,6 @@
-//! What a user can do about an error, where that depends on the program in front of the library: `output` has the
-//! words.
+//! Remedies for errors that depend on the program that uses the library. `output` has the words.
 
-/// What to do about an error.
+/// A remedy for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -15,11 +14,11 @@ pub enum Advice {
     AllowEmptySource,
     /// `snapshot`: run as root, or do not freeze the sources.
     DoNotFreeze,
-    /// Take a snapshot first: that makes the repository.
+    /// Take a snapshot first, which creates the repository.
     TakeSnapshot,
     /// List the snapshots.
     ListSnapshots,
-    /// `restore`: delete what the snapshot does not have.
+    /// `restore`: delete entries that the snapshot does not contain.
     DeleteOthers,
     /// `copy`: let it choose the engine.
     AnyEngine,

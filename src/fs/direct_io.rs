@@ -59,7 +59,8 @@ impl<'a> Once<'a> {
         Ok(done)
     }
 
-    /// Reads as much as possible directly, which excludes the end of the file. The next read meets the same error.
+    /// Reads as much as possible directly, which excludes the end of the file. After an error, the next read returns it
+    /// too.
     fn read_direct(&self, buffer: &mut [u8], at: u64) -> usize {
         let blocks = buffer.len() / ALIGN * ALIGN;
         let is_aligned = at.is_multiple_of(ALIGN as u64) && buffer.as_ptr().align_offset(ALIGN) == 0;

@@ -1,8 +1,8 @@
 //! FIDEDUPERANGE: the kernel compares ranges of files under locks and shares those that are equal. This is the only
 //! caller of that ioctl.
 //!
-//! At most 127 destinations a call; each answer comes back by its meaning. The call changes where data lies, never what
-//! a reader sees. What is worth submitting is decided elsewhere.
+//! A call has at most 127 destinations, and each answer is translated to its meaning. The call changes where data is
+//! stored, but never the content that a reader sees. The callers decide which ranges are worth submitting.
 
 use crate::sys::reflink::{self, DedupeStatus, MAX_DEDUPE_DESTINATIONS};
 use rustix::fs::{Access, AtFlags, CWD, IFlags, StatVfsMountFlags, ioctl_getflags};

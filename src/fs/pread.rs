@@ -67,7 +67,7 @@ pub(crate) fn repeat(length: usize, mut call: impl FnMut(usize) -> Result<usize>
 mod tests {
     use super::*;
 
-    /// A call that gives these results in turn and notes what it was asked; one call more is a failure.
+    /// A call that returns these results in turn and records its arguments. A further call is a failure.
     fn script<'a>(results: &'a [Result<usize>], asked: &'a mut Vec<usize>) -> impl FnMut(usize) -> Result<usize> + 'a {
         let mut results = results.iter();
         move |done| {

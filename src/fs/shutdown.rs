@@ -27,8 +27,8 @@ pub(crate) fn is_unreadable(dir: impl AsFd) -> bool {
 /// Writes an open directory to the disk.
 ///
 /// # Errors
-/// Errors of fsync(2). XFS reports no error for a directory whose last changes were lost by a shutdown, but then its
-/// status cannot be read.
+/// Errors of fsync(2). If a shutdown lost the last changes of a directory, XFS reports no error here, but then the
+/// directory's status cannot be read.
 pub(crate) fn sync_directory(dir: impl AsFd) -> Result<()> {
     rustix::fs::fsync(&dir)?;
     rustix::fs::fstat(dir).map(drop)

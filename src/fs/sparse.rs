@@ -95,7 +95,7 @@ impl Segments<'_> {
         Ok(self.data(offset)?.unwrap_or(Segment::Data { offset, length: 1 }))
     }
 
-    /// The end of the data at an offset; `None` in a hole or behind the end.
+    /// The end of the data at an offset; `None` in a hole or after the end.
     fn data(&self, offset: u64) -> Result<Option<Segment>> {
         match seek(self.fd, SeekFrom::Hole(offset)) {
             Ok(end) if end > offset => Ok(Some(Segment::Data { offset, length: end.min(self.size) - offset })),

@@ -3,7 +3,7 @@
 //!
 //! The kernel does not report the resolution of a filesystem's timestamps, so each timestamp is judged by its digits:
 //! one that ends in zeros may be truncated. With nanosecond timestamps this only costs a second look at the few files
-//! whose timestamp ends in zeros by chance.
+//! with timestamps that end in zeros by chance.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Time;
@@ -17,7 +17,7 @@ const SECOND: i128 = 1_000_000_000;
 /// How far another machine's clock may be behind.
 const SKEW: i128 = 24 * 60 * 60 * SECOND;
 
-/// Whose clock sets the timestamps of a filesystem.
+/// The clock that sets the timestamps of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// This kernel: [`Time::now`] is never later than the timestamp of a later change.
@@ -33,7 +33,7 @@ impl Clock {
     /// The clock of the filesystem of an open file or directory.
     ///
     /// # Errors
-    /// Those of fstatfs(2).
+    /// Errors of fstatfs(2).
     pub fn of(fd: impl AsFd) -> Result<Clock> {
         Kind::of(fd).map(Clock::of_kind)
     }
@@ -62,7 +62,7 @@ impl Clock {
             0x28cd_3d45,
             0x7275,
         ];
-        /// Those whose pages are the file: ramfs, hugetlbfs.
+        /// Filesystems that keep files only in the page cache: ramfs, hugetlbfs.
         const IN_MEMORY: [u64; 2] = [0x8584_58f6, 0x9584_58f6];
         match kind {
             Kind::Tmpfs => Clock::Incomplete,

@@ -11,10 +11,10 @@ use std::thread::{self, ScopedJoinHandle};
 /// The least data between two syncs: some thousand small files. Each sync costs a write to the journal and a flush of
 /// the device's cache.
 const STEP: u64 = 32 << 20;
-/// What a file counts besides its content: an inode, a name, and the journal entries of both.
+/// How much a file counts in addition to its content: an inode, a name, and the journal entries of both.
 const FILE: u64 = 8 << 10;
 
-/// What was created since the last sync.
+/// The files and bytes created since the last sync.
 #[derive(Debug, Default)]
 pub(crate) struct Writeback {
     made: Mutex<Made>,

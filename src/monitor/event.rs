@@ -1,10 +1,11 @@
-//! What engines report beside failures: typed facts, without sentences. `output` turns them into words and JSON.
+//! Events that engines report in addition to failures: typed facts, without sentences. `output` turns them into words
+//! and JSON.
 
 use crate::error::Error;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Something that happened in a run and is not a failure.
+/// An event in a run that is not a failure.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -16,7 +17,7 @@ pub enum Event<'a> {
     LeftoversRemoved {
         /// The number of files.
         count: u64,
-        /// The file beside which they were, or the directory that held them.
+        /// The file next to them, or the directory that contained them.
         path: &'a Path,
     },
     /// An engine cannot copy here.
@@ -25,30 +26,30 @@ pub enum Event<'a> {
         engine: &'a str,
         /// Why not.
         why: &'a str,
-        /// The engine that takes its place; `None`: files are copied one at a time.
+        /// The engine that replaces it. `None`: files are copied one at a time.
         next: Option<&'a str>,
     },
     /// Patterns matched nothing.
     UnmatchedPatterns {
-        /// The first of them, as they were given.
+        /// The first of them, as the user gave them.
         patterns: &'a [&'a str],
-        /// The number of further ones.
+        /// The number of further patterns.
         more: usize,
-        /// Whether some can match at the top of a source only, because they contain a slash.
+        /// Whether some can only match at the top of a source, because they contain a slash.
         relative: bool,
     },
     /// `snapshot`: the directory of the repository was found below a source and skipped.
     RepositorySkipped(&'a Path),
     /// `snapshot`: the filesystem of the repository has no locks.
     NoLocks,
-    /// `snapshot`: the filesystem of the repository has no reflinks.
+    /// `snapshot`: the filesystem of the repository does not support reflinks.
     NoReflinks {
         /// The filesystem.
         filesystem: &'a str,
-        /// Whether unchanged files need no copy all the same.
+        /// Whether unchanged files still need no copy.
         unchanged_are_linked: bool,
     },
-    /// `snapshot`: names that differ only in case are one name in the repository.
+    /// `snapshot`: the filesystem of the repository treats names that differ only in case as the same.
     CaseInsensitive,
     /// `snapshot`: without privileges no tree can begin as a Btrfs snapshot.
     NoSubvolumes,
@@ -63,7 +64,7 @@ pub enum Event<'a> {
         /// The time that the snapshot gets.
         given: &'a str,
     },
-    /// `snapshot`: there are too many files to recognise smaller ones that were renamed.
+    /// `snapshot`: there are too many files to recognize small renamed files.
     SmallRenamesIgnored {
         /// Files smaller than this are copied if they were renamed.
         bytes: u64,
@@ -83,15 +84,15 @@ pub enum Event<'a> {
         /// The paths that were asked for.
         paths: &'a [std::path::PathBuf],
     },
-    /// `restore`: the repository lies where files are deleted, and was kept.
+    /// `restore`: the repository is in a place where files are deleted, and was kept.
     RepositoryKept(&'a Path),
-    /// `copy`: only root can give some metadata.
+    /// `copy`: only root can set some metadata.
     NotKept {
         /// The metadata.
         what: &'a str,
         /// The number of entries.
         entries: u64,
-        /// The first of them.
+        /// The first entry.
         first: &'a Path,
     },
     /// `put`: the command has ended, but another process holds its output open.
@@ -103,7 +104,7 @@ pub enum Event<'a> {
         /// The file.
         target: &'a Path,
     },
-    /// `put`: the replaced file has further names, which keep the old content.
+    /// `put`: the replaced file has other names, which keep the old content.
     OtherNames {
         /// The file.
         path: &'a Path,
@@ -157,14 +158,14 @@ pub enum Event<'a> {
         /// Why.
         why: &'a str,
     },
-    /// `dedupe`: the index has room for some of the blocks only.
+    /// `dedupe`: the index has room for only some of the blocks.
     IndexSampled {
-        /// It has room for one block in so many.
+        /// It has room for one block of this many.
         one_in: u64,
         /// Shorter runs may be missed.
         run_bytes: u64,
     },
-    /// `du`: whether other files share could not be found out.
+    /// `du`: it is unknown whether other files share data.
     SharersUnknown(&'a Error),
     /// `fiemap`: this XFS has no reverse map, so all inodes are searched.
     NoReverseMap {
@@ -179,7 +180,7 @@ pub enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Whether it is of interest to a curious user only.
+    /// Whether it is only of interest to curious users.
     pub fn is_detail(&self) -> bool {
         matches!(
             self,
@@ -195,7 +196,7 @@ impl<'a> Event<'a> {
         )
     }
 
-    /// The word by which programs recognize it. It is part of the output format: do not change it later.
+    /// The word by which programs recognize the event. It is part of the output format: do not change it later.
     pub fn code(&self) -> &'static str {
         match self {
             Event::Accepted(error) => error.code(),
@@ -238,7 +239,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The path that it concerns.
+    /// The path of the event.
     pub fn path(&self) -> Option<&'a Path> {
         match self {
             Event::Accepted(error)

@@ -1,4 +1,4 @@
-//! Short forms of hashes. The hashing of files is in `content`.
+//! Short forms of hashes. `content` hashes files.
 
 /// The first eight bytes of a hash as a number, little-endian. Use it only as a hint that something else verifies.
 pub(crate) fn prefix(hash: &[u8; 32]) -> u64 {

@@ -1,4 +1,4 @@
-//! Helpers that know neither files nor filesystems: text for people, threads, locks, digests.
+//! Helpers that do not depend on files or filesystems: text for people, threads, locks, digests.
 
 pub(crate) mod digest;
 pub(crate) mod mutex;

@@ -1,17 +1,17 @@
-//! Threads that work off a list in its order: what is begun is always what stands first, so reads stay close together
-//! on the device.
+//! Processes a list with several threads. Items start in the order of the list, so reads stay close together on the
+//! device.
 
 use crate::util::mutex::{self, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads for small cold reads: those want many requests under way, not cores.
+/// Threads for small cold reads: these need many pending requests, not cores.
 pub(crate) const READERS: usize = 16;
 
-/// Threads that have the kernel compare and share: more than a few only wait for each other's locks.
+/// Threads that make the kernel compare and share data: more would only wait for each other's locks.
 pub(crate) const SHARERS: usize = 4;
 
-/// Runs `work` on each item with so many threads; the results stand in the order of the items.
+/// Runs `work` on each item with this many threads. Returns the results in the order of the items.
 pub(crate) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = threads.min(items.len());
     if threads <= 1 {
@@ -32,7 +32,7 @@ pub(crate) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl F
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
-            // Where no thread can be started, this one does it all.
+            // If no thread can be started, this one does all the work.
             let _ = std::thread::Builder::new().name(format!("crew-{number}")).spawn_scoped(scope, run);
         }
         run();

@@ -1,9 +1,9 @@
-//! Work that only a few threads do at once, in turn, while the others read ahead.
+//! Limits work to a few threads at a time, while the other threads read ahead.
 
 use crate::util::mutex::lock;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
-/// So many turns; whoever comes when none is free waits for one.
+/// A number of turns. A thread waits if all turns are taken.
 #[derive(Debug)]
 pub(crate) struct Semaphore {
     free: Mutex<usize>,
@@ -11,12 +11,12 @@ pub(crate) struct Semaphore {
 }
 
 impl Semaphore {
-    /// This many turns.
+    /// A semaphore with this many turns.
     pub(crate) fn new(turns: usize) -> Self {
         Semaphore { free: Mutex::new(turns.max(1)), freed: Condvar::new() }
     }
 
-    /// Does this when it is its turn.
+    /// Waits for a turn, then does this work.
     pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
         let free = lock(&self.free);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +27,7 @@ impl Semaphore {
     }
 }
 
-/// Given back when it is over, however it ends.
+/// A turn that is returned when the work ends, however it ends.
 struct Turn<'a>(&'a Semaphore);
 
 impl Drop for Turn<'_> {
@@ -37,9 +37,9 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// How many threads have a processor each: two at least, since one of them waits now and then.
+/// The number of threads that have their own processor. At least two, because one of them waits now and then.
 pub(crate) fn cores() -> usize {
-    // The answer takes a dozen system calls: files of the process's control group are opened and read for it.
+    // This query takes a dozen system calls, because it reads the files of the process's control group.
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from).max(2))
 }

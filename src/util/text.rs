@@ -1,4 +1,4 @@
-//! Text for people and scripts: paths that cannot harm a terminal, sizes, counts, times. Pure, no I/O.
+//! Text for people and scripts: paths that cannot harm a terminal, sizes, counts, times. No I/O.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -6,10 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A path for a message: plain where every byte is printable, else in single quotes with escapes as in C.
+/// A path for a message: unchanged if every byte is printable, otherwise in single quotes with escapes as in C.
 ///
-/// Control characters, invisible or direction-changing code points and bytes that are not UTF-8 never reach a terminal
-/// raw.
+/// Control characters, invisible or direction-changing code points, and bytes that are not UTF-8 are always escaped.
 pub fn path(path: &Path) -> String {
     let escaped = escape(path.as_os_str());
     let plain = escaped.as_bytes() == path.as_os_str().as_bytes();
@@ -20,8 +19,8 @@ pub fn path(path: &Path) -> String {
     }
 }
 
-/// Escapes what a terminal could act upon: `\n`, `\x1b`, `\u{202e}`, bytes that are not UTF-8 as `\xff`; backslashes
-/// are doubled.
+/// Escapes everything that could affect a terminal: `\n`, `\x1b`, `\u{202e}`. Bytes that are not UTF-8 become escapes
+/// like `\xff`. Backslashes are doubled.
 pub fn escape(text: &OsStr) -> String {
     let mut out = String::with_capacity(text.len());
     for chunk in text.as_bytes().utf8_chunks() {
@@ -39,7 +38,7 @@ pub fn escape(text: &OsStr) -> String {
     out
 }
 
-/// Whether a terminal could act upon it, or a reader be deceived by it.
+/// Whether a character could affect a terminal or deceive a reader.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
@@ -56,7 +55,7 @@ pub fn escape_char(c: char) -> String {
     }
 }
 
-/// Code points that show nothing or reorder what stands around them (Unicode's format characters).
+/// Code points that show nothing or reorder the text around them (Unicode's format characters).
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -87,7 +86,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with separated thousands: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -106,8 +105,8 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{s}", count(number))
 }
 
-/// Reads a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB`
-/// and `4 G` are the same: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: no size, or too large
+/// Parses a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB`
+/// and `4 G` are equal: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: not a size, or too large
 /// for 64 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -133,8 +132,8 @@ pub fn parse_size(text: &str) -> Option<u64> {
     digits(whole)?.checked_mul(scale)?.checked_add(u64::try_from(rest).ok()?)
 }
 
-/// Reads a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as
-/// `10y`, `90s` or `1h30m`. `None`: no duration, or too long for 64 bits of seconds.
+/// Parses a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as
+/// `10y`, `90s` or `1h30m`. `None`: not a duration, or too long for 64 bits of seconds.
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     const UNITS: [(char, u64); 6] =
         [('y', 365 * 86_400), ('w', 7 * 86_400), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
@@ -150,13 +149,14 @@ pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     (!text.is_empty()).then(|| std::time::Duration::from_secs(sum))
 }
 
-/// A number of ASCII digits alone: `u64::from_str` would take a plus sign.
+/// Parses a number that consists only of ASCII digits: `u64::from_str` would also accept a plus sign.
 fn digits(text: &str) -> Option<u64> {
     let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| are_digits)
 }
 
-/// A moment in UTC as RFC 3339 has it: `2026-11-20T02:00:00.5Z`; `@seconds` where its four-digit years do not reach.
+/// A time in UTC in the format of RFC 3339: `2026-11-20T02:00:00.5Z`. Times beyond its four-digit years become
+/// `@seconds`.
 pub fn rfc3339(seconds: i64, nanos: u32) -> String {
     let moment = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
     match moment {
@@ -165,7 +165,7 @@ pub fn rfc3339(seconds: i64, nanos: u32) -> String {
     }
 }
 
-/// A length of time, to a precision that suits it: `0.25 s`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
+/// A duration with a suitable precision: `0.25 s`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {

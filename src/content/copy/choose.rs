@@ -8,14 +8,14 @@ use crate::fs::filesystem::Kind;
 /// byte, and the wait for all data at the sync.
 const DIRECT: u64 = 16 << 20;
 
-/// Files of at most this size, in bytes, are worth copying many at once: they mostly take opening, creating and
+/// Files of at most this size, in bytes, are worth copying many at once: most of their cost is opening, creating and
 /// waiting.
 const RING: u64 = 4096;
 
 /// A group with fewer small files is copied one by one.
 const MANY: usize = 32;
 
-/// What is known about a file that will be copied.
+/// The known facts about a file that will be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Its size, in bytes.

@@ -104,7 +104,7 @@ fn clone(
         false => copied.cloned = size - holes,
     }
     if holes > 0 {
-        // XFS shares only what was written.
+        // XFS shares only written data.
         reserved::keep(source, status, size - holes, destination)?;
     }
     if request.hashed {
@@ -116,7 +116,7 @@ fn clone(
     Ok(Cloning::Done(copied))
 }
 
-/// Whether Btrfs stores a cloned file beside its metadata, where nothing is shared. No other filesystem with reflinks
+/// Whether Btrfs stores a cloned file with its metadata, where nothing is shared. No other filesystem with reflinks
 /// does.
 fn is_inline(file: BorrowedFd<'_>, size: u64, strategy: &Strategy) -> bool {
     /// The longest such file: a block of the smallest node size of Btrfs.

@@ -1,4 +1,4 @@
-//! Copies a file's data with the chosen engine, and falls back to the next engine where that one stops.
+//! Copies a file's data with the chosen engine, and falls back to the next engine if that one stops.
 
 use super::batches::Batches;
 use super::choose::{self, Facts, Plan};

@@ -20,7 +20,7 @@ impl Held {
     /// Reads the first `size` bytes of a file, or as many as it has.
     ///
     /// # Errors
-    /// Those of the kernel; `FBIG` if the size does not fit into memory.
+    /// Errors of the kernel; `FBIG` if the size does not fit into memory.
     pub fn read(source: BorrowedFd<'_>, size: u64) -> Result<Held> {
         let mut bytes = vec![0; usize::try_from(size).map_err(|_| Errno::FBIG)?];
         let mut data = Vec::new();
@@ -56,7 +56,7 @@ impl Held {
     /// Writes the content into the empty file `destination` and keeps its holes.
     ///
     /// # Errors
-    /// Those of the destination.
+    /// Errors of the destination.
     pub fn write(
         &self,
         destination: impl AsFd,

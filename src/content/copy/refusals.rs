@@ -21,13 +21,13 @@ pub struct Refusal {
     pub files: u64,
 }
 
-/// What is known about the engines.
+/// The known facts about the engines.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     pairs: RwLock<HashMap<(u64, Engine), Pair>>,
 }
 
-/// What is known about an engine for sources on one device.
+/// The known facts about an engine for sources on one device.
 #[derive(Debug, Default)]
 struct Pair {
     has_served: bool,

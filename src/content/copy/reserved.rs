@@ -1,7 +1,7 @@
 //! Space that was reserved for a file and never written (`fallocate`) is reserved in its copy too.
 //!
 //! `SEEK_DATA` reports it as a hole. So only a file with holes that takes more disk space than its data is asked for
-//! its extents. Space reserved behind the end is not kept: usually the filesystem reserved it for a growing file and
+//! its extents. Space reserved after the end is not kept: usually the filesystem reserved it for a growing file and
 //! will release it.
 
 use super::types::CopyError;

@@ -204,7 +204,7 @@ impl<'a, F: Files> Work<'a, '_, F> {
         })
     }
 
-    /// Takes what came of a file's request. The file, if it goes on.
+    /// Handles the result of a file's request. Returns the file if it has more requests.
     fn step(
         &mut self,
         ring: &Ring,

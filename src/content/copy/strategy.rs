@@ -21,7 +21,7 @@ pub enum CloneError {
     Failed(Errno),
 }
 
-/// What is known about copying to one filesystem, by the `st_dev` of the source.
+/// The known facts about copying to one filesystem, by the `st_dev` of the source.
 #[derive(Debug, Default)]
 pub struct Strategy {
     pairs: RwLock<HashMap<u64, Result<(), Reason>>>,

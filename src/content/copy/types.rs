@@ -19,7 +19,7 @@ pub struct Request {
 pub struct Copied {
     /// Data shared with the source by a clone, without holes.
     pub cloned: u64,
-    /// Data written. For a clone: data that Btrfs stores beside the metadata, where nothing is shared.
+    /// Data written. For a clone: data that Btrfs stores with the metadata, where nothing is shared.
     pub data: u64,
     /// Holes, and ranges that are reserved and never written.
     pub holes: u64,

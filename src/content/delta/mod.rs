@@ -1,4 +1,4 @@
-//! Compares a file with its last version (the base), block by block, and shares or writes what is needed.
+//! Compares a file with its last version (the base), block by block, and shares or writes the blocks as needed.
 //!
 //! `windows` reads a file once and compares it with a `list` of the base's hashes, or with the base itself. `update`
 //! writes the differing blocks into a clone of the base, for sources on another filesystem. `share` lets a clone of the

@@ -1,5 +1,5 @@
 //! Which files have a hash. BLAKE3 has no shortcut for zeros: it hashes each of its chunks with the chunk's offset. So
-//! a file whose holes are out of proportion to its data gets no hash, and the cost of a file depends on its data, not
+//! a file gets no hash if its holes are out of proportion to its data, and the cost of a file depends on its data, not
 //! on its size.
 
 use crate::fs::sparse;
@@ -26,7 +26,7 @@ pub fn is_hollow(status: &Status) -> bool {
 /// Whether an open file of this status is hashed. Looks for holes only if the file may have large ones.
 ///
 /// # Errors
-/// Those of lseek(2).
+/// Errors of lseek(2).
 pub fn is_hashed(fd: impl AsFd, status: &Status) -> Result<bool> {
     if status.size.saturating_sub(status.allocated) <= FREE_HOLES {
         return Ok(true);

@@ -9,7 +9,7 @@
 //! | the hash of content that arrives in windows, in any order | [`tree`] |
 //! | whether a file has a hash at all | [`is_hashed`], [`is_hollow`] |
 //!
-//! Comparing files is in `same_content`, checksums of formats are beside their formats.
+//! `same_content` compares files. The checksums of formats are next to the formats.
 
 mod disk;
 mod file;

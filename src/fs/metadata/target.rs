@@ -1,4 +1,4 @@
-//! The inode whose metadata is set: an open file, a name in a directory, or a handle that cannot read. One call for
+//! The inode that receives metadata: an open file, a name in a directory, or a handle that cannot read. One call for
 //! each kind of metadata.
 
 use crate::fs::status::{Time, timestamps};
@@ -11,7 +11,7 @@ pub fn set_times(fd: impl AsFd, atime: Time, mtime: Time) -> Result<()> {
     Target::File(fd.as_fd()).set_times(atime, mtime)
 }
 
-/// The inode whose attributes are set.
+/// The inode that receives attributes.
 pub(super) enum Target<'a> {
     File(BorrowedFd<'a>),
     Name(BorrowedFd<'a>, &'a [u8]),

@@ -131,7 +131,7 @@ impl Others {
 /// Removes the extended attributes that are not in `wanted` (inherited ACLs, remains of an earlier file).
 ///
 /// # Errors
-/// Those of the calls.
+/// Errors of the calls.
 pub fn remove_other_xattrs(fd: impl AsFd, wanted: &[Xattr]) -> Result<Others> {
     let present = list(|buffer| rustix::fs::flistxattr(&fd, buffer));
     remove_others(present, wanted, |name| rustix::fs::fremovexattr(&fd, name))
@@ -140,7 +140,7 @@ pub fn remove_other_xattrs(fd: impl AsFd, wanted: &[Xattr]) -> Result<Others> {
 /// [`remove_other_xattrs`] for an inode that must not be opened, by a descriptor from [`open_path`](super::open_path).
 ///
 /// # Errors
-/// Those of the calls.
+/// Errors of the calls.
 pub fn remove_other_xattrs_of_node(node: impl AsFd, wanted: &[Xattr]) -> Result<Others> {
     let path = magic_link(&node, b"");
     let path = path.as_slice();

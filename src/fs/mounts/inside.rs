@@ -107,7 +107,7 @@ fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
     mounts.iter().filter_map(|mount| Some(Inside { way: Some(way(mount)?), point: mount.point.clone() })).collect()
 }
 
-/// All mounts that may be in a directory whose path is too long to be known.
+/// All mounts that may be in a directory with a path that is too long to be known.
 fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);

@@ -46,14 +46,14 @@ impl Mount {
         })
     }
 
-    /// The path in the filesystem, from its root, of a path of this process through this mount.
+    /// Converts a path of this process, seen through this mount, to a path in the filesystem from its root.
     pub fn from_top(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.point).ok()?;
         Some(if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) })
     }
 
-    /// The path of this process for `path`, which is from the root of the filesystem; `None` if this mount does not
-    /// show it.
+    /// Converts a path from the root of the filesystem to a path of this process. `None` if this mount does not show
+    /// it.
     ///
     /// Another mount may hide it, so the caller must check that it is the same file.
     pub fn place(&self, path: &Path) -> Option<PathBuf> {

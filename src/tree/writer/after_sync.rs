@@ -30,7 +30,7 @@ use crate::util::mutex::lock;
 use rustix::process::{Resource, getrlimit};
 use std::sync::{Mutex, MutexGuard};
 
-/// The most jobs that may wait for one sync. Each holds a descriptor.
+/// The most jobs that may wait for one sync. Each holds a descriptor or two.
 const MOST: u64 = 8192;
 
 /// While one thread does the jobs of a round, another syncs for the next round.
@@ -61,7 +61,7 @@ pub(crate) enum Room {
 impl<J: Send> AfterSync<J> {
     /// No job waits.
     pub(crate) fn new() -> Self {
-        // Jobs hold a descriptor or two each, and as many again may be in the round under way.
+        // Each job holds a descriptor or two, and the current round may have as many jobs again.
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let most = (limit / 8).clamp(1, MOST) as usize;
         AfterSync {
@@ -73,7 +73,7 @@ impl<J: Send> AfterSync<J> {
         }
     }
 
-    /// Counts files that were made, and the bytes written to them: see [`Writeback::made`].
+    /// Counts created files, and the bytes written to them: see [`Writeback::made`].
     pub(crate) fn made(&self, files: u64, bytes: u64) {
         self.ahead.made(files, bytes);
     }
@@ -85,8 +85,8 @@ impl<J: Send> AfterSync<J> {
         if waiting.len() >= self.most { Room::Full } else { Room::Left }
     }
 
-    /// Does a round if [`AfterSync::add`] said that there is no room: the caller waits, instead of adding without
-    /// bound.
+    /// Does a round if [`AfterSync::add`] reported that there is no room: the caller waits instead of adding jobs
+    /// without limit.
     ///
     /// # Errors
     /// See [`AfterSync::round`].
@@ -96,15 +96,15 @@ impl<J: Send> AfterSync<J> {
         finish: impl FnMut(J, &Synced),
     ) -> Result<()> {
         let alone = lock(&self.syncing);
-        // Another thread may have done one meanwhile.
+        // Another thread may have done a round meanwhile.
         if lock(&self.waiting).len() < self.most { Ok(()) } else { self.locked_round(alone, sync, finish).map(|_| ()) }
     }
 
-    /// One round: a sync, and then all jobs that waited when it began. Returns their number. The sync of the next round
-    /// may begin while these jobs are done.
+    /// Does one round: a sync, and then all jobs that waited when the sync began. Returns their number. The sync of the
+    /// next round may begin while these jobs are done.
     ///
     /// # Errors
-    /// That of the sync. The jobs are dropped then: nothing may be done after it.
+    /// The error of the sync. Then the jobs are dropped: nothing may be done after it.
     pub(crate) fn round(&self, sync: impl FnOnce() -> Result<Synced>, finish: impl FnMut(J, &Synced)) -> Result<usize> {
         self.locked_round(lock(&self.syncing), sync, finish)
     }
@@ -118,17 +118,17 @@ impl<J: Send> AfterSync<J> {
         let jobs = std::mem::take(&mut *lock(&self.waiting));
         let synced = sync()?;
         let count = jobs.len();
-        // The lock before is held until this one is, so that the jobs of two rounds keep their order.
+        // The previous lock is held until this one is acquired, so that the jobs of two rounds keep their order.
         let _turn = lock(&self.finishing);
         drop(alone);
         jobs.into_iter().for_each(|job| finish(job, &synced));
         Ok(count)
     }
 
-    /// Does this work, and meanwhile a round whenever enough files were made. The caller does the last rounds.
+    /// Does this work, and a round whenever enough files were created. The caller does the last rounds.
     ///
     /// # Errors
-    /// Those of a round, or else of the work.
+    /// Errors of a round, otherwise those of the work.
     pub(crate) fn during<R>(
         &self,
         round: impl Fn() -> Result<usize> + Sync,
@@ -153,7 +153,7 @@ mod tests {
         }
         let mut done = Vec::new();
         let sync = || {
-            // It may come too late for this sync.
+            // It may be too late for this sync.
             assert_eq!(waiting.add(5), Room::Left);
             Ok(Synced::assumed())
         };

@@ -44,7 +44,7 @@ pub(crate) enum Scope {
 }
 
 impl Capabilities {
-    /// Those of an engine that passes ranges to one of the kernel's copying calls.
+    /// The facts about an engine that passes ranges to one of the kernel's copying calls.
     pub(super) const KERNEL_CALL: Capabilities = Capabilities {
         clones: false,
         hashes: false,

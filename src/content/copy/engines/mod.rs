@@ -1,5 +1,5 @@
 //! The engines, one per file. Each copies ranges of data in order and reports how far it came. An engine does not
-//! clone, look for holes or choose what is tried next; `content`, `batches` and `data` do.
+//! clone, look for holes or choose the next engine; `content`, `batches` and `data` do.
 //!
 //! To add an engine:
 //! 1. Write a file here with a `DRIVER`: its `copy` function and its `Capabilities`. `job` and `calls` have the parts

@@ -8,7 +8,7 @@ use std::thread::LocalKey;
 /// A ring that a thread keeps.
 pub(crate) type Kept = Cell<Option<Ring>>;
 
-/// Lends this thread's ring, with buffers of at least this length. A ring whose user failed is not kept.
+/// Lends this thread's ring, with buffers of at least this length. If the user of a ring fails, the ring is not kept.
 pub(crate) fn lend_ring<T>(
     kept: &'static LocalKey<Kept>,
     slots: usize,

@@ -132,7 +132,7 @@ fn pump(ring: &mut Ring, job: &mut Job<'_>, ranges: &[Range<u64>], direct: &mut 
         while let Some(piece) = order.front().and_then(|slot| slots[*slot].as_ref()).filter(|piece| piece.is_done()) {
             job.progress.done(piece.written());
             if piece.has_ended() {
-                // Later pieces are behind the end.
+                // Later pieces are after the end.
                 return Ok(settle(ring, Halt::End));
             }
             let slot = order.pop_front().unwrap_or(0);
