@@ -114,7 +114,7 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
         Way::FailWrites => {}
         Way::ShutDown(how) => fractions.iter().for_each(|at| check(whole.shut_down(&template, job, *at, how))),
         Way::CloneImage => {
-            // Each clone slows the run down a little, so the clones are taken in several runs.
+            // Each clone slows the run down a little, so several runs make the clones.
             for part in interleaved(&fractions, moments.div_ceil(6)) {
                 whole.clone_images(&template, job, &part).into_iter().for_each(&mut check);
             }

@@ -267,7 +267,7 @@ on_filesystems! {
             finish(&mut strace)
         };
         failing("first").expect(3).saying("extended attributes");
-        // Nothing has changed since, and the file is still incomplete.
+        // Nothing has changed since, and the link in the snapshot is still incomplete.
         failing("second").expect(3).saying("extended attributes");
         let third = snapshot(&source, &repo);
         assert_eq!(number(&third, "errors"), 0, "{third}");

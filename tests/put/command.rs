@@ -1,4 +1,4 @@
-//! A command whose output replaces the file: its exit status decides.
+//! A command with output that replaces the file: the exit status decides whether it does.
 
 use super::refusal::{temporaries, wait_for_temporaries};
 use super::*;

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// A scene whose repository is on another filesystem, so that all data is written.
+/// A scene with its repository on another filesystem than the target, so that all data is written.
 fn scene(fs: &Filesystem, other: &Filesystem, fill: impl Fn(&Path)) -> Scene {
     let scene = Scene { source: other.dir("source"), repo: other.join("repo"), target: fs.dir("target") };
     fill(&scene.source);
