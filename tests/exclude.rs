@@ -1,4 +1,4 @@
-//! Entries that a snapshot excludes, by pattern, tag, filesystem, size and age, and that it never opens them.
+//! Entries that a snapshot excludes by pattern, tag, filesystem, size and age. It never touches them.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::*;

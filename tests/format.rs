@@ -1,7 +1,7 @@
 //! The format is a promise: manifests that were written once stay readable for ever.
 //!
-//! `tests/samples/` is never edited. For a new version of the format, add a new sample with `cargo test --test main --
-//! --ignored write_a_sample` (which replaces none).
+//! `tests/samples/` is never edited. For a new version of the format, add a new sample with
+//! `cargo test --test main -- --ignored write_a_sample` (which replaces none).
 
 use pleach::snapshot::manifest::{
     Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Reader, Stored, Time, Totals, Writer,

@@ -1,9 +1,9 @@
-//! The power is cut while pleach runs: nothing that was there is lost, nothing that is not on the disk counts as done,
-//! and the same command, run again, completes the work. All is checked by reading it from a fresh mount.
+//! The power is cut while pleach runs. No old data may be lost, only data on the disk counts as done, and the same
+//! command, run again, completes the work. All checks read from a fresh mount.
 //!
-//! A [`Job`] is a command with the state that it begins with and the checks after it. [`cut`] runs it on a disk of its
-//! own and cuts the power at several moments, which are spread over the run by its progress on the device. How many
-//! moments, and which, can be set: see docs/testing.md.
+//! A [`Job`] is a command with its initial state and the checks after it. [`cut`] runs it on a separate disk and cuts
+//! the power at several moments, which are spread over the run by its progress on the device. The number and the choice
+//! of moments can be set: see docs/testing.md.
 
 mod copy;
 mod dedupe;
@@ -30,24 +30,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 enum Way {
     /// The filesystem is shut down and its run ends with errors.
     ShutDown(Shutdown),
-    /// The image is cloned while the run goes on.
+    /// The image is cloned while the run continues.
     CloneImage,
-    /// The power stays, but most of what is written during the run does not reach the disk.
+    /// The power stays on, but most writes during the run do not reach the disk.
     FailWrites,
 }
 
-/// What was wrong, in words.
+/// The faults found, in words.
 type Faults = Vec<String>;
 
 /// A command that meets a power cut.
 trait Job {
-    /// Makes what is on the disk before the command begins.
+    /// Makes the state of the disk before the command begins.
     fn prepare(&self);
 
     /// The command.
     fn command(&self) -> Command;
 
-    /// The commands that must complete the work after a power cut, each on a disk of its own.
+    /// The commands that must complete the work after a power cut, each on a separate disk.
     fn again(&self) -> Vec<Command> {
         vec![self.command()]
     }
@@ -55,7 +55,7 @@ trait Job {
     /// Forgets what earlier runs reported.
     fn begin(&self) {}
 
-    /// How many parts of its work the command has reported as done.
+    /// The number of parts of its work that the command has reported as done.
     fn reported(&self) -> usize {
         0
     }
@@ -69,11 +69,11 @@ trait Job {
 
 /// A power cut.
 struct Cut<'s> {
-    /// Where in the run, from 0 to 1.
+    /// The moment in the run, from 0 to 1.
     at: f64,
-    /// The disk that it left.
+    /// The disk after the power cut.
     disk: Disk<'s>,
-    /// What the command had reported as done by then.
+    /// The number of parts that the command had reported as done by then.
     reported: usize,
     /// Whether the command had ended with success by then, so that everything must be on the disk.
     is_done: bool,
@@ -82,8 +82,8 @@ struct Cut<'s> {
 /// The size of the disks.
 const MEBIBYTES: u64 = 600;
 
-/// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail, and panics if anything
-/// is wrong afterwards.
+/// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail. Panics if there are any
+/// faults afterwards.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
 fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     let (moments, seed) = (moments(), seed());
@@ -96,7 +96,7 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
         return failed_writes::once(shelf, template, whole.status, job);
     }
     let mut random = Random(seed);
-    // Spread evenly, each somewhere in its part; the last one is after the end.
+    // Spread evenly, each at a random point of its part; the last one is after the end.
     let mut fractions: Vec<f64> =
         (0..moments - 1).map(|n| (n as f64 + random.fraction()) / (moments - 1) as f64).collect();
     fractions.push(f64::INFINITY);
@@ -114,7 +114,7 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
         Way::FailWrites => {}
         Way::ShutDown(how) => fractions.iter().for_each(|at| check(whole.shut_down(&template, job, *at, how))),
         Way::CloneImage => {
-            // Each clone slows the run down a little, so not all are of one run.
+            // Each clone slows the run down a little, so several runs make the clones.
             for part in interleaved(&fractions, moments.div_ceil(6)) {
                 whole.clone_images(&template, job, &part).into_iter().for_each(&mut check);
             }
@@ -126,7 +126,7 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     assert!(failures.is_empty(), "{title}\n{}", failures.join("\n"));
 }
 
-/// What is wrong after a power cut.
+/// The faults after a power cut.
 fn faults_after(cut: &Cut<'_>, status: i32, job: &dyn Job) -> Faults {
     let mut faults = Faults::new();
     let mut disk = cut.disk.clone_now();
@@ -163,13 +163,13 @@ fn drop_disk(mut disk: Disk<'_>) {
     disk.unmount();
 }
 
-/// What a whole run of a job comes to.
+/// The result of an uninterrupted run of a job.
 struct Whole {
     status: i32,
     progress: Progress,
 }
 
-/// How far a run is, by what it did to its disk.
+/// The progress of a run, by its effect on its disk.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     sectors: u64,
@@ -196,7 +196,7 @@ impl Whole {
         Whole { status, progress }
     }
 
-    /// Which part of the whole run this is.
+    /// The progress as a fraction of the whole run.
     fn fraction(&self, progress: Progress) -> f64 {
         let part = |now: u64, all: u64| now as f64 / all.max(1) as f64;
         let sectors = part(progress.sectors, self.progress.sectors);
@@ -228,7 +228,7 @@ impl Whole {
             }
         }
         let is_done = run.end() == 0;
-        // The moments that the run ended before.
+        // The moments that the run did not reach before it ended.
         for at in moments {
             cuts.push(Cut { at, disk: run.disk.clone_now(), reported: job.reported(), is_done });
         }
@@ -237,7 +237,7 @@ impl Whole {
     }
 }
 
-/// A job that runs on a disk of its own.
+/// A running job on a separate disk.
 struct Running<'s> {
     disk: Disk<'s>,
     child: Child,
@@ -259,14 +259,14 @@ impl<'s> Running<'s> {
         Running { disk, child, log, begun: Instant::now(), meter }
     }
 
-    /// Whether it still runs, after a short wait.
+    /// Whether the job still runs, after a short wait.
     fn is_running(&mut self) -> bool {
         assert!(self.begun.elapsed() < Duration::from_secs(300), "the run ends: {}", self.stderr());
         thread::sleep(Duration::from_micros(500));
         self.child.try_wait().expect("a child can be waited for").is_none()
     }
 
-    /// Waits for its end, and gives its exit status.
+    /// Waits for the end of the job, and returns its exit status.
     fn end(&mut self) -> i32 {
         while self.is_running() {}
         let status = self.child.wait().expect("a child can be waited for");
@@ -286,7 +286,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Adds up what happens on a disk.
+/// Adds up the changes on a disk.
 struct Meter {
     sectors: u64,
     blocks: u64,
@@ -318,18 +318,18 @@ fn moments() -> usize {
     set.map_or(3, |number| number.parse().expect("PLEACH_TEST_POWER_CUTS is a number")).max(2)
 }
 
-/// What the moments are chosen by.
+/// The seed for choosing the moments.
 fn seed() -> u64 {
     let set = env::var("PLEACH_TEST_SEED").ok();
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::from(time.subsec_micros()));
     set.map_or_else(clock, |number| number.parse().expect("PLEACH_TEST_SEED is a number"))
 }
 
-/// Numbers that only look random.
+/// Pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
-    /// The next one, from 0 to 1.
+    /// The next number, from 0 to 1.
     fn fraction(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -338,7 +338,7 @@ impl Random {
     }
 }
 
-/// The items in so many lists, each spread over the whole.
+/// Distributes the items over this many lists, each spread over the whole.
 fn interleaved(items: &[f64], lists: usize) -> Vec<Vec<f64>> {
     (0..lists).map(|first| items.iter().skip(first).step_by(lists).copied().collect()).collect()
 }
@@ -350,7 +350,7 @@ fn pleach_command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command 
     command
 }
 
-/// The pleach that is tested; another can be named, to see what these tests find in it.
+/// The tested pleach; a variable can name another binary, to see what these tests find in it.
 fn binary() -> PathBuf {
     env::var_os("PLEACH_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_pleach").into(), PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! `pleach probe`: what filesystems can do, against what is known of them and what other programs tell.
+//! `pleach probe`: the capabilities of filesystems, compared with known facts and other programs.
 
 mod bench;
 
@@ -216,7 +216,7 @@ fn an_overlay_is_tried_and_not_believed() {
     let lines = probe_lines(&own.join("merged"), 0);
     finish(Command::new("umount").arg(own.join("merged"))).expect(0);
     assert_eq!(value(&lines, "filesystem"), "overlayfs");
-    // Whatever the kernel of this machine lets through, the answers are whole.
+    // Whatever the kernel of this machine allows, the answers are complete.
     assert!(value(&lines, "reflink").is_boolean() && value(&lines, "dedupe").is_boolean(), "{lines:?}");
     assert_eq!(names(&own.join("upper")), [""; 0]);
 }
@@ -229,7 +229,7 @@ fn probe_lines(path: &Path, status: i32) -> Vec<Value> {
     run.lines_of_type("probe")
 }
 
-/// What each item's value is. Nothing may have stayed open.
+/// The value of each item. No question may have stayed open.
 #[track_caller]
 fn probe(path: &Path) -> impl Fn(&str) -> Value + use<> {
     let lines = probe_lines(path, 0);

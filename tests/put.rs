@@ -1,4 +1,4 @@
-//! `pleach put`: a stream becomes a file at once or not at all, and shares what did not change with its last version.
+//! `pleach put`: a stream becomes a file at once or not at all, and unchanged data is shared with its last version.
 
 mod command;
 mod content;
@@ -32,7 +32,7 @@ fn feed(mut child: Child, content: &[u8]) -> Run {
     let line = format!("put, process {}", child.id());
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A command that gave up does not read all of it.
+            // A command that gave up does not read all input.
             let _ = pipe.write_all(content);
         });
         child.wait_with_output().expect("a child can be waited for")
@@ -40,12 +40,12 @@ fn feed(mut child: Child, content: &[u8]) -> Run {
     Run::new(output, line)
 }
 
-/// Puts these bytes in the place of a file.
+/// Puts these bytes into a file, replacing it.
 fn put(dest: &Path, args: &[&str], content: &[u8]) -> Run {
     feed(begin(dest, args), content)
 }
 
-/// The same, which must succeed and leave exactly these bytes; gives the summary.
+/// The same, which must succeed and result in exactly these bytes; returns the summary.
 #[track_caller]
 fn put_well(dest: &Path, args: &[&str], content: &[u8]) -> Value {
     let args: Vec<_> = ["--json"].iter().chain(args).copied().collect();
@@ -64,7 +64,7 @@ fn assert_content(path: &Path, content: &[u8]) {
     assert!(found == content, "{}: {} bytes for {}, {first:?} differs", path.display(), found.len(), content.len());
 }
 
-/// Asserts that nothing of an unfinished run lies beside a file.
+/// Asserts that no files of an unfinished run are next to a file.
 #[track_caller]
 fn assert_no_temporary(dest: &Path) {
     let left: Vec<_> =
@@ -72,14 +72,14 @@ fn assert_no_temporary(dest: &Path) {
     assert_eq!(left, [""; 0]);
 }
 
-/// Writes a file that is on the disk, by plain writes.
+/// Writes a file by plain writes and syncs it.
 #[track_caller]
 fn write_synced(path: &Path, content: &[u8]) {
     write(path, content);
     File::open(path).and_then(|file| file.sync_all()).expect("a file can be synced");
 }
 
-/// Where each block of a file lies; a block without an address is not there.
+/// The address of each block of a file; blocks without an address are missing.
 #[track_caller]
 fn places(path: &Path) -> HashMap<u64, u64> {
     let units = BLOCK as u64 / 512;
@@ -92,13 +92,13 @@ fn places(path: &Path) -> HashMap<u64, u64> {
     places
 }
 
-/// How many blocks of a file lie in places that another had, whatever their offset.
+/// The number of blocks of a file at addresses that another file had, whatever their offset.
 fn shared(now: &HashMap<u64, u64>, before: &HashMap<u64, u64>) -> usize {
     let before: std::collections::HashSet<_> = before.values().collect();
     now.values().filter(|place| before.contains(place)).count()
 }
 
-/// Asserts what was shared, by the summary and by xfs_io: so many blocks of `before` are in the file at the end.
+/// Asserts the amount shared, by the summary and by xfs_io: the final file has this many blocks of `before`.
 #[track_caller]
 fn assert_shared(dest: &Path, summary: &Value, before: &HashMap<u64, u64>, blocks: usize) {
     let size = number(summary, "bytes");
@@ -108,7 +108,7 @@ fn assert_shared(dest: &Path, summary: &Value, before: &HashMap<u64, u64>, block
     assert!(number(summary, "written_bytes") + told <= size, "{summary}");
 }
 
-/// These bytes with some blocks of others.
+/// These bytes with some blocks replaced.
 fn with_blocks(content: &[u8], blocks: &[usize]) -> Vec<u8> {
     let mut content = content.to_vec();
     for &block in blocks {
@@ -118,7 +118,7 @@ fn with_blocks(content: &[u8], blocks: &[usize]) -> Vec<u8> {
     content
 }
 
-/// The command in a shell that makes its input: `script` with the destination as `$1` and the command as `$PUT`.
+/// The command in a shell that produces its input: `script` with the destination as `$1` and the command as `$PUT`.
 fn in_shell(script: &str, dest: &Path) -> Run {
     let mut shell = Command::new("bash");
     shell.args(["-c", script, "bash"]).arg(dest).env("PUT", env!("CARGO_BIN_EXE_pleach")).stdin(Stdio::null());

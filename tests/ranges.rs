@@ -1,5 +1,5 @@
-//! `pleach dedupe`, block by block: files that are equal only in parts, on filesystems of their own, with df, cksum and
-//! xfs_io as witnesses.
+//! `pleach dedupe`, block by block: files that are only partly equal, on filesystems of their own, verified with df,
+//! cksum and xfs_io.
 
 mod btrfs;
 mod random;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCK: usize = 4096;
 
-/// Makes a test of a function for each of the two filesystems, on an own one of this many MiB.
+/// Makes a test of a function for each of the two filesystems, each with its own filesystem of this many MiB.
 macro_rules! on_own_filesystems {
     ($(fn $name:ident($own:ident: &mut Own, $size:expr) $body:block)*) => {
         $(mod $name {
@@ -54,14 +54,14 @@ fn args<'a>(options: &'a [&'a str], dir: &'a Path) -> Vec<&'a OsStr> {
     args
 }
 
-/// Runs `pleach dedupe` without a cache; it must succeed. Gives the summary.
+/// Runs `pleach dedupe` without a cache; it must succeed. Returns the summary.
 #[track_caller]
 fn dedupe(options: &[&str], dir: &Path) -> Value {
     let options = [&["--no-cache"], options].concat();
     pleach(args(&options, dir)).expect(0).summary()
 }
 
-/// What a reader sees of a tree: contents, and what lstat says but for the number of blocks.
+/// Everything that a reader sees of a tree: contents, and lstat except the number of blocks.
 fn seen(dir: &Path) -> (String, Vec<String>) {
     let state = |path: &PathBuf| {
         let meta = fs::symlink_metadata(path).expect("the file is there");
@@ -71,7 +71,7 @@ fn seen(dir: &Path) -> (String, Vec<String>) {
     (tools::checksums(dir), tools::files(dir).iter().map(state).collect())
 }
 
-/// How much is on the disk: df, and on Btrfs the part of it that is data.
+/// The used space: from df, and on Btrfs the part of it that is data.
 fn used(own: &mut Own) -> u64 {
     let all = own.used();
     let run = finish(Command::new("btrfs").args(["filesystem", "df", "--raw"]).arg(own.path()));
@@ -80,7 +80,7 @@ fn used(own: &mut Own) -> u64 {
     used.unwrap_or(all)
 }
 
-/// The bytes that the files below a directory take for the lists of their extents, on a filesystem that counts them
+/// The bytes that the files below a directory use for the lists of their extents, on a filesystem that counts them
 /// among the blocks of a file.
 fn extent_list_bytes(dir: &Path) -> u64 {
     let bytes = |path: &PathBuf| {
@@ -90,7 +90,7 @@ fn extent_list_bytes(dir: &Path) -> u64 {
     tools::files(dir).iter().map(bytes).sum()
 }
 
-/// Asserts that what is said to be freed is what the disk gave back, within 1 % and some metadata.
+/// Asserts that the disk gave back the bytes reported as freed, within 1 % and some metadata.
 #[track_caller]
 fn assert_freed(summary: &Value, before: u64, after: u64) -> u64 {
     let (said, freed) = (number(summary, "freed_bytes"), before.saturating_sub(after));
@@ -98,14 +98,14 @@ fn assert_freed(summary: &Value, before: u64, after: u64) -> u64 {
     freed
 }
 
-/// Two images with the same runs of 64 KiB to 4 MiB in the same order, at different places, and other blocks between.
+/// Two images with the same runs of 64 KiB to 4 MiB in the same order, at different offsets, with other blocks between.
 fn images(dir: &Path, size: usize, shared: usize) {
     let mut random = Random(0x5eed);
     let mut runs = Vec::new();
     let mut left = shared;
     while left > 0 {
         let run = left.min((16 + random.below(1009) as usize) * BLOCK);
-        // None is shorter than 64 KiB.
+        // No run is shorter than 64 KiB.
         let run = if left - run < 16 * BLOCK { left } else { run };
         runs.push(run);
         left -= run;
@@ -134,7 +134,7 @@ on_own_filesystems! {
         let (content, shared, lists) = (seen(&dir), 18 << 20, extent_list_bytes(&dir));
         let planned = dedupe(&["--dry-run"], &dir);
         assert_eq!(used(own), before, "a dry run changes nothing");
-        // On another filesystem, so that df here shows what the images gave back and nothing else.
+        // On another filesystem, so that df here shows only the space that the images freed.
         let scratch = tempfile::tempdir().expect("a directory can be made");
         let cache = scratch.path().join("cache");
         let cached = ["--cache", cache.to_str().expect("a plain path")];
@@ -146,8 +146,8 @@ on_own_filesystems! {
         for field in ["range_bytes", "read_bytes", "submitted_bytes", "rewritten_bytes"] {
             assert_eq!(number(&planned, field), number(&done, field), "{field}: {planned} {done}");
         }
-        // An XFS file of more extents than fit its inode keeps the list in blocks. A plan cannot know how many that
-        // will be.
+        // An XFS file with more extents than fit into its inode keeps the list in blocks. A plan cannot know how many
+        // blocks that will be.
         let listed = extent_list_bytes(&dir) - lists;
         assert_eq!(number(&planned, "freed_bytes"), number(&done, "freed_bytes") + listed, "{planned} {done}");
         assert_eq!(seen(&dir), content);
@@ -170,7 +170,7 @@ on_own_filesystems! {
         let common = bytes(1, 4 << 20);
         write(dir.join("a"), &[bytes(2, 2 << 20), common.clone()].concat());
         write(dir.join("b"), &[common, bytes(3, BLOCK)].concat());
-        // c begins with all of b, d is the same as b to the last block.
+        // c begins with all of b; d equals b up to the last block.
         clone(&dir.join("b"), &dir.join("c"));
         append(&dir.join("c"), &bytes(4, 1 << 20));
         clone(&dir.join("b"), &dir.join("d"));
@@ -249,8 +249,8 @@ on_own_filesystems! {
     fn repeated_data_comes_free_for_all_that_share_it(own: &mut Own, 512) {
         let dir = own.join("tree");
         let size: u64 = 24 << 20;
-        // Over and over the same MiB, each time with one block of its own, so that each time is found in the one
-        // before.
+        // The same MiB over and over, each time with one block that differs, so that each copy is found in the previous
+        // one.
         let content: Vec<u8> = (0..size as usize >> 20)
             .flat_map(|number| {
                 let mut piece = bytes(9, 1 << 20);
@@ -336,7 +336,7 @@ on_own_filesystems! {
                 expected
             });
             for _ in 0..4 {
-                // Files that change may be told of; that is exit status 3.
+                // Warnings about changing files are allowed; they cause exit status 3.
                 let run = pleach(args(&["--no-cache"], &dir));
                 assert!([0, 3].contains(&run.status), "{run:?}");
             }

@@ -1,4 +1,4 @@
-//! `pleach snapshot` given what it cannot use: a clear message, the right exit status, nothing harmed.
+//! `pleach snapshot` with unusable input: a clear message, the right exit status, nothing harmed.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -133,7 +133,7 @@ on_filesystems! {
     }
 }
 
-/// A disk that fills up while the blocks that differ are written into clones of the last versions.
+/// A disk that fills up while differing blocks are written into clones of the last versions.
 fn a_disk_that_fills_up_among_changed_blocks(kind: Kind, test: &str) {
     let (Some(fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
         return;
@@ -146,7 +146,7 @@ fn a_disk_that_fills_up_among_changed_blocks(kind: Kind, test: &str) {
     let before = tools::checksums(&repo.join("latest/"));
     let ballast = File::create(fs.join("ballast")).expect("a file can be made");
     let room = tools::free_bytes(fs.path()).saturating_sub(40 << 20);
-    // Btrfs keeps some of what it calls free for its trees.
+    // Btrfs keeps some of its reported free space for its trees.
     let filled = [room, room - (60 << 20), room - (90 << 20), room - (120 << 20)]
         .into_iter()
         .any(|length| rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, length).is_ok());

@@ -1,5 +1,5 @@
-//! `pleach snapshot` of files that were renamed, moved or copied on another filesystem: found by their content in the
-//! last snapshot, and not written again.
+//! `pleach snapshot` of files that were renamed, moved or copied on another filesystem: they are found by their content
+//! in the last snapshot, and not written again.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// Larger than what is held in memory, so that more than one way is taken.
+/// Larger than the part held in memory, so that more than one code path runs.
 const LARGE: usize = 3 << 20;
 
 /// A large file, a middle one and a small one.
@@ -22,7 +22,7 @@ fn files(dir: &Path) -> u64 {
     sizes.iter().sum::<usize>() as u64
 }
 
-/// Asserts that nothing was copied, and that the content was read this often at most.
+/// Asserts that nothing was copied, and that at most this many bytes were read.
 #[track_caller]
 fn assert_found(summary: &serde_json::Value, at_most_read: u64) {
     assert_eq!(number(summary, "copied_bytes"), 0, "{summary}");
@@ -43,7 +43,7 @@ on_filesystems! {
             fs::rename(source.join(name), source.join("new").join(format!("{name} too"))).unwrap();
         }
         let second = snapshot(&source, &repo);
-        // Six blocks are read of the large file and its version to see that it is worth reading.
+        // Six blocks of the large file and its version are read to see whether a full comparison is worthwhile.
         assert_found(&second, bytes + 6 * 4096);
         assert_eq!((number(&second, "renamed_files"), number(&second, "new_files")), (3, 0), "{second}");
         let copy = inside(&repo, "latest", &source);
@@ -82,7 +82,7 @@ on_filesystems! {
         huge.write_all_at(&bytes(9, 70_000), 40 << 30).unwrap();
         drop(huge);
         settle();
-        // To hash 64 GiB of zeros would take its time.
+        // Hashing 64 GiB of zeros would take long.
         let mut args = snapshot_named("first", &source, &repo).to_vec();
         args.extend([OsStr::new("--hash"), OsStr::new("none")]);
         pleach(args).expect(0);
@@ -145,7 +145,7 @@ on_filesystems! {
         }
         let second = snapshot(&source, &repo);
         assert_eq!(number(&second, "copied_bytes"), old, "{second}");
-        // The small ones once; of the large one, and of that of its size, no more than a few blocks besides.
+        // The small files once; of the large file, and the other file of its size, only a few blocks more.
         assert!(number(&second, "read_bytes") <= old + 6 * 4096, "{second}");
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
     }
@@ -157,7 +157,7 @@ on_filesystems! {
             let file = File::create(source.join(name)).unwrap();
             file.set_len(5 << 20).unwrap();
             file.write_all_at(&bytes(3, 70_000), 2 << 20).unwrap();
-            // What is still to be allocated may pass for more than is written.
+            // Delayed allocation may count as more blocks than were written.
             file.sync_all().unwrap();
             file
         };

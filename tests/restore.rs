@@ -1,4 +1,4 @@
-//! Restoring: everything comes back exactly, and nothing else is touched.
+//! Restoring: everything is restored exactly, and nothing else is touched.
 
 mod attributes;
 mod deep;
@@ -42,7 +42,7 @@ impl Scene {
         Options { target: self.target.clone(), threads: Some(2), ..Options::default() }
     }
 
-    /// Where a path of the source comes to lie in the target.
+    /// The path in the target of a path in the source.
     fn inside(&self, path: &str) -> PathBuf {
         let source = self.target.join(self.source.strip_prefix("/").unwrap());
         if path.is_empty() { source } else { source.join(path) }
@@ -53,7 +53,7 @@ impl Scene {
         Ok(restore::restore(&self.repo, "latest", &paths, options, &Silent)?)
     }
 
-    /// Restores, with what the monitor was told.
+    /// Restores, and returns the changes and problems that the monitor got.
     fn recorded(&self, options: &Options) -> (Stats, Vec<(Change, PathBuf)>, Vec<String>) {
         let monitor = Recording::default();
         let stats = restore::restore(&self.repo, "latest", &[], options, &monitor).unwrap();
@@ -75,7 +75,7 @@ on_filesystems! {
         assert_eq!(stats.unchanged_files + stats.errors + stats.deleted, 0);
         let snapshot = scene.repo.join("latest").join(scene.source.strip_prefix("/").unwrap());
         if fs.reflinks() {
-            // Btrfs keeps some beside its metadata.
+            // Btrfs keeps some data inline.
             assert!(stats.copied_bytes < if fs.kind == Kind::Xfs { 1 } else { 10_000 }, "{stats:?}");
             assert_same_blocks(&snapshot.join("large"), &scene.inside("large"));
         }
@@ -174,14 +174,14 @@ on_filesystems! {
         let outside = fs.dir("outside");
         write(outside.join("two"), b"precious");
         let before = inventory(&outside);
-        // On the way: an error, and the link stays.
+        // On the way to it: an error, and the link stays.
         let top = scene.target.join(scene.source.strip_prefix("/").unwrap().components().next().unwrap());
         symlink(&outside, &top).unwrap();
         let (stats, _, problems) = scene.recorded(&Options { delete: true, ..scene.options() });
         assert_eq!((stats.files, stats.errors), (0, 1), "{problems:?}");
         assert!(problems[0].contains("symbolic link"), "{problems:?}");
         fs::remove_file(&top).unwrap();
-        // In the restored tree: left with `never`, else replaced.
+        // In the restored tree: kept with `never`, else replaced.
         fs::create_dir_all(scene.inside("")).unwrap();
         symlink(&outside, scene.inside("c")).unwrap();
         let never = Options { overwrite: Overwrite::Never, delete: true, ..scene.options() };
@@ -191,7 +191,7 @@ on_filesystems! {
         assert!(scene.inside("c").symlink_metadata().unwrap().is_dir());
         assert_equal_trees(&scene.source, &scene.inside(""));
         assert_eq!(inventory(&outside), before);
-        // A link where a file must be is replaced, not written through.
+        // If a link is at the path of a file, it is replaced, not written through.
         fs::remove_file(scene.inside("a")).unwrap();
         symlink(outside.join("two"), scene.inside("a")).unwrap();
         scene.restore(&[""], &scene.options()).unwrap();
@@ -295,9 +295,9 @@ on_filesystems! {
         write(scene.source.join("last/extra"), b"x");
         let (stats, _, problems) = scene.recorded(&Options { delete: true, ..scene.options() });
         assert!(problems[0].contains("block"), "{problems:?}");
-        // A block has some 700 of the 3,000 records; wherever it begins, what lies behind it comes back.
+        // A block has about 700 of the 3,000 records; wherever it begins, the entries after it are restored.
         assert!(stats.files > 2000 && stats.files < 3000, "{stats:?}");
-        // And what the manifest cannot tell is not deleted.
+        // Entries that the damaged manifest may have lost are not deleted.
         let (_, _, problems) = scene.recorded(&Options { delete: true, ..scene.in_place() });
         assert!(!problems.is_empty());
         assert_eq!(fs::read_dir(scene.source.join("first")).unwrap().count(), 1500);
@@ -338,7 +338,7 @@ on_filesystems! {
             child.wait().unwrap();
             let whole: std::collections::HashSet<_> = names(&scene.source).into_iter().collect();
             if let Ok(found) = fs::read_dir(scene.inside("")) {
-                // Under its own name a file is whole.
+                // A file under its final name is whole.
                 for file in found
                     .map(|entry| entry.unwrap())
                     .filter(|entry| whole.contains(entry.file_name().to_str().unwrap()))
@@ -374,18 +374,18 @@ fn disturb(dir: &Path) {
     File::options().write(true).open(dir.join("large")).unwrap().write_all_at(b"changed", 100_000).unwrap();
     fs::remove_file(dir.join("unaligned")).unwrap();
     symlink("/etc/passwd", dir.join("unaligned")).unwrap();
-    // A directory where a file was.
+    // A directory replaces a file.
     fs::remove_file(dir.join("empty")).unwrap();
     fs::create_dir_all(dir.join("empty/was a file")).unwrap();
-    // A file where a directory was.
+    // A file replaces a directory.
     fs::remove_dir_all(dir.join("names")).unwrap();
     write(dir.join("names"), b"was a directory");
     fs::set_permissions(dir.join("nodes"), fs::Permissions::from_mode(0o700)).unwrap();
-    // What is allocated late would look like a change.
+    // Delayed allocation would look like a change.
     rustix::fs::syncfs(File::open(dir).unwrap()).unwrap();
 }
 
-/// A file in each of `depth` directories, one in the other, with long names.
+/// A file in each of `depth` nested directories with long names.
 fn deep(top: &Path, depth: usize) {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
     let name = std::ffi::OsStr::from_bytes(&[b'd'; 100]);

@@ -1,4 +1,4 @@
-//! `pleach snapshot` after a run that was killed or stopped: what that had finished is taken over, if it still counts.
+//! `pleach snapshot` after a killed or stopped run: its finished files are reused if they are still valid.
 
 use crate::harness::own::Own;
 use crate::harness::*;
@@ -25,18 +25,18 @@ fn equal_files(dir: &Path) {
     settle();
 }
 
-/// Takes a snapshot that is stopped when so many bytes are done.
+/// Takes a snapshot that is stopped after this many bytes.
 #[track_caller]
 fn stopped(source: &Path, repo: &Path, after: usize) {
     stop::take_until(after as u64, "stopped", source, repo);
 }
 
-/// Where a run called `stopped` left the source's files.
+/// The path of the source's files in the leftover of the run `stopped`.
 fn left(repo: &Path, source: &Path) -> PathBuf {
     repo.join(".pleach/partial/stopped/tree").join(source.strip_prefix("/").unwrap())
 }
 
-/// Asserts what every run has to fulfil that goes on with what another had begun.
+/// Asserts the requirements on every run that continues another one.
 #[track_caller]
 fn assert_resumed(summary: &Value, source: &Path, repo: &Path) {
     let [bytes, copied, resumed, read] =
@@ -66,7 +66,7 @@ fn assert_whole(source: &Path, repo: &Path) {
     }
 }
 
-/// Makes the list of finished files one of another boot.
+/// Changes the list of finished files to look as if it came from another boot.
 fn as_of_another_boot(repo: &Path) {
     let path = repo.join(".pleach/partial/stopped/finished");
     let mut list = fs::read(&path).unwrap();
@@ -80,7 +80,7 @@ fn as_of_another_boot(repo: &Path) {
     fs::write(path, list).unwrap();
 }
 
-/// Overwrites a part of a file, and gives it its time again.
+/// Overwrites a part of a file, and restores its time.
 fn tamper(path: &Path) {
     let meta = fs::metadata(path).unwrap();
     overwrite(path, 1000, b"tampered");
@@ -136,7 +136,7 @@ on_filesystems! {
         fs::rename(source.join("0/file-06"), source.join("0/file-08")).unwrap();
         fs::rename(source.join("0"), source.join("2")).unwrap();
         let summary = snapshot(&source, &repo);
-        // Those moved with their directory are what they were; the renamed one has another ctime.
+        // The files moved with their directory are unchanged; the renamed one has another ctime.
         assert_resumed(&summary, &source, &repo);
         assert!(number(&summary, "resumed_files") >= FILES as u64 - 8, "{summary}");
     }
@@ -180,7 +180,7 @@ on_filesystems! {
         assert_eq!(resumed, FILES as u64 / 2 - 2, "{summary}");
         let copied = number(&summary, "copied_bytes");
         assert_eq!(copied, (FILES as u64 - resumed) * SIZE as u64, "{summary}");
-        // Each of those that were left was read, to no avail for two of them.
+        // Each leftover file was read, two of them in vain.
         assert_eq!(number(&summary, "read_bytes"), copied + FILES as u64 / 2 * SIZE as u64, "{summary}");
         assert_whole(&source, &repo);
     }
@@ -278,7 +278,7 @@ on_filesystems! {
         for moment in 1..6_u64 {
             let mut run = command(snapshot_named("stopped", &source, &repo));
             let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            // When the list of what is finished has grown to some length.
+            // When the list of finished files has grown to some length.
             let list = repo.join(".pleach/partial/stopped/finished");
             let deadline = Instant::now() + Duration::from_secs(20);
             while fs::metadata(&list).map_or(0, |meta| meta.len()) < moment * 40_000 && Instant::now() < deadline {
@@ -308,7 +308,7 @@ on_filesystems! {
     }
 }
 
-/// What a run that was stopped on a filesystem of this kind is worth when that has been mounted anew.
+/// The value of a stopped run's leftover on a filesystem of this kind that was remounted.
 fn after_a_remount(kind: Kind, test: &str) {
     let (Some(mut fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
         return;
@@ -316,7 +316,7 @@ fn after_a_remount(kind: Kind, test: &str) {
     let (source, repo) = (other.dir("source"), fs.join("repo"));
     equal_files(&source);
     stopped(&source, &repo, FILES / 2 * SIZE);
-    // As it was, but for its ctime: in the session of the stopped run that would be enough to pass it over.
+    // Unchanged except for its ctime: in the session of the stopped run, that would be enough to reject it.
     let left_one = left(&repo, &source).join("0/file-00");
     fs::set_permissions(&left_one, fs::metadata(&left_one).unwrap().permissions()).unwrap();
     tamper(&left(&repo, &source).join("0/file-06"));
@@ -347,7 +347,7 @@ fn after_a_remount_only_content_with_its_hash_counts_on_ext4() {
     after_a_remount(Kind::Ext4, concat!(module_path!(), "::after_a_remount_only_content_with_its_hash_counts_on_ext4"));
 }
 
-/// Two runs that were stopped, the second of which never reached the disk: the filesystem goes down as in a power cut.
+/// Two stopped runs; the second never reached the disk. The filesystem is shut down as in a power cut.
 fn after_a_crash(kind: Kind, test: &str) {
     let (Some(mut fs), Ok(other)) = (Own::new(kind, test, 512, &[], ""), Filesystem::open(Kind::XfsOther, test)) else {
         return;

@@ -1,4 +1,4 @@
-//! Destinations that take several names for one: exFAT does not distinguish upper from lower case.
+//! Destinations that treat several names as one: exFAT is case-insensitive.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::*;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A source with pairs of names that differ in case only, and an exFAT.
+/// A source with pairs of names that differ only in case, and an exFAT.
 struct Scene {
     source: PathBuf,
     repo: PathBuf,
@@ -21,7 +21,7 @@ impl Scene {
         Some(Scene { source: fs.dir("source"), repo: fs.join("repo"), exfat })
     }
 
-    /// A file that says its name. Times of exFAT are those of every second second.
+    /// A file that contains its name. exFAT times have a resolution of two seconds.
     fn file(&self, name: &str) {
         let path = self.source.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -53,7 +53,7 @@ impl Scene {
         self.exfat.path().join("target")
     }
 
-    /// Where a restore puts the source.
+    /// The path of the source in the target of a restore.
     fn restored(&self) -> PathBuf {
         self.target().join(self.source.strip_prefix("/").unwrap())
     }
@@ -65,7 +65,7 @@ impl Scene {
     }
 }
 
-/// Every file below `dir` says the name that it has: none has another's content. The names.
+/// Asserts that every file below `dir` contains its own name, not another file's content. Returns the names.
 #[track_caller]
 fn says_its_name(dir: &Path) -> Vec<String> {
     let files = tools::files(dir);
@@ -78,7 +78,7 @@ fn says_its_name(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The pairs of names that errors are about, each with the smaller one first, and nothing else.
+/// The pairs of names that errors are about, each with the smaller one first. Asserts that there are no other errors.
 #[track_caller]
 fn refused(run: &Run, below: &Path) -> Vec<(String, String)> {
     let errors: Vec<_> = run.json().into_iter().filter(|line| line["type"] == "error").collect();
@@ -99,7 +99,8 @@ fn refused(run: &Run, below: &Path) -> Vec<(String, String)> {
     pairs
 }
 
-/// The content of a file whose name has upper or lower case. Through FUSE, what another name found stays in the cache.
+/// The content of a file, whether its name is listed in upper or lower case. Opens the listed name, because through
+/// FUSE lookups of another case stay in the cache.
 #[track_caller]
 fn content(dir: &Path, name: &str) -> String {
     let listed =
@@ -159,7 +160,7 @@ on_filesystems! {
             assert_eq!(content(&to.join("DIR"), "inner"), "dir/inner");
             assert_eq!(names(&to).len(), 3);
         }
-        // Named alone, as with cp.
+        // Named explicitly, as with cp.
         write(scene.source.join("TWO"), b"named");
         let named = scene.source.join("TWO");
         pleach([OsStr::new("copy"), named.as_ref(), to.as_ref()]).expect(0);
@@ -167,7 +168,7 @@ on_filesystems! {
         let both = [scene.source.join("Two"), named];
         let run = pleach([OsStr::new("copy"), "--json".as_ref(), both[0].as_ref(), both[1].as_ref(), to.as_ref()]);
         assert_eq!(refused(&run.expect(3), &to), pairs(&[("TWO", "Two")]));
-        // And a program's output.
+        // The same for the output of a program.
         for content in ["first", "second"] {
             let at = to.join(if content == "first" { "put" } else { "PUT" });
             pleach([OsStr::new("put"), at.as_ref(), "--".as_ref(), "echo".as_ref(), "-n".as_ref(), content.as_ref()])
@@ -252,7 +253,7 @@ on_filesystems! {
             ["statx", "openat", "openat2", "ioctl", "getdents64"].map(count)
         });
         let more: Vec<_> = counts[1].iter().zip(counts[0]).map(|(many, few)| many.saturating_sub(few) / 200).collect();
-        // The source and the copy are looked at, and nothing is opened or listed for a file.
+        // The source and the copy are examined, and nothing is opened or listed per file.
         assert_eq!(more, [2, 0, 0, 0, 0], "{counts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `pleach snapshot`: what it keeps, what it shares, what it counts.
+//! `pleach snapshot`: which data it keeps, shares and counts.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -170,7 +170,7 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::every_kind(&source);
         let (paths, content) = (tools::paths(&source), tools::checksums(&source));
-        // Reading would move an access time that is older than the modification, unless it is done with O_NOATIME.
+        // Without O_NOATIME, reading would update an access time that is older than the modification time.
         tree::set_old_atimes(&paths);
         let before = tools::states(&paths);
         snapshot(&source, &repo);

@@ -1,4 +1,4 @@
-//! Which sources a snapshot takes: the repository below one is left out, and one that is suddenly empty is refused.
+//! The sources of a snapshot: a repository below a source is excluded, and a source that is suddenly empty is refused.
 
 use crate::harness::json_lines::Warning;
 use crate::harness::mounted::Mounted;
@@ -39,7 +39,7 @@ on_filesystems! {
         }
         let plan = try_snapshot(&["--dry-run"], &[&source], &repo).expect(0).saying("skipped the repository itself");
         assert!(!plan.stdout.contains("c/repo/"), "{}", plan.stdout);
-        // A restore with --delete removes neither it nor anything in it.
+        // A restore with --delete removes neither the repository nor anything in it.
         let args = ["restore", "--delete", "--target", "/"].iter().map(OsStr::new);
         let run = pleach(args.chain([repo.as_os_str(), "latest".as_ref(), source.as_os_str()]));
         assert!([0, 3].contains(&run.status), "{}", run.stderr);
@@ -53,7 +53,7 @@ on_filesystems! {
         let _bind = Mounted::bind(&repo, &source.join("again"));
         let run = try_snapshot(&["--name", "two"], &[&source], &repo).expect(0).saying("skipped the repository itself");
         assert_eq!(number(&run.summary(), "files"), 5);
-        // What lies in the repository is no source, by whatever path.
+        // Paths inside the repository are not allowed as sources, however they are written.
         let within = source.join("again/two");
         try_snapshot(&[], &[&within], &repo).expect(2).saying("inside");
         try_snapshot(&[], &[&source.join("again")], &repo).expect(2).saying("inside");
@@ -71,23 +71,23 @@ on_filesystems! {
             run.saying(&source.to_string_lossy()).saying("one has files there").saying("--allow-empty");
         }
         try_snapshot(&[], &[&source], &repo).expect(1).saying("is the disk mounted");
-        // As mkfs leaves it.
+        // In the state that mkfs leaves.
         fs::create_dir(source.join("lost+found")).unwrap();
         try_snapshot(&[], &[&source, &other], &repo).expect(1);
         assert_eq!(listed(&repo), ["one"]);
         assert_no_leftovers(&repo);
-        // A directory of it was a part of the last snapshot too.
+        // One of its directories was also part of the last snapshot.
         fs::create_dir_all(source.join("c")).unwrap();
         try_snapshot(&[], &[&source.join("c")], &repo).expect(1);
         fs::remove_dir(source.join("c")).unwrap();
 
-        // Nor are directories files, at any depth, unless there is one among them.
+        // Directories do not count as files, at any depth, unless a file is among them.
         let deep = source.join("photos/2026/november");
         fs::create_dir_all(&deep).unwrap();
         fs::create_dir_all(source.join("videos")).unwrap();
         try_snapshot(&[], &[&source, &other], &repo).expect(1).saying("without files").saying("--allow-empty");
         assert_eq!(listed(&repo), ["one"]);
-        // Nor are links, of a source that had files.
+        // Links do not count either, if the source had files.
         symlink("nowhere", deep.join("link")).unwrap();
         try_snapshot(&[], &[&source, &other], &repo).expect(1).saying("without files");
         write(deep.join("file"), b"");
@@ -122,7 +122,7 @@ on_filesystems! {
         let listed = &run.lines::<json_lines::Snapshot>()[0];
         assert_eq!(listed.added_data_bytes, Some(copied));
         assert_eq!(listed.added_metadata_bytes, summary["added_metadata_bytes"].as_u64());
-        // A snapshot of an earlier version has no such note.
+        // A snapshot of an earlier version does not have this note.
         fs::remove_file(repo.join(".pleach/added/one")).unwrap();
         let run = pleach(["list".as_ref(), "--json".as_ref(), repo.as_os_str()]).expect(0);
         assert_eq!(run.lines::<json_lines::Snapshot>()[0].added_data_bytes, None);
@@ -195,7 +195,7 @@ fn a_mount_point_below_a_source_that_is_not_mounted_any_more_is_reported() {
     let run = try_snapshot(&["--name", "two"], &[&source], &repo).expect(3);
     assert_eq!(number(&run.summary(), "errors"), 1);
     run.saying("source/disk").saying("not mounted");
-    // Once: it was as empty in the last snapshot.
+    // Only once: it was just as empty in the last snapshot.
     try_snapshot(&["--name", "three"], &[&source], &repo).expect(0);
     let _bind = Mounted::bind(disk.path(), &source.join("disk"));
     try_snapshot(&["--name", "four"], &[&source], &repo).expect(0);

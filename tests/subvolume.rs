@@ -11,14 +11,15 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// All records of a snapshot's manifest but those of the directories above the source, which others change meanwhile.
+/// All records of a snapshot's manifest except those of the directories above the source, which others change
+/// meanwhile.
 fn records(repo: &Path, name: &str) -> Vec<Item> {
     let manifest = Reader::open(&repo.join(".pleach/manifests").join(name)).expect("the manifest is whole");
     let items = manifest.items().map(|item| item.expect("the manifest is whole"));
     items.filter(|item| !matches!(item, Item::Directory(directory) if directory.scaffold)).collect()
 }
 
-/// Takes a snapshot in this process, of trees that may be subvolumes or not.
+/// Takes a snapshot in this process, of trees that may be subvolumes or plain directories.
 fn take(name: &str, source: &Path, repo: &Path, subvolumes: Subvolumes) -> create::Stats {
     let options = Options { name: Some(name.into()), subvolumes, ..Options::default() };
     create::create(&[source.to_path_buf()], repo, &options, &Silent).expect("a snapshot can be taken")
@@ -39,12 +40,12 @@ fn take_both(name: &str, source: &Path, repo: &Path, plain: &Path) {
         assert_eq!(one, other, "records of {name}");
     }
     assert_eq!(one.len(), other.len(), "records of {name}");
-    // What it took on the disk depends on the other tests.
+    // The space that it took on the disk depends on the other tests.
     let comparable = |stats| create::Stats { seconds: 0.0, added: None, free_bytes: 0, ..stats };
     assert_eq!(comparable(with), comparable(without));
 }
 
-/// A night's work of every kind on a tree of `every_kind` and `plain` files.
+/// Changes of every kind to a tree of `every_kind` and `plain` files.
 fn mutate(source: &Path) {
     write(source.join("b"), &bytes(11, 30_000));
     write(source.join("new"), &bytes(12, 9000));
@@ -111,7 +112,7 @@ on_filesystems! {
 
     [btrfs] fn a_new_name_of_an_unchanged_inode_is_linked_to_it(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
-        // Twice in each order of names: the second source comes before or behind the first one.
+        // Both orders of names: the second source sorts before or after the first one.
         for (first, second) in [("m", "a"), ("m", "z")] {
             let (first, second) = (fs.dir(source.join(first)), fs.dir(source.join(second)));
             let _ = fs::remove_file(first.join("file"));
@@ -150,7 +151,7 @@ on_filesystems! {
         let run = pleach(snapshot_named("two", &source, &repo)).expect(0).saying("was changed after it was published");
         assert_eq!(number(&run.summary(), "unchanged_files"), 5);
         tools::assert_equal_trees(&source, &inside(&repo, "two", &source));
-        // A snapshot left writable is nothing to begin with either.
+        // A writable snapshot is not used as a base either.
         tools::set_read_only(&repo.join("two"), false);
         pleach(snapshot_named("three", &source, &repo)).expect(0).saying("was changed after it was published");
         let four = pleach(snapshot_named("four", &source, &repo)).expect(0);
@@ -164,7 +165,7 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
         take("one", &source, &repo, Subvolumes::Auto);
-        // As it lies there at that moment.
+        // The state of the repository at that moment.
         tools::set_read_only(&repo.join("one"), false);
         fs::create_dir_all(repo.join(".pleach/partial/one/links")).unwrap();
         snapshot(&source, &repo);
@@ -177,7 +178,7 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
         settle();
-        // Subvolumes may be made by anyone, but not deleted.
+        // Anyone may create subvolumes, but not delete them.
         let without = |name| {
             let mut command = Command::new("setpriv");
             command.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pleach"));
@@ -186,7 +187,7 @@ on_filesystems! {
         without("one").expect(0).saying("cloning each file");
         assert!(!tools::is_subvolume(&repo.join("one")));
         assert_no_leftovers(&repo);
-        // With it, without it, with it: any snapshot can follow any other.
+        // With the right, without it, with it: any snapshot can follow any other.
         for (name, right) in [("two", true), ("three", true), ("four", false), ("five", true)] {
             let run = if right { pleach(snapshot_named(name, &source, &repo)) } else { without(name) }.expect(0);
             assert_eq!(number(&run.summary(), "unchanged_files"), 5, "{name}");
@@ -223,7 +224,7 @@ on_filesystems! {
     }
 }
 
-/// What `btrfs filesystem df` says is used of metadata, in bytes; each copy of it counts.
+/// The bytes of metadata in use according to `btrfs filesystem usage`, counting every copy.
 fn metadata_used(fs: &Own) -> u64 {
     let run = tools::tool("btrfs", &["filesystem", "usage", "-b"], fs.path());
     let copies = if run.stdout.contains("Metadata,DUP") { 2 } else { 1 };

@@ -1,5 +1,5 @@
-//! Changes that the times of a file do not show, or not yet: coarse time stamps, stores through mappings, images with
-//! the same inodes, attributes that could not be read. The next snapshot has to look again.
+//! Changes that a file's times do not show, or not yet: coarse timestamps, stores through mappings, images with the
+//! same inodes, unreadable attributes. The next snapshot must check again.
 
 use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Takes a snapshot without waiting for the clock. An unchanged file is never read, on no filesystem.
+/// Takes a snapshot without waiting for the clock. On all filesystems, unchanged files are not read.
 #[track_caller]
 fn snapshot_at_once(fs: &Filesystem, name: &str, source: &Path, repo: &Path) -> Value {
     let unchanged = if fs.reflinks() { "--unchanged=clone" } else { "--unchanged=hardlink" };
@@ -38,7 +38,7 @@ fn begin_of_a_second() {
     }
 }
 
-/// A program that has a file mapped and stores into it.
+/// A program that has mapped a file and stores into it.
 struct Mapping {
     program: Child,
     path: PathBuf,
@@ -59,7 +59,7 @@ impl Mapping {
         writeln!(input, "{command}").and_then(|()| input.flush()).expect("xfs_io listens");
     }
 
-    /// Stores a byte at an offset, and waits until it is there.
+    /// Stores a byte at an offset, and waits until it is visible.
     fn store(&mut self, at: u64, byte: u8) {
         self.tell(&format!("mwrite -S {byte} {at} 1"));
         let file = File::open(&self.path).unwrap();
@@ -79,7 +79,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A source on a filesystem with stamps in whole seconds is changed in the second in which a snapshot was taken of it.
+/// A source on a filesystem with timestamps in whole seconds is changed in the second in which a snapshot of it was
+/// taken.
 fn in_one_second(fs: &Filesystem, source: &Path) {
     let repo = &fs.join("repo");
     assert!(fs::metadata(source).unwrap().ctime_nsec() == 0, "stamps are in whole seconds");
@@ -102,14 +103,14 @@ fn in_one_second(fs: &Filesystem, source: &Path) {
             break;
         }
     }
-    // Two seconds later nothing is in doubt, and what was read then need not be read again.
+    // Two seconds later nothing is in doubt, and files read then need not be read again.
     thread::sleep(Duration::from_millis(2100));
     snapshot_at_once(fs, "settled", source, repo);
     let last = snapshot_at_once(fs, "unchanged", source, repo);
     assert_eq!((number(&last, "unchanged_files"), number(&last, "read_bytes")), (2, 0), "{last}");
 }
 
-/// Files of several sizes, on the disk, and mapped.
+/// Files of several sizes, synced and mapped.
 fn mapped_files(dir: &Path) -> ([PathBuf; 3], [Mapping; 3]) {
     let sizes = [5000, 600_000, 20 << 20];
     let paths = sizes.map(|size| dir.join(format!("file-{size}")));
@@ -128,7 +129,7 @@ fn copied_in_its_second(source: &Path, copy: &Path) -> Option<Run> {
     begin_of_a_second();
     write(&file, &[b'A'; 5000]);
     let changed = fs::metadata(&file).unwrap().mtime();
-    // Time enough for the second to end before the copy gets its times.
+    // A delay that is long enough for the second to end before the copy gets its times.
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=syncfs", "-e", "inject=syncfs:delay_enter=3000000"]);
     strace.arg(env!("CARGO_BIN_EXE_pleach")).arg("copy").args([source, copy]).env_remove("PLEACH_REPO");
@@ -200,7 +201,7 @@ on_filesystems! {
     }
 
     fn a_store_through_a_mapping_of_a_file_in_memory_is_noticed(fs: &Filesystem) {
-        // tmpfs never stamps such stores, not even after msync(2).
+        // tmpfs never updates timestamps for such stores, not even after msync(2).
         let (source, repo, target) = (fs.dir("source"), fs.join("repo"), fs.dir("target"));
         let _tmpfs = Mounted::tmpfs(&source);
         let (_, mut mappings) = mapped_files(&source);
@@ -231,7 +232,7 @@ on_filesystems! {
             image.remount();
             let again = snapshot_at_once(fs, "again", &source, &repo);
             assert_eq!((number(&again, "unchanged_files"), number(&again, "read_bytes")), (5, 0), "{again}");
-            // All inodes and times stay.
+            // All inodes and times stay the same.
             image.edit_image(|image| {
                 let other = image.with_extension("other");
                 finish(Command::new("cp").arg("--sparse=always").arg(image).arg(&other)).expect(0);
@@ -266,7 +267,7 @@ on_filesystems! {
             finish(&mut strace)
         };
         failing("first").expect(3).saying("extended attributes");
-        // Nothing has changed since, and it still is not complete.
+        // Nothing has changed since, and the link in the snapshot is still incomplete.
         failing("second").expect(3).saying("extended attributes");
         let third = snapshot(&source, &repo);
         assert_eq!(number(&third, "errors"), 0, "{third}");
@@ -292,7 +293,7 @@ on_filesystems! {
     }
 }
 
-/// Replaces these bytes in an image, in place. Other bytes, of the same length, come where they are found.
+/// Replaces these bytes in an image, in place, with other bytes of the same length.
 #[track_caller]
 fn replace(image: &Path, old: &[u8], new: &[u8]) {
     let content = fs::read(image).unwrap();

@@ -35,7 +35,7 @@ fn scene(dir: &Path) {
     symlink("dir", dir.join("dir link")).unwrap();
 }
 
-/// Paths, types, modes, sizes, targets and content of all below a directory.
+/// Paths, types, modes, sizes, targets and content of all entries below a directory.
 fn shape(dir: &Path) -> Vec<String> {
     let mut find = Command::new("find");
     find.args([".", "-not", "-type", "d", "-printf", "%P %y %m %s %l\\n", "-o", "-printf", "%P %y %m\\n"])

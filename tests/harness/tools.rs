@@ -73,7 +73,7 @@ pub(crate) fn bytes_from_disk(args: &[&OsStr]) -> u64 {
 pub(crate) fn bytes_in_memory(path: &Path) -> u64 {
     let map = format!("mmap -r 0 {}", path.metadata().unwrap().len());
     let run = tool("xfs_io", &["-r", "-c", &map, "-c", "mincore"], path);
-    // One line such as `0x7f2d97600000 - 0x7f2d97e00000 2048 pages (0 : 8388608)` for each cached range, else nothing.
+    // A line such as `0x7f2d97600000 - 0x7f2d97e00000  2048 pages (0 : 8388608)` for each cached range, else nothing.
     let pages = run.stdout.lines().map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
     pages.map(|pages| pages.unwrap_or_else(|| panic!("cannot read mincore's {:?}", run.stdout))).sum::<u64>() * 4096
 }

@@ -1,4 +1,4 @@
-//! `pleach dedupe`: contents and times stay as they were, and the next run shares what is left to share.
+//! `pleach dedupe`: contents and times stay unchanged, and the next run shares the rest.
 
 use super::trees::{self, Versions};
 use super::*;

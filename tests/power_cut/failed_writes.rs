@@ -1,8 +1,8 @@
-//! Writes that fail once: the device reports errors while the command runs, and has recovered when it runs again. The
-//! filesystem stays mounted meanwhile, so memory still has what the disk does not.
+//! Writes that fail once: the device reports errors while the command runs, and works again for the next run. The
+//! filesystem stays mounted meanwhile, so memory still has data that the disk lacks.
 //!
-//! The image has holes in all places where the command's data can be, on a filesystem that is nearly full. Metadata has
-//! its places, for the most part; a filesystem that lost some of it refuses all writes, and is mounted anew.
+//! On a nearly full filesystem, the image has holes in all places where the command's data can be. Most metadata has
+//! allocated places. A filesystem that lost some metadata refuses all writes, and is remounted.
 
 use super::*;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -11,11 +11,11 @@ use std::fs::File;
 /// The room for the command's data, in bytes.
 const ROOM: u64 = 120 << 20;
 
-/// What still reaches the disk, in bytes.
+/// The number of bytes that still reach the disk.
 const WRITABLE: u64 = 6 << 20;
 
-/// Runs a job on a disk that fails, and again when it does no more, without mounting it anew. All must be on the disk
-/// then.
+/// Runs a job on a failing disk, and again when the disk works. Remounts in between only if the filesystem has given
+/// up. Then everything must be on the disk.
 pub(super) fn once(shelf: &Shelf, mut disk: Disk<'_>, status: i32, job: &dyn Job) {
     disk.mount();
     let root = shelf.mount_point();
@@ -51,7 +51,7 @@ pub(super) fn once(shelf: &Shelf, mut disk: Disk<'_>, status: i32, job: &dyn Job
     assert!(faults.is_empty(), "the first run: {first:#?}\nafter the second one:\n{}", faults.join("\n"));
 }
 
-/// Whether the filesystem takes no more writes, because one of metadata was among those that failed.
+/// Whether the filesystem accepts no more writes because a metadata write was among those that failed.
 fn has_given_up(root: &Path) -> bool {
     let trial = root.join("trial");
     let made = File::create_new(&trial);

@@ -1,4 +1,4 @@
-//! `pleach put`, several times: each file is the old or the new one, and what was reported as put is there.
+//! `pleach put`, several times: each file is the old or the new one, and every put that was reported is there.
 
 use super::*;
 
@@ -14,9 +14,9 @@ fn one_after_another(fs: &Filesystem, way: Way) {
 }
 
 struct Put {
-    /// The content of each file, as `0.old` and `0.new`.
+    /// The directory with the content of each file, as `0.old` and `0.new`.
     versions: PathBuf,
-    /// A line for each file that was put.
+    /// A file with a line for each completed put.
     done: PathBuf,
     place: PathBuf,
 }
@@ -32,7 +32,7 @@ impl Put {
             let mut new = old.clone();
             new.splice(length / 3..length / 3 + 300, bytes(100 + number as u64, length / 4 + 17));
             write(self.versions.join(format!("{number}.new")), &new);
-            // The last two are new.
+            // The last two files are new.
             if number + 2 < FILES {
                 write(self.versions.join(format!("{number}.old")), &old);
             }

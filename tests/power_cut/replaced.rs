@@ -5,8 +5,8 @@ use super::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Checks it: what was there is still there in its older or its newer
-/// version, and what has the size and time of the newer version has its content, for the next run goes by these.
+/// Checks such a tree. Every old file is still there, in its older or its newer version. A file with the size and time
+/// of the newer version has its content, because the next run relies on these.
 pub(super) fn check(versions: &Versions, there: &Path, faults: &mut Faults) {
     let names = |dir: &Path| -> BTreeSet<PathBuf> {
         let files = tools::files(dir).into_iter();

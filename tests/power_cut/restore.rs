@@ -1,4 +1,4 @@
-//! `pleach restore` over an older version of the tree, by each way to decide what is replaced.
+//! `pleach restore` over an older version of the tree, with each setting that decides which files are replaced.
 
 use super::trees::{self, Versions};
 use super::*;
@@ -29,7 +29,7 @@ struct Restore {
     versions: Versions,
     repo: PathBuf,
     target: PathBuf,
-    /// Where the tree is in the target.
+    /// The path of the tree in the target.
     place: PathBuf,
     flags: &'static [&'static str],
 }

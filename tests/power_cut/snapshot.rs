@@ -1,4 +1,4 @@
-//! `pleach snapshot` beside an earlier one: what is listed is complete, and the earlier one is intact.
+//! `pleach snapshot` next to an earlier one: listed snapshots are complete, and the earlier one is intact.
 
 use super::trees::{self, Versions};
 use super::*;
@@ -32,7 +32,7 @@ impl Snapshot {
         inside(&self.repo, name, &self.source)
     }
 
-    /// Checks every snapshot that is listed, and gives their number.
+    /// Checks every listed snapshot, and returns their number.
     fn check_listed(&self, faults: &mut Faults) -> usize {
         let run = finish(pleach_command(["list", "--json"]).arg(&self.repo));
         if run.status != 0 {
@@ -66,7 +66,7 @@ impl Job for Snapshot {
         settle();
         let mut first = pleach_command(["snapshot", "--quiet", "--name", "earlier"]);
         finish(first.args([&self.source, &self.repo])).expect(0);
-        // Files that are the same stay, others are replaced. The second time corrects the times of directories.
+        // Equal files stay, others are replaced. The second run corrects the times of directories.
         for _ in 0..2 {
             let slash = |path: &Path| path.join("");
             let mut rsync = Command::new("rsync");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 
-/// A source: its newer version, where commands look for it, and its older one beside.
+/// A source: its newer version, at the path that commands read, and its older version next to it.
 pub(super) struct Versions {
     pub(super) old: PathBuf,
     pub(super) new: PathBuf,
@@ -14,7 +14,7 @@ pub(super) struct Versions {
 const MIB: usize = 1 << 20;
 
 impl Versions {
-    /// Makes both in a directory: small files in crowds, files of 3 MiB, large ones, sparse ones, hard links.
+    /// Makes both in a directory: many small files, files of 3 MiB, large ones, sparse ones, hard links.
     pub(super) fn make(dir: &Path) -> Versions {
         let versions = Versions { old: dir.join("old"), new: dir.join("new") };
         fill(&versions.old, 0);
@@ -24,7 +24,8 @@ impl Versions {
     }
 }
 
-/// Fills a tree. A third of the files is the same in both versions, a third differs, a third is only in the newer one.
+/// Fills a tree. One third of the files is equal in both versions, one third differs, one third is only in the newer
+/// one.
 fn fill(dir: &Path, version: u64) {
     for name in ["small", "links"] {
         fs::create_dir_all(dir.join(name)).expect("a directory can be made");
@@ -52,7 +53,7 @@ fn fill(dir: &Path, version: u64) {
     fs::set_permissions(dir.join("small/000"), fs::Permissions::from_mode(0o600)).expect("a mode can be set");
 }
 
-/// Adds a file; its number decides what it is in the two versions.
+/// Adds a file; its number decides its content in the two versions.
 fn add(path: &Path, number: u64, version: u64, length: usize) {
     let version = match number % 3 {
         0 => 0,
@@ -68,7 +69,7 @@ fn set_time(path: &Path, version: u64) {
     tree::set_mtime(path, 1_600_000_000 + version as i64, 123_456_789);
 }
 
-/// Puts the older version at a place on the disk, with its times, and has it written out.
+/// Copies the older version to a place on the disk, with its times, and syncs it.
 pub(super) fn put_in_place(version: &Path, place: &Path) {
     fs::create_dir_all(place).expect("a directory can be made");
     finish(Command::new("cp").args(["-a", "--reflink=never", "--sparse=always", "-T"]).arg(version).arg(place))
@@ -99,13 +100,13 @@ pub(super) fn compare(original: &Path, copy: &Path, faults: &mut Faults) {
     }
 }
 
-/// What is to be equal of an entry, beside its content.
+/// The metadata of an entry that must be equal.
 #[derive(Debug, PartialEq)]
 struct Facts {
     mode: u32,
     owner: (u32, u32),
     modified: (i64, i64),
-    /// Of a file.
+    /// The size and the number of links of a file.
     size_and_links: Option<(u64, u64)>,
 }
 
@@ -123,7 +124,7 @@ fn shown(facts: Option<&Facts>) -> String {
     facts.map_or_else(|| "nothing".into(), |facts| format!("{facts:?}"))
 }
 
-/// What a wrong content looks like.
+/// A description of wrong content.
 pub(super) fn looks(content: &[u8]) -> String {
     let zeros = content.chunks(4096).filter(|block| block.iter().all(|byte| *byte == 0)).count();
     format!("{} bytes, {zeros} of {} blocks are zeros", content.len(), content.len().div_ceil(4096))

@@ -1,4 +1,4 @@
-//! `pleach probe --bench`: what it tells, where it refuses, and that nothing of it stays. Figures are not judged.
+//! `pleach probe --bench`: its report and its refusals, and that it leaves no files behind. Speeds are not checked.
 
 use super::command_as_nobody;
 use crate::harness::own::Own;
@@ -20,7 +20,7 @@ fn engines() -> [&'static str; Engine::ALL.len()] {
     Engine::ALL.map(Engine::name)
 }
 
-/// Small enough for a test; with 300 MiB a file of 64 MiB is measured.
+/// Small enough for a test: with 300 MiB, the measured file has 64 MiB.
 const MEBIBYTES: u64 = 400;
 
 fn args(path: &Path) -> [&OsStr; 4] {
@@ -79,7 +79,7 @@ fn assert_row(row: &Value, files: u64) {
     if row["possible"] == true {
         assert!(row["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{row}");
         assert!(row["mib_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{row}");
-        // A ring has a call for several files; nobody has one for each byte.
+        // A ring needs one call for several files, and no engine needs one per byte.
         let least = if row["engine"] == "uring" { 1 } else { files };
         assert!((least..number(row, "bytes")).contains(&number(row, "calls")), "{row}");
         assert_eq!(row["why"], Value::Null, "{row}");
@@ -122,7 +122,7 @@ fn an_ordinary_user_measures_in_a_directory_of_their_own_and_nowhere_else() {
     assert_eq!((names(&own.join("open")), names(&own.join("closed"))), (Vec::new(), Vec::new()));
 }
 
-/// Asserts that nothing was measured: in JSON there is nothing but what failed.
+/// Asserts that nothing was measured: JSON contains only errors.
 #[track_caller]
 fn assert_only_errors(run: &Run) {
     assert!(run.json().iter().all(|line| line["type"] == "error"), "{}", run.stdout);
@@ -166,7 +166,7 @@ on_filesystems! {
         child.kill().expect("a child can be killed");
         child.wait().expect("a child can be waited for");
         assert_eq!(names(&dir).len(), 1, "{:?}", names(&dir));
-        // What another user made under such a name is not this run's to remove, nor is what is no directory.
+        // The run must not remove another user's directory with such a name, nor anything that is not a directory.
         fs::create_dir(dir.join(".pleach-bench.theirs")).expect("a directory can be made");
         std::os::unix::fs::chown(dir.join(".pleach-bench.theirs"), Some(65534), None).expect("an owner can be set");
         write(dir.join(".pleach-bench.file"), b"mine");
@@ -194,7 +194,7 @@ fn start(dir: &Path) -> Child {
     start_beside(dir, names(dir).iter().filter(|name| is_held(dir, name)).count())
 }
 
-/// The same where so many others are running.
+/// The same while this many other benches run.
 #[track_caller]
 fn start_beside(dir: &Path, others: usize) -> Child {
     let child =
@@ -207,7 +207,7 @@ fn start_beside(dir: &Path, others: usize) -> Child {
     child
 }
 
-/// Whether a run holds this directory, as far as its files tell.
+/// Whether a run holds this directory, as far as its locks show.
 fn is_held(dir: &Path, name: &str) -> bool {
     use rustix::fs::{FlockOperation, flock};
     name.starts_with(".pleach-bench.")

@@ -1,4 +1,4 @@
-//! A command whose output replaces the file: its exit status decides.
+//! A command with output that replaces the file: the exit status decides whether it does.
 
 use super::refusal::{temporaries, wait_for_temporaries};
 use super::*;
@@ -53,7 +53,7 @@ on_filesystems! {
             (&sh("exit 1"), "sh exited with status 1"),
             (&sh("echo half; kill -9 $$"), "sh was killed by signal 9 (SIGKILL)"),
             (&sh("echo all; exec >&-; sleep 0.3; exit 4"), "sh exited with status 4"),
-            // A process that it leaves behind holds the output open; the failure is known all the same.
+            // A background process of the command holds the output open; the failure is noticed nevertheless.
             (&sh("echo half; sleep 900 2> /dev/null & exit 5"), "sh exited with status 5"),
             (&["nosuch-command"], "cannot run nosuch-command: command not found"),
             (&["./nosuch/command"], "cannot run ./nosuch/command: command not found"),
@@ -87,7 +87,7 @@ on_filesystems! {
         run(&dest, &[], &["true"]).expect(1).saying("the input is empty");
         assert_content(&dest, b"old");
         assert_no_temporary(&dest);
-        // Nothing is lost where nothing was.
+        // If there was no file, nothing is lost.
         in_shell(": | $PUT put \"$1\"", &missing).expect(0);
         in_shell(": | $PUT put \"$1\"", &missing).expect(0);
         run(&empty, &[], &["true"]).expect(0);
@@ -109,7 +109,7 @@ on_filesystems! {
         let mask = run.stderr.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
         let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).expect("a mask");
         assert_eq!(mask & 1 << (Signal::PIPE.as_raw() - 1), 0, "SIGPIPE has its default action");
-        // What has to be refused is refused before the command runs.
+        // Refusals happen before the command runs.
         let mark = fs.join("mark");
         let touch = ["touch", mark.to_str().expect("a plain path")];
         command::run(fs.path(), &[], &touch).expect(2).saying("it is a directory");
@@ -131,7 +131,7 @@ on_filesystems! {
     [xfs] fn interrupted_it_terminates_the_command_and_reaps_it(fs: &Filesystem) {
         let (dest, id) = (fs.join("file"), fs.join("id"));
         write_synced(&dest, b"old");
-        // The last one has closed its output and goes on, the one before does not listen to SIGTERM at once.
+        // The last one has closed its output and goes on; the one before reacts late to SIGTERM.
         for script in [
             "exec sleep 1000",
             "trap 'sleep 0.3; exit 0' TERM; while :; do sleep 0.1; done",
@@ -161,9 +161,9 @@ on_filesystems! {
         let (dest, ids) = (fs.join("file"), fs.join("ids"));
         write_synced(&dest, b"old");
         let scripts = [
-            // A pipeline whose first program writes nothing, and one that goes on writing.
+            // A pipeline with a first program that writes nothing, and one that continues to write.
             "sleep 1000 | cat & echo $! >> $IDS; while :; do echo x; sleep 0.01; done",
-            // A process whose parent has ended, and one that ignores SIGTERM.
+            // A process with a parent that has ended, and one that ignores SIGTERM.
             "(sh -c 'echo $$ >> $IDS; exec sleep 1000' &) ; sh -c 'trap \"\" TERM; echo $$ >> $IDS; \
              while :; do sleep 0.1; done'",
             // The command itself has succeeded, but its output stays open.
@@ -186,7 +186,7 @@ on_filesystems! {
             let output = child.wait_with_output().expect("a child can be waited for");
             Run::new(output, script.to_string()).expect(130).saying("interrupted").saying("the file is unchanged");
             for id in fs::read_to_string(&ids).expect("it was written").lines() {
-                // Of a process that has ended its parent may not know yet.
+                // The parent of an ended process may not know of its end yet.
                 let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
                 assert!(stat.is_empty() || stat.contains(") Z "), "{script}: {stat}");
             }
@@ -230,7 +230,8 @@ on_filesystems! {
         let (dest, source) = (fs.join("file"), fs.join("source"));
         write_synced(&dest, b"old");
         in_shell("$PUT put \"$1\" < /proc/$PPID/mem", &dest).expect(1).saying("cannot read the input");
-        // From an offset that is no multiple of a block it is read as a stream: held up there, it is cut meanwhile.
+        // From an offset that is not a multiple of a block, the file is read as a stream; while the run waits there, it
+        // is truncated.
         let size = 64 * MIB;
         write(&source, &bytes(1, size));
         let script = format!(

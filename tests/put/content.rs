@@ -1,4 +1,4 @@
-//! What is equal at the same offset stays shared, whatever else becomes of the file.
+//! Data that is equal at the same offset stays shared, whatever else changes in the file.
 
 use super::*;
 use crate::harness::own::Own;
@@ -24,9 +24,9 @@ on_filesystems! {
         let summary = put_well(&dest, &[], &with_blocks(&old, &changed));
         let blocks = old.len().div_ceil(BLOCK);
         assert_shared(&dest, &summary, &before, blocks - changed.len());
-        // Seven blocks, and the part of one at the end; Btrfs may tell that as a whole one.
+        // Seven blocks, and a part of one at the end; Btrfs may report that part as a whole block.
         assert_eq!(number(&summary, "written_bytes"), 7 * BLOCK as u64 + 77, "{summary}");
-        // What did change is in no place of the old file.
+        // The changed blocks are at no address of the old file.
         let after = places(&dest);
         assert!(changed.iter().all(|block| after[&(*block as u64)] != before[&(*block as u64)]));
     }
@@ -53,9 +53,10 @@ on_filesystems! {
             new.extend(bytes(2, 3 * MIB));
             new.truncate(size);
             let summary = put_well(&dest, &[], &new);
-            // The last block of one of the two is no whole block of the other.
+            // The last block of the shorter file is not a whole block of the longer one.
             let blocks = size.min(old.len()) / BLOCK;
-            // What is less than half of the old file's one extent is written, so that Btrfs can free that.
+            // If less than half of the old file's single extent is equal, that part is written, so that Btrfs can free
+            // the extent.
             let blocks = if fs.kind == Kind::Btrfs && blocks * 2 < old.len() / BLOCK { 0 } else { blocks };
             assert_shared(&dest, &summary, &before, blocks);
             fs::remove_file(&dest).expect("a file can be removed");
@@ -77,7 +78,7 @@ on_filesystems! {
         let summary = put_well(&dest, &[], &content);
         assert_shared(&dest, &summary, &before, 2 * MIB / BLOCK - 1);
         assert!(blocks(&dest) <= taken + 8, "{} for {taken}", blocks(&dest));
-        // Zeros over data are data.
+        // Zeros that overwrite data are data.
         content[..MIB].fill(0);
         let summary = put_well(&dest, &[], &content);
         assert_eq!(number(&summary, "written_bytes"), MIB as u64, "{summary}");
@@ -94,7 +95,7 @@ on_filesystems! {
         let args = ["--base", base.to_str().expect("a plain path")];
         let summary = put_well(&dest, &args, &with_blocks(&old, &[3]));
         assert_shared(&dest, &summary, &before, 4 * MIB / BLOCK - 1);
-        // The file that is replaced is not what is shared with, then.
+        // With a base, the replaced file is not the file to share with.
         write_synced(&dest, &bytes(5, 4 * MIB));
         let summary = put_well(&dest, &args, &with_blocks(&old, &[4]));
         assert_shared(&dest, &summary, &before, 4 * MIB / BLOCK - 1);
@@ -148,7 +149,7 @@ on_filesystems! {
             assert_shared(&dest, &summary, &before, kept);
             fs::remove_file(&dest).expect("a file can be removed");
         }
-        // An extent that something else holds stays in any case.
+        // An extent that another file also holds stays in any case.
         tools::write_in_one_extent(&dest, &old);
         clone(&dest, &fs.join("snapshot"));
         let before = places(&dest);

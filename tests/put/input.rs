@@ -1,4 +1,4 @@
-//! What stdin may be: a pipe, a file here or elsewhere, from its beginning or later, a file of /proc.
+//! The kinds of stdin: a pipe, a file here or elsewhere, from its beginning or later, a file of /proc.
 
 use super::*;
 use crate::on_filesystems;
@@ -51,7 +51,7 @@ on_filesystems! {
         let content = bytes(1, 2 * MIB + 77);
         write_synced(&source, &content);
         for skipped in [1, 1000, BLOCK, 5 * BLOCK + 1, content.len()] {
-            // What is read of it is gone from it, as for any other reader.
+            // The file's offset advances with the data read, as for any other reader.
             let skip = format!("dd status=none count=1 bs={skipped} > /dev/null");
             let script = format!("{{ {skip}; $PUT put --allow-empty \"$1\" && cat; }} < {}", source.display());
             let run = in_shell(&script, &dest).expect(0);
@@ -104,7 +104,7 @@ on_filesystems! {
     }
 }
 
-/// As `--expect-blake3` takes it.
+/// The hash in the form of `--expect-blake3`.
 pub(super) fn blake3(content: &[u8]) -> String {
     ::blake3::hash(content).to_hex().to_string()
 }

@@ -1,10 +1,10 @@
-//! What the replaced file had besides its content, the new one has.
+//! The new file keeps the metadata of the replaced file.
 
 use super::*;
 use crate::on_filesystems;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-/// Owner, mode, attributes, ACL and flags, as other programs tell them.
+/// Owner, mode, attributes, ACL and flags, as other programs report them.
 #[track_caller]
 fn metadata(path: &Path) -> String {
     let meta = fs::metadata(path).expect("the file is there");
@@ -41,7 +41,7 @@ on_filesystems! {
         let summary = put_well(&dest, &[], &with_blocks(&old, &[9]));
         assert_shared(&dest, &summary, &before, 2 * MIB / BLOCK - 1);
         assert_eq!(metadata(&dest), was);
-        // A base that is not one cannot be shared with, and the file stays what it is.
+        // A copy-on-write base cannot be shared with, and the file stays unchanged.
         let base = fs.join("base");
         write_synced(&base, &old);
         put(&dest, &["--base", base.to_str().expect("a plain path")], &old).expect(0).saying("is not copy-on-write");
@@ -75,7 +75,7 @@ on_filesystems! {
             in_shell(&format!("umask {umask}; echo x | cat > \"$1\""), &other).expect(0);
             assert_eq!(metadata(&dest), metadata(&other));
         }
-        // What replaces a file is as that, whatever its directory hands down.
+        // A replacement has the metadata of the old file, whatever its directory would pass on.
         let dest = fs.join("acl/put");
         tools::tool("setfacl", &["-b"], &dest);
         let before = metadata(&dest);

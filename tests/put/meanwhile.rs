@@ -1,4 +1,4 @@
-//! Whatever others write to the base meanwhile, the file becomes the stream, unless they save something at its place.
+//! Whatever others write to the base meanwhile, the file becomes the stream, unless they save something at its path.
 
 use super::refusal::wait_for_temporaries;
 use super::*;
@@ -32,7 +32,7 @@ on_filesystems! {
                 assert_no_temporary(&dest);
             }
         }
-        // Another name, and nothing at all, are nothing to lose.
+        // If the file got another name, or was removed, nothing can be lost.
         let changes: [fn(&Path); 2] = [
             |path| fs::hard_link(path, path.with_extension("other")).expect("a link can be made"),
             |path| fs::remove_file(path).expect("a file can be removed"),
@@ -48,7 +48,8 @@ on_filesystems! {
 
     [xfs, btrfs] fn a_writer_of_the_base_cannot_change_what_is_shared(fs: &Filesystem) {
         let (base, dest) = (fs.join("base"), fs.join("dest"));
-        // A block of the base is at any time that of the stream or another: what is compared may not be what is shared.
+        // At any time, a block of the base is equal to the stream or different: it may change between comparing and
+        // sharing.
         let content = bytes(1, MIB);
         let other = bytes(2, MIB);
         write_synced(&base, &content);
@@ -70,10 +71,10 @@ on_filesystems! {
             });
             for _ in 0..5 {
                 put_well(&dest, &["--base", base.to_str().expect("a plain path")], &content);
-                // And with the blocks at other places.
+                // The same with the blocks at other offsets.
                 let shifted = [&bytes(3, BLOCK), &content[..]].concat();
                 put_well(&dest, &["--base", base.to_str().expect("a plain path")], &shifted);
-                // And from a file, of which nothing may be shared but what the kernel finds equal.
+                // The same from a file: only data that the kernel finds equal may be shared.
                 let source = fs.join("source");
                 write(&source, &content);
                 in_shell(&format!("$PUT put --base {} \"$1\" < {}", base.display(), source.display()), &dest).expect(0);
@@ -93,7 +94,7 @@ on_filesystems! {
         let mut pipe = child.stdin.take().expect("stdin is a pipe");
         pipe.write_all(&content[..2 * MIB]).expect("the command reads");
         std::thread::sleep(std::time::Duration::from_millis(300));
-        // Who looks at the base now finds what the stream has. What was frozen has it not.
+        // The base now equals the stream, but the frozen copy of it does not.
         overwrite(&base, 1000 * BLOCK as u64, &content[1000 * BLOCK..1001 * BLOCK]);
         pipe.write_all(&content[2 * MIB..]).expect("the command reads");
         drop(pipe);

@@ -1,14 +1,14 @@
-//! What the base has at another aligned offset is found and shared.
+//! Data that the base has at another aligned offset is found and shared.
 
 use super::*;
 use crate::on_filesystems;
 
-/// Puts `new` over a file of `old`; all but so many blocks must be shared.
+/// Puts `new` over a file of `old`; all but this many blocks must be shared.
 #[track_caller]
 fn moved(fs: &Filesystem, name: &str, args: &[&str], old: &[u8], new: &[u8], written: usize) {
     let dest = fs.join(name);
     write_synced(&dest, old);
-    // So that on Btrfs no extent is let go of.
+    // A clone holds all extents, so that on Btrfs none is rewritten to free it.
     let kept = fs.join("kept");
     clone(&dest, &kept);
     let before = places(&dest);
@@ -49,7 +49,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn it_comes_back_to_where_it_was(fs: &Filesystem) {
-        // A part was replaced by one of another length, and later the difference was made up for.
+        // A part was replaced by one of another length, and later the difference was compensated.
         let old = bytes(1, 24 * MIB);
         let (a, b) = (6 * MIB, 14 * MIB);
         let new = [&old[..a], &bytes(2, 3 * BLOCK), &old[a..b], &old[b + 3 * BLOCK..]].concat();
@@ -64,11 +64,11 @@ on_filesystems! {
 
     [xfs, btrfs] fn a_stream_that_has_nothing_in_common_is_written(fs: &Filesystem) {
         moved(fs, "nothing", &[], &bytes(1, 40 * MIB), &bytes(2, 40 * MIB), 40 * MIB / BLOCK);
-        // And comes back to the base where that has the same again.
+        // Sharing resumes where the stream equals the base again.
         let old = bytes(1, 40 * MIB);
         let new = [&bytes(2, 30 * MIB), &old[30 * MIB..]].concat();
         moved(fs, "late", &[], &old, &new, 30 * MIB / BLOCK);
-        // Also to its holes, which no index has.
+        // The same for the base's holes, which are not in the index.
         let dest = fs.join("holes");
         write_synced(&dest, &old[..24 * MIB]);
         File::options()

@@ -1,4 +1,4 @@
-//! What fails leaves the file as it was, and says why.
+//! A failed put leaves the file unchanged, and says why.
 
 use super::input::blake3;
 use super::*;
@@ -106,7 +106,7 @@ on_filesystems! {
             assert_content(&dest, &old);
             assert_no_temporary(&dest);
         }
-        // What shares fits.
+        // Shared data fits.
         put_well(&dest, &[], &with_blocks(&old, &[5]));
     }
 
@@ -159,7 +159,7 @@ on_filesystems! {
         let dest = fs.join("file");
         write_synced(&dest, b"old");
         for signal in [Signal::INT, Signal::TERM] {
-            // Its input is silent, and open.
+            // Its input is silent, but open.
             let mut child = begin(&dest, &[]);
             let pipe = child.stdin.take();
             wait_for_temporaries(fs.path(), 1);
@@ -187,7 +187,7 @@ pub(super) fn temporaries(dir: &Path) -> usize {
     names(dir).iter().filter(|name| name.starts_with(".pleach-put.")).count()
 }
 
-/// Waits until so many runs have begun.
+/// Waits until this many runs have begun.
 #[track_caller]
 pub(super) fn wait_for_temporaries(dir: &Path, number: usize) {
     let is_there = (0..1000).any(|_| {

@@ -1,4 +1,4 @@
-//! What only Btrfs has: compressed extents, snapshots, files written in place.
+//! Features that only Btrfs has: compressed extents, snapshots, files written in place.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn on_btrfs(test: &str, options: &str, body: fn(&mut Own)) {
 fn compressed_extents_are_shared_and_freed_as_well() {
     on_btrfs("compressed_extents_are_shared_and_freed_as_well", "compress-force=zstd", |own| {
         let dir = own.join("tree");
-        // Compresses to a half or so: each block is random bytes and zeros.
+        // Compresses to about one half: each block is random bytes and zeros.
         let half = |seed, length: usize| {
             bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect::<Vec<_>>()
         };
@@ -41,7 +41,7 @@ fn a_snapshot_in_scope_moves_along_and_one_outside_pins() {
         let inside = own.join("tree/inside");
         btrfs(&["subvolume", "snapshot", "-r"], &[&subvolume, &inside]);
         let (before, content) = (used(own), seen(&tree));
-        // All these files share all they have with their snapshots: they are looked at only if that is asked for.
+        // All these files share all their data with their snapshots: they are examined only if requested.
         let done = dedupe(&[], &tree);
         assert_eq!((number(&done, "read_bytes") < 1 << 20, number(&done, "freed_bytes")), (true, 0), "{done}");
         let done = dedupe(&["--ranges", "always"], &tree);
@@ -78,8 +78,8 @@ fn files_written_in_place_share_with_their_like_only() {
         let (before, content) = (used(own), seen(&dir));
         let done = pleach(args(&["--no-cache"], &dir)).expect(0).summary();
         let freed = assert_freed(&done, before, used(own));
-        // What the second of each kind has in common with the first, and its zeros; those of the first lie in an extent
-        // of which more is unique.
+        // The part that the second of each kind has in common with the first, and its zeros. The zeros of the first are
+        // in an extent that is mostly unique.
         assert!(freed >= 2 * (7 << 20), "{done}");
         assert_eq!(seen(&dir), content);
     });

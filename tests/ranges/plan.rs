@@ -1,4 +1,4 @@
-//! What a dry run prints, against the run that follows it: the same plan, and the same figures where the plan decides
+//! The output of a dry run, compared with the run that follows: the same plan, and the same figures if the plan decides
 //! them.
 
 use super::*;
@@ -15,7 +15,7 @@ const DECIDED: [&str; 8] = [
     "pinned_bytes",
 ];
 
-/// A dry run and then the run, with the same options. Gives both summaries.
+/// A dry run and then the run, with the same options. Returns both summaries.
 #[track_caller]
 fn plan_and_run(options: &[&str], dir: &Path) -> (Value, Value) {
     let planned = dedupe(&[&["--dry-run"], options].concat(), dir);
@@ -30,11 +30,11 @@ fn assert_decided(planned: &Value, done: &Value, but: &[&str]) {
     }
 }
 
-/// Trees that both stages have work with: whole files, a file that begins like another one, and equal ranges.
+/// Trees with work for both stages: whole files, a file that begins like another one, and equal ranges.
 fn mixed_tree(dir: &Path, seed: u64) {
     random_tree(dir, &mut Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     let long = bytes(seed, 17 << 20);
-    // Where no sample is taken: only a comparison finds it, in the second window.
+    // The difference is where no sample is taken: only a comparison finds it, in the second window.
     let mut other_end = long.clone();
     other_end[(16 << 20) + (600 << 10)] ^= 1;
     for (name, content) in
@@ -42,7 +42,7 @@ fn mixed_tree(dir: &Path, seed: u64) {
     {
         write(dir.join(name), content);
     }
-    // Shares with a file that another one is equal to, and goes on.
+    // Shares with a file that equals another file, and is longer.
     clone(&dir.join("long too"), &dir.join("longer"));
     append(&dir.join("longer"), &bytes(seed + 1, 3 << 20));
     let part = bytes(seed + 2, 2 << 20);
@@ -79,7 +79,7 @@ on_own_filesystems! {
         let (dir, outside) = (own.join("tree"), own.join("outside"));
         fs::create_dir(&outside).expect("a directory can be made");
         images(&dir, 8 << 20, 6 << 20);
-        // Two files in scope share, and so does one outside: the kernel only says that they share.
+        // Two files in scope share, and so does one outside: the kernel only reports that they share.
         clone(&dir.join("b.img"), &dir.join("b too.img"));
         clone(&dir.join("b.img"), &outside.join("b.img"));
         clone(&dir.join("a.img"), &outside.join("a.img"));

@@ -1,8 +1,8 @@
-//! Numbers and trees that look random and are the same each time.
+//! Reproducible pseudo-random numbers and trees.
 
 use super::*;
 
-/// Numbers that look random and are the same each time.
+/// Reproducible pseudo-random numbers.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -14,8 +14,8 @@ impl Random {
     }
 }
 
-/// Files made of pieces that are unique, or occur elsewhere in whole or in part, or repeat, or are zeros or holes;
-/// clones of files, overwritten in places.
+/// Files made of pieces that are unique, occur elsewhere in whole or in part, repeat, or are zeros or holes; and clones
+/// of files, partly overwritten.
 pub(super) fn random_tree(dir: &Path, random: &mut Random) {
     let pool: Vec<_> = (0..6).map(|_| bytes(random.below(1 << 40), (8 + random.below(300) as usize) * BLOCK)).collect();
     for number in 0..7 {

@@ -1,5 +1,5 @@
-//! Files and directories with more names of extended attributes than the kernel lists: all else is restored, nothing is
-//! lost without a report.
+//! Files and directories with more names of extended attributes than the kernel lists: everything else is restored, and
+//! nothing is lost without a report.
 
 use super::Scene;
 use crate::harness::*;
@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// So many names of 250 bytes are over 64 KiB.
+/// This many names of 250 bytes exceed 64 KiB.
 const MANY: usize = 300;
 
 fn name(number: usize) -> String {
@@ -24,12 +24,12 @@ fn give_many(path: &Path) {
     }
 }
 
-/// How many of these attributes there are.
+/// The number of these attributes that exist.
 fn count(path: &Path) -> usize {
     (0..MANY).filter(|number| getxattr(path, name(*number), &mut [0_u8; 16]).is_ok()).count()
 }
 
-/// A snapshot of one file whose attributes cannot be listed, and one whose can.
+/// A snapshot of one file with attributes that cannot be listed, and one with attributes that can.
 fn scene(fs: &Filesystem) -> Scene {
     let scene = Scene { source: fs.dir("source"), repo: fs.join("repo"), target: fs.dir("target") };
     write(scene.source.join("many"), &bytes(1, 50_000));
@@ -41,8 +41,8 @@ fn scene(fs: &Filesystem) -> Scene {
     scene
 }
 
-/// Restores, in a dry run first, which must report the same: the lines of the plan, the top's apart, and the one
-/// problem.
+/// Restores after a dry run, which must report the same. Returns the lines of the plan, except that of the top, and the
+/// one problem.
 #[track_caller]
 fn restored(scene: &Scene, options: &Options) -> (Vec<(Change, String)>, String) {
     let (planned, plan, mut foreseen) = scene.recorded(&Options { dry_run: true, ..options.clone() });
@@ -80,7 +80,7 @@ on_filesystems! {
         assert_eq!(plan, [(Change::Content, "many".into())]);
         assert!(problem.contains("source/many") && problem.contains("are lost"), "{problem}");
         assert_eq!(fs::read(scene.source.join("many")).unwrap(), bytes(1, 50_000));
-        // Nothing was there to be lost: what the snapshot lacks is reported all the same.
+        // Nothing existed that could be lost, but the attributes missing from the snapshot are still reported.
         let (_, problem) = restored(&scene, &scene.options());
         assert!(problem.contains("many") && problem.contains("snapshot does not have them"), "{problem}");
         assert_eq!(fs::read(scene.inside("many")).unwrap(), bytes(1, 50_000));
@@ -130,7 +130,7 @@ on_filesystems! {
         assert_eq!(plan, [(Change::Metadata, "c".into())]);
         assert!(problem.contains("source/c:") && problem.contains("were kept"), "{problem}");
         assert_eq!((count(&dir), fs::metadata(&dir).unwrap().permissions()), (MANY, mode));
-        // A snapshot of it lacks them.
+        // A snapshot of it lacks the attributes.
         settle();
         pleach(["snapshot".as_ref(), scene.source.as_os_str(), scene.repo.as_ref()]).expect(3);
         let (_, problem) = restored(&scene, &scene.options());

@@ -1,4 +1,4 @@
-//! Trees that are deeper than a path can be long: what a restore does for a directory does not depend on its depth.
+//! Trees deeper than the maximal length of a path: the work of a restore for a directory does not depend on its depth.
 
 use super::{Scene, deep};
 use crate::harness::*;
@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// How many times a restore opens something.
+/// The number of calls of a restore that open something.
 #[track_caller]
 fn opens(scene: &Scene, more: &[&str], log: &Path) -> u64 {
     let mut strace = Command::new("strace");

@@ -1,5 +1,5 @@
-//! Filesystems that fail while a restore runs: it fails too, reports nothing as restored that is not on the disk, and
-//! the next run completes the work.
+//! Filesystems that fail during a restore: the restore fails too, reports only entries that are on the disk as
+//! restored, and the next run completes the work.
 
 use super::Scene;
 use crate::harness::failing_disk::FailingDisk;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shuts a filesystem down when so many entries are done.
+/// Shuts a filesystem down after this many entries.
 struct ShutDownAfter {
     entries: u64,
     seen: AtomicU64,
@@ -52,7 +52,7 @@ fn files(scene: &Scene) {
 on_filesystems! {
     [xfs, ext4] fn a_filesystem_that_is_shut_down_under_a_restore_makes_it_fail(fs: &Filesystem) {
         for how in [Shutdown::LogWritten, Shutdown::AtOnce] {
-            // Of the target, of the repository, and of both.
+            // The filesystem of the target, of the repository, and of both.
             for (target_dies, repo_dies) in [(true, false), (false, true), (true, true)] {
                 let Some(mut own) = Own::new(fs.kind, "restore::failed", 512, &[], "") else { return };
                 let safe = fs.dir(format!("{how:?} {target_dies} {repo_dies}"));
@@ -65,7 +65,7 @@ on_filesystems! {
                 fs::create_dir(&scene.source).unwrap();
                 files(&scene);
                 snapshot(&scene.source, &scene.repo);
-                // From a fresh mount nothing of the repository is in memory.
+                // After a remount, nothing of the repository is in memory.
                 own.remount();
                 let monitor = ShutDownAfter::new(50, &own, how);
                 let stopped = restore::restore(&scene.repo, "latest", &[], &scene.options(), &monitor)

@@ -45,7 +45,7 @@ fn inodes(dir: &Path) -> BTreeMap<PathBuf, (u64, i64, i64)> {
     found
 }
 
-/// Damages a file in place and leaves its size and modification time as they were.
+/// Damages a file in place, keeping its size and modification time.
 fn damage(path: &Path) {
     let time = path.metadata().unwrap().modified().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -137,7 +137,7 @@ on_filesystems! {
         for scene in [Scene::new(fs, fill), apart(fs, &other)] {
             let good = fs::read(scene.source.join("file 8")).unwrap();
             damage(&scene.source.join("file 8"));
-            // Only its change time is another than that in the manifest.
+            // Only its change time differs from that in the manifest.
             let stats = scene.recorded(&scene.in_place()).0;
             assert_eq!((stats.replaced_entries, stats.compared_files), (1, 1));
             assert!(fs::read(scene.source.join("file 8")).unwrap() == good);

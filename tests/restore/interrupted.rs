@@ -1,4 +1,4 @@
-//! A restore that ends early reports what it has changed by then.
+//! A restore that ends early reports its changes so far.
 
 use super::Scene;
 use crate::harness::stop::StopAfter;
@@ -95,7 +95,7 @@ on_filesystems! {
         while !is_begun() {}
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
         let run = Run::new(child.wait_with_output().unwrap(), "an interrupted restore".into());
-        // It may have come to its end before the signal.
+        // It may have finished before the signal.
         if run.status == 130 {
             assert!(!run.stderr.contains("nothing that was there"), "{}", run.stderr);
             assert!(run.stderr.contains("partly restored") && run.stderr.contains("again"), "{}", run.stderr);

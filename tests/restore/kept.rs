@@ -1,5 +1,5 @@
-//! What somebody else saves at the place of what is restored, after it was decided to replace it, is kept; and two
-//! restores at the same time do not hinder each other.
+//! Files that somebody else saves at a restored path, after pleach decided to replace the old file, are kept; and two
+//! restores at the same time do not disturb each other.
 
 use super::Scene;
 use crate::harness::meddler::{Meddler, When};
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// A scene whose repository is on another filesystem, so that all data is written.
+/// A scene with its repository on another filesystem than the target, so that all data is written.
 fn scene(fs: &Filesystem, other: &Filesystem, fill: impl Fn(&Path)) -> Scene {
     let scene = Scene { source: other.dir("source"), repo: other.join("repo"), target: fs.dir("target") };
     fill(&scene.source);
@@ -108,7 +108,7 @@ on_filesystems! {
                     }
                     assert_nothing_unfinished(&scene);
                     if round == 2 || options.contains(&"--overwrite") {
-                        // Both replaced the names of one inode: they may be two now, each whole.
+                        // Both replaced the names of one inode: they may be two inodes now, each whole.
                         scene.restore(&[""], &scene.options()).unwrap();
                     }
                     assert_equal_trees(&scene.source, &scene.inside(""));

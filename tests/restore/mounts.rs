@@ -1,4 +1,4 @@
-//! `--delete` and mounts: nothing that is mounted below the target is moved, crossed or deleted beside.
+//! `--delete` and mounts: nothing mounted below the target is moved, crossed or deleted.
 
 use super::Scene;
 use crate::harness::mounted::Mounted;
@@ -87,7 +87,7 @@ on_filesystems! {
             assert!(source.join("home/today").exists() && source.join("home/ann/today").exists(), "{name}");
             assert!(!source.join("extra").exists(), "what lies beside goes");
         }
-        // Who names the mount point means it.
+        // A user who names the mount point means it.
         restore("whole", &[&source.join("home")]).expect(0);
         assert!(!source.join("home/today").exists() && !source.join("home/ann/today").exists());
         assert!(source.join("home/ann/then").exists());
@@ -137,7 +137,8 @@ on_filesystems! {
         });
         let outside = fs.dir("outside");
         make(&outside, &["precious"]);
-        // A directory, a file, and a further name of one are to be made where mount points are, by two paths.
+        // A directory, a file, and another name of a file must be made where mount points are, which were mounted
+        // through another path.
         fs::remove_dir_all(scene.source.join("dir")).unwrap();
         fs::remove_file(scene.source.join("too")).unwrap();
         make(&scene.source, &["dir", "too"]);
@@ -185,7 +186,7 @@ on_filesystems! {
             &scene.repo.join(".pleach"),
             &["partial/old/tree/deep/point/under", "trash/x/deep/point/under", "trash/y/f"],
         );
-        // One that the next run would make use of.
+        // A leftover that the next run would use.
         make(&scene.repo.join(".pleach"), &["partial/useful/tree/deep/point/under", "partial/useful/finished"]);
         let _useful = Mounted::tmpfs(&scene.repo.join(".pleach/partial/useful/tree/deep/point"));
         let _partial = Mounted::tmpfs(&scene.repo.join(".pleach/partial/old/tree/deep/point"));

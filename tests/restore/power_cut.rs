@@ -17,7 +17,7 @@ fn restore_and_cut(own: &mut Own, scene: &Scene, how: Shutdown, until: &dyn Fn()
     cut_during(own, command.arg(&scene.target).arg(&scene.repo).arg("latest"), how, until);
 }
 
-/// Asserts that the next run completes it, also one that trusts size and time.
+/// Asserts that the next run completes the restore, even a run that trusts size and time.
 #[track_caller]
 fn assert_next_run_completes(own: &mut Own, scene: &Scene) {
     let options = Options { overwrite: Overwrite::IfChanged, delete: true, ..scene.options() };
@@ -95,7 +95,7 @@ on_filesystems! {
             }
             write(scene.inside(dir).join("extra"), b"old");
         }
-        // One inode with names in both, which replace others; sealed ones; one with a name that was not there.
+        // One inode with names in both directories, which replace others; immutable files; one with a new name.
         fs::remove_file(scene.source.join("two/b")).unwrap();
         fs::hard_link(scene.source.join("one/b"), scene.source.join("two/b")).unwrap();
         fs::hard_link(scene.source.join("one/b"), scene.source.join("two/new")).unwrap();

@@ -1,4 +1,4 @@
-//! What a restore reports: the snapshot that it used, the repository that it skipped, and why it cannot begin.
+//! The report of a restore: the snapshot that it used, the repository that it skipped, and why it cannot begin.
 
 use super::Scene;
 use crate::harness::*;

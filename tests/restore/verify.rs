@@ -1,4 +1,4 @@
-//! What is restored is checked against the hashes in the manifest.
+//! Restored files are checked against the hashes in the manifest.
 
 use super::Scene;
 use crate::harness::tools::assert_equal_trees;
@@ -16,7 +16,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// Rots a file in the newest snapshot.
+/// Corrupts a file in the newest snapshot.
 fn rot(scene: &Scene, name: &str) {
     let path = inside(&scene.repo, "latest", &scene.source).join(name);
     let writable = |flag| {
@@ -39,7 +39,7 @@ on_filesystems! {
         let scene = Scene::new(fs, fill);
         rot(&scene, "file 1");
         rot(&scene, "file 4");
-        // One of them replaces something.
+        // One of them replaces an existing file.
         std::fs::create_dir_all(scene.inside("")).unwrap();
         write(scene.inside("file 4"), b"older");
         let run = restore(&scene, &["--verify"]).expect(4).saying("file 1'").saying("file 4'").saying("hash");

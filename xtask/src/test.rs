@@ -19,7 +19,7 @@ use std::process::{ExitCode, Stdio};
 /// The options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Run only tests whose name contains one of these
+    /// Run only tests with one of these in their name
     filters: Vec<String>,
     /// Run the filesystem tests on these only
     #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs,ext4")]

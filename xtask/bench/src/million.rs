@@ -1,5 +1,5 @@
-//! The memory for 1,000,000 small files: `cargo xtask bench snapshot --million` and `cargo xtask bench dedupe
-//! --million`.
+//! The memory for 1,000,000 small files: `cargo xtask bench snapshot --million` and
+//! `cargo xtask bench dedupe --million`.
 //!
 //! Snapshots: a thousand directories of a thousand files, and all files in one directory, which is the hardest case for
 //! a walker that keeps directories in memory. Dedupes: files of many sizes, and files of one size, which is the hardest
@@ -63,7 +63,7 @@ pub(crate) fn dedupes(dir: &Path, kinds: &[Kind], save: bool) -> Result<()> {
     Ok(())
 }
 
-/// One round: the first run, then the second one.
+/// One round with a first and a second run.
 fn measure(stage: &mut Stage, all: &[Run], what: &str, sizes: &str, limit: f64, save: bool) -> Result<()> {
     let title = format!("{what}, {}", stage.kind().title());
     let plan = Plan { label: title.clone(), rounds: 1, cache: Cache::Cold };

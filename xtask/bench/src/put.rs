@@ -191,7 +191,7 @@ fn shared(path: &Path) -> Result<f64> {
     Ok(shared_sectors(&output(program("xfs_io").args(["-r", "-c", "fiemap -v"]).arg(path))?) as f64 * 512.0)
 }
 
-/// The sectors in lines such as `0: [0..7]: 96..103 8 0x2001`.
+/// The sectors in lines such as `0: [0..7]:  96..103   8  0x2001`.
 fn shared_sectors(listed: &str) -> u64 {
     let words = listed.lines().map(|line| line.split_whitespace().rev().take(2).collect::<Vec<_>>());
     let extents = words.filter_map(|words| {
