@@ -1,10 +1,11 @@
 //! Why a file was skipped, and how many files were skipped for each reason.
 //!
 //! To add a reason: add the variant and its line in `Skip::about`, and decide it in one of three places.
-//! - By what the walk sees (type, size, flags of the status): in `gather`, before the file enters the catalogue. It then
-//!   costs nothing and is never opened.
+//! - By what the walk sees (type, size, flags of the status): in `gather`, before the file enters the catalogue. It
+//!   then costs nothing and is never opened.
 //! - By what an open file shows: in `Opener::open` (`file`). Only files that have another of their size are opened.
-//! - By the kernel's answer: in `fs::fidedupe`, as a `Refusal`. Such a file may still be the source that others share with.
+//! - By the kernel's answer: in `fs::fidedupe`, as a `Refusal`. Such a file may still be the source that others share
+//!   with.
 //!
 //! `docs/dedupe.md` lists the reasons for users.
 

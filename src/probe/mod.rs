@@ -1,6 +1,6 @@
 //! The capabilities of a filesystem, found by trying, and what each answer means to a person.
 //!
-//! A question is a small function of a [`Place`]; [`QUESTIONS`] lists them all. Questions try things on unnamed files
+//! A question is a small function of a `Place`; `QUESTIONS` lists them all. Questions try things on unnamed files
 //! (see `place`), so nothing stays behind. A question that cannot be tried stays open; nothing is guessed.
 
 mod answer;

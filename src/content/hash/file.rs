@@ -32,7 +32,7 @@ pub fn file(fd: impl AsFd, size: u64, monitor: &dyn Monitor) -> Result<Hashed> {
 /// bytes read.
 ///
 /// # Errors
-/// Like [`file`].
+/// Like [`file()`].
 pub fn any_file(fd: impl AsFd, size: u64, monitor: &dyn Monitor) -> Result<([u8; 32], u64)> {
     let hashed = hash(fd.as_fd(), size, false, monitor)?;
     Ok((hashed.hash.ok_or(Errno::OVERFLOW)?, hashed.read))

@@ -45,7 +45,7 @@ pub fn absolute(path: &[u8]) -> PathBuf {
 /// Walks `sources` with `threads` threads. `sink` receives the outputs in order, from one thread at a time.
 ///
 /// Memory: the names of the directories that are being visited, and the outputs of a limited number of tasks (see
-/// [`frontier`]).
+/// `frontier`).
 ///
 /// # Errors
 /// The first error from the visitor or the sink. Errors that do not end the walk are not returned to it.
