@@ -6,20 +6,24 @@ use crate::fs::openat;
 use crate::util::mutex::lock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Result;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 /// A path with more directories than this is shortened by an open directory.
 const LONG: usize = 64;
-/// The number of directories that stay open, at most. More help only in trees deeper than [`LONG`] times this number.
-const MOST: usize = 128;
+/// The number of directories that stay open, at most. More are useful only in trees deeper than [`LONG`] times this.
+const MOST: u64 = 128;
+/// The part of the descriptors that they may take: the files of a group are open at the same time.
+const PART: u64 = 16;
 
 /// Open directories, by their number in the catalogue.
 #[derive(Debug)]
 pub(super) struct Anchors {
     root: Arc<OwnedFd>,
     open: Mutex<Open>,
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +36,9 @@ impl Anchors {
     /// Only the root is open.
     pub(super) fn new() -> Result<Anchors> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Anchors { root: Arc::new(rustix::fs::open(c"/", flags, Mode::empty())?), open: Mutex::default() })
+        let root = Arc::new(rustix::fs::open(c"/", flags, Mode::empty())?);
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Ok(Anchors { root, open: Mutex::default(), most: (limit / PART).clamp(1, MOST) as usize })
     }
 
     /// Opens something in the directory of a file. `open` gets an open directory and the path from there to the file's
@@ -67,7 +73,7 @@ impl Anchors {
         if open.by_number.insert(directory, fd).is_none() {
             open.oldest_first.push_back(directory);
         }
-        if open.oldest_first.len() > MOST
+        if open.oldest_first.len() > self.most
             && let Some(oldest) = open.oldest_first.pop_front()
         {
             open.by_number.remove(&oldest);
@@ -111,7 +117,7 @@ mod tests {
             assert_eq!(Status::of(opened.unwrap()).unwrap().ino, ino);
         }
         let open = lock(&anchors.open);
-        assert!(open.by_number.len() >= DEPTH / LONG / 2 && open.by_number.len() <= MOST, "{}", open.by_number.len());
+        assert!((1..=anchors.most).contains(&open.by_number.len()), "{}", open.by_number.len());
         assert_eq!(open.by_number.len(), open.oldest_first.len());
     }
 }
