@@ -109,7 +109,7 @@ on_filesystems! {
         assert!(!extra.is_empty());
         let (stats, _, problems) = scene.recorded(&scene.in_place());
         assert_eq!(stats.errors, 1, "{problems:?}");
-        assert!(problems[0].contains("--delete"), "{problems:?}");
+        assert!(problems[0].contains("a directory is in its place"), "{problems:?}");
         assert!(scene.source.join("extra").exists(), "only --delete removes");
         let options = Options { delete: true, ..scene.in_place() };
         let stats = scene.restore(&[""], &options).unwrap();
