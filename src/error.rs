@@ -1,7 +1,7 @@
 //! Errors: the action that failed, the path, the cause, and a remedy if there is one.
 //!
-//! One error type serves the whole library. It carries no backtrace and prints nothing. `output` shows it, and its
-//! [`ErrorKind`] determines the [`ExitStatus`].
+//! One error type serves the whole library. It carries no backtrace and prints nothing. Its [`ErrorKind`] determines
+//! the exit status of the command.
 
 mod advice;
 
@@ -15,27 +15,9 @@ pub use advice::Advice;
 /// The result of every function in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The exit statuses of the command. They are documented and never change, because scripts use them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// Everything was done.
-    Done = 0,
-    /// Failed: do not rely on any result of this run.
-    Failed = 1,
-    /// The command line is invalid.
-    Usage = 2,
-    /// Done, but some entries were skipped and reported.
-    Incomplete = 3,
-    /// The data in the repository, or a copy that was read back, is damaged.
-    Damage = 4,
-    /// Another run holds the repository.
-    Locked = 11,
-    /// Interrupted by a signal.
-    Interrupted = 130,
-}
-
 /// The class of an error, as far as a caller needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// An operation failed.
     Failed,
@@ -177,17 +159,6 @@ impl Error {
     pub fn raw_os_error(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }
-
-    /// The exit status of a command that fails with this error.
-    pub fn exit_status(&self) -> ExitStatus {
-        match self.kind {
-            ErrorKind::Failed => ExitStatus::Failed,
-            ErrorKind::Usage => ExitStatus::Usage,
-            ErrorKind::Damage => ExitStatus::Damage,
-            ErrorKind::Locked => ExitStatus::Locked,
-            ErrorKind::Interrupted => ExitStatus::Interrupted,
-        }
-    }
 }
 
 fn code_of_errno(errno: i32) -> &'static str {
@@ -249,6 +220,7 @@ impl std::error::Error for Error {
 
 /// A run that ended early.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Stopped<S> {
     /// Why it ended.
     pub error: Error,
@@ -295,7 +267,7 @@ mod tests {
     fn an_error_says_action_path_cause_and_hint_in_one_line() {
         let error = Error::io("open", "/a/b\n", io::Error::from_raw_os_error(libc::EACCES)).hint("run as root");
         assert_eq!(error.to_string(), "cannot open '/a/b\\n': Permission denied (run as root)");
-        assert_eq!(error.exit_status() as i32, 1);
+        assert_eq!(error.kind(), ErrorKind::Failed);
     }
 
     #[test]

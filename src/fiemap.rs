@@ -6,17 +6,20 @@
 mod file;
 mod found;
 
-pub use file::{File, Place, open};
+pub use crate::extents::extent::{Extent, ExtentFlags};
+pub(crate) use file::Place;
+pub use file::{File, open};
 pub use found::{Found, files};
 
 use crate::error::{Error, Result};
-use crate::extents::extent::{Extent, Reported};
+use crate::extents::extent::Reported;
 use crate::monitor::Monitor;
 use crate::sys;
 use rustix::io::Errno;
 
 /// Options for mapping a file.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// Write the file's dirty pages first. Without it, data that has no address yet shows as delayed.
     pub sync: bool,
@@ -30,6 +33,7 @@ impl Default for Options {
 
 /// Totals of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The number of extents.
     pub extents: u64,
@@ -49,7 +53,12 @@ pub fn map(file: &File, mut each: impl FnMut(&Extent), options: &Options, monito
 ///
 /// # Errors
 /// As [`map`].
-pub fn report(file: &File, mut each: impl FnMut(&Reported), options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+pub(crate) fn report(
+    file: &File,
+    mut each: impl FnMut(&Reported),
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
     let mut stats = Stats::default();
     let mut extents = sys::fiemap::extents(file, options.sync);
     while let Some(reported) = extents.next_reported() {

@@ -1,21 +1,33 @@
 //! pleach: snapshots, space and sharing on filesystems with reflinks.
-//!
-//! Engines are functions with a subject, options and a [`monitor::Monitor`]. They return stats and never print.
-//! `docs/architecture.md` shows the layers.
+#![doc = include_str!("../docs/library.md")]
+#![cfg_attr(not(feature = "testing"), deny(unnameable_types))]
+#![allow(unreachable_pub)]
+// What only the command or the tests use is unused without them.
+#![cfg_attr(not(all(feature = "cli", feature = "testing")), allow(dead_code, unreachable_pub, unused_imports))]
 
-pub mod content;
+mod content;
 pub mod copy_tree;
 pub mod dedupe;
 pub mod error;
-pub mod extents;
+mod extents;
 pub mod fiemap;
-pub mod fs;
+mod fs;
 pub mod monitor;
-pub mod owners;
+mod owners;
 pub mod probe;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod program;
 pub mod put;
 pub mod snapshot;
-pub mod sys;
+mod sys;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 pub mod tree;
 pub mod usage;
-pub mod util;
+mod util;
+
+pub use error::{Error, Result};
+pub use monitor::{Event, Monitor};
+pub use snapshot::Repository;

@@ -23,6 +23,7 @@ pub struct Amount {
 
 /// How an entry of a tree differs from its earlier version. Each difference has a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Change {
     /// The entry is new.
     Added,

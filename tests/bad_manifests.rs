@@ -5,7 +5,7 @@ mod forged;
 
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::snapshot::manifest::{Reader, Time, Writer};
+use pleach::testing::manifest::{Reader, Time, Writer};
 use rustix::fs::{CWD, FileType, Mode};
 use std::ffi::OsStr;
 use std::fs::{self, File};

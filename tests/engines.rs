@@ -6,10 +6,10 @@ mod small;
 mod troubles;
 
 use crate::harness::*;
-use pleach::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
-use pleach::fs::sparse;
-use pleach::fs::status::Status;
 use pleach::monitor::{Amount, Event, Monitor, Silent};
+use pleach::testing::copy::{self, Copied, CopyError, Engine, Request, Strategy};
+use pleach::testing::sparse;
+use pleach::testing::status::Status;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;

@@ -3,7 +3,7 @@
 //! `tests/samples/` is never edited. For a new version of the format, add a new sample with
 //! `cargo test --test main -- --ignored write_a_sample` (which replaces none).
 
-use pleach::snapshot::manifest::{
+use pleach::testing::manifest::{
     Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Reader, Stored, Time, Totals, Writer,
 };
 use std::fs::File;
@@ -111,7 +111,7 @@ fn items(version: u32) -> Vec<Item> {
 
 #[test]
 fn the_samples_of_all_versions_read_as_they_were_written() {
-    (1..=pleach::snapshot::manifest::VERSION).for_each(reads_as_it_was_written);
+    (1..=pleach::testing::manifest::VERSION).for_each(reads_as_it_was_written);
 }
 
 fn reads_as_it_was_written(version: u32) {
@@ -133,16 +133,16 @@ fn reads_as_it_was_written(version: u32) {
 
 #[test]
 fn what_is_written_today_is_the_version_of_the_newest_sample() {
-    assert!(sample(pleach::snapshot::manifest::VERSION).exists());
-    assert!(!sample(pleach::snapshot::manifest::VERSION + 1).exists());
+    assert!(sample(pleach::testing::manifest::VERSION).exists());
+    assert!(!sample(pleach::testing::manifest::VERSION + 1).exists());
 }
 
 #[test]
 #[ignore = "writes the sample of a new version, once"]
 fn write_a_sample() {
-    let path = sample(pleach::snapshot::manifest::VERSION);
+    let path = sample(pleach::testing::manifest::VERSION);
     let mut writer = Writer::create(File::create_new(&path).unwrap(), &path, &header()).unwrap();
-    items(pleach::snapshot::manifest::VERSION).iter().for_each(|item| writer.push(item).unwrap());
-    writer.set_origins(origins(pleach::snapshot::manifest::VERSION));
+    items(pleach::testing::manifest::VERSION).iter().for_each(|item| writer.push(item).unwrap());
+    writer.set_origins(origins(pleach::testing::manifest::VERSION));
     writer.finish(&totals()).unwrap();
 }

@@ -20,7 +20,7 @@ pub(crate) mod stop;
 pub(crate) mod tools;
 pub(crate) mod tree;
 
-use pleach::content::copy::Engine;
+use pleach::testing::copy::Engine;
 use serde_json::Value;
 use std::env;
 use std::ffi::OsStr;

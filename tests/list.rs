@@ -98,6 +98,6 @@ on_filesystems! {
         snapshot(&source, &repo);
         let stats = list(&repo, &Options::default(), &Silent).unwrap();
         assert_eq!(stats.rows.len(), 1);
-        assert_eq!((stats.rows[0].exclusive_bytes, stats.rows[0].info.totals.files), (None, 1));
+        assert_eq!((stats.rows[0].exclusive_bytes, stats.rows[0].totals.files), (None, 1));
     }
 }

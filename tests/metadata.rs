@@ -7,7 +7,7 @@ mod rights;
 
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::snapshot::manifest::{Entry, Item, Reader};
+use pleach::testing::manifest::{Entry, Item, Reader};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};

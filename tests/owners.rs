@@ -4,7 +4,7 @@ mod own;
 
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::sys::reflink::clone_range;
+use pleach::testing::reflink::clone_range;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

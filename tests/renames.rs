@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::snapshot::manifest::{Item, Reader};
+use pleach::testing::manifest::{Item, Reader};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};

@@ -3,7 +3,7 @@
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::snapshot::manifest::{Item, Reader};
+use pleach::testing::manifest::{Item, Reader};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

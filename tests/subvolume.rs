@@ -5,7 +5,7 @@ use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;
 use pleach::snapshot::create::{self, Options, Subvolumes};
-use pleach::snapshot::manifest::{Item, Reader};
+use pleach::testing::manifest::{Item, Reader};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;

@@ -42,13 +42,13 @@ mod stats;
 mod tree;
 mod verify;
 
+pub use crate::content::copy::{Engine, Reason};
 pub use options::{Into, Options};
 pub use stats::Stats;
 
 /// A copy that ended early: why, and what it had copied by then.
 pub type Stopped = crate::error::Stopped<Stats>;
 
-use crate::content::copy::Engine;
 use crate::error::Result;
 use crate::fs::procfs;
 use crate::monitor::Monitor;

@@ -4,6 +4,7 @@ use crate::content::copy::Engine;
 
 /// The meaning of the destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Into {
     /// An existing directory receives the sources. Otherwise it is the name of the one source's copy.
     #[default]
@@ -17,6 +18,7 @@ pub enum Into {
 
 /// How to copy.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// How content is copied; by default chosen for each file.
     pub engine: Option<Engine>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// What a run did, or a dry run would do. The names are those of the JSON summary.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Regular files. Each name of a hard link counts, and so do unchanged files.
     pub files: u64,

@@ -142,11 +142,6 @@ impl Catalogue {
         self.files.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// All files, in the order in which the walk found them.
     pub fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
         (0..self.files.len() as u32).map(FileId)

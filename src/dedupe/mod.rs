@@ -4,16 +4,16 @@
 //! `gather`, `candidates`, `survey`, `group`, `share`, `account`. Only FIDEDUPERANGE changes a file (`fs::fidedupe`):
 //! the kernel compares under locks and shares equal data. `docs/dedupe.md` draws the whole.
 
-pub mod account;
+pub(crate) mod account;
 mod anchors;
 mod cache;
 mod cache_file;
 mod candidates;
-pub mod catalogue;
+pub(crate) mod catalogue;
 mod durable;
 mod entry;
 mod facts;
-pub mod file;
+pub(crate) mod file;
 mod gather;
 mod group;
 mod options;
@@ -21,22 +21,23 @@ mod places;
 mod planned;
 mod predict;
 pub mod ranges;
-pub mod run;
+pub(crate) mod run;
 mod sample;
 mod share;
-pub mod skip;
+pub(crate) mod skip;
 mod stage;
-pub mod stats;
+pub(crate) mod stats;
 mod survey;
 mod whole_extents;
 mod windows;
 mod witness;
 
+pub use crate::extents::bound::Bound;
 pub use options::{CacheChoice, Options};
+pub use skip::Skip;
 pub use stats::{Ranges, Stats};
 
 use crate::error::{Error, Result};
-use crate::extents::bound::Bound;
 use crate::monitor::{Event, Monitor};
 use account::Account;
 use cache::Cache;

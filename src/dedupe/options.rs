@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// Exclusions, and how to work.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// Files and directories to exclude.
     pub excludes: exclude::Options,
@@ -24,6 +25,7 @@ pub struct Options {
 
 /// Where a run keeps its cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CacheChoice {
     /// In the user's cache directory.
     #[default]

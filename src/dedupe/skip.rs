@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Why a file, or a range of it, was not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Skip {
     /// It looked equal, but the kernel found a byte that differs.
     Differs,
@@ -125,7 +126,7 @@ impl Skip {
     }
 
     /// The reason for a failed opening.
-    pub fn of_opening(errno: Errno) -> Skip {
+    pub(crate) fn of_opening(errno: Errno) -> Skip {
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::STALE => Skip::Vanished,
             // Something else has that name now.
@@ -164,11 +165,6 @@ impl Skips {
     /// Counts a file for a reason. Returns whether that is new.
     pub fn add(&self, file: FileId, reason: Skip) -> bool {
         self.seen().insert((file, reason))
-    }
-
-    /// Removes a file's reason: a later stage handled the file.
-    pub fn remove(&self, file: FileId, reason: Skip) {
-        self.seen().remove(&(file, reason));
     }
 
     /// The number of files skipped for each reason.

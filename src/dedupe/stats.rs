@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// The results. All sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Regular files in scope; hard links count once.
     pub files: u64,
@@ -52,6 +53,7 @@ pub struct Stats {
 
 /// Whether ranges of files that are not equal were compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ranges {
     /// They were, in this run or in an earlier run over the same files. Or no file is large enough.
     #[default]

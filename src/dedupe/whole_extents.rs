@@ -5,7 +5,7 @@ use crate::extents::address_space::SpaceId;
 use crate::extents::layout;
 use crate::extents::map::Map;
 use crate::extents::piece::Piece;
-use crate::sys::btrfs::logical::{self, Offsets};
+use crate::sys::btrfs::logical;
 use rustix::io::{Errno, Result};
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -54,7 +54,7 @@ pub(super) fn of(file: BorrowedFd<'_>, map: &Map, space: SpaceId) -> Option<Map>
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`.
 pub(super) fn references(file: BorrowedFd<'_>, extent: u64) -> Result<u64> {
-    let ask = || logical::logical_to_inodes(file, extent, Offsets::Ignored);
+    let ask = || logical::logical_to_inodes(file, extent);
     let references = match ask() {
         // Not yet in the extent tree; a commit adds it.
         Err(Errno::NOENT) => {

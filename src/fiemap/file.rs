@@ -22,7 +22,7 @@ pub struct File {
 
 /// The filesystem of a file, in the terms of statfs(2) and related calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// The device number that stat(2) reports for the file; on Btrfs each subvolume has its own.
     pub dev: u64,
     /// The magic number of `linux/magic.h`.
@@ -80,7 +80,7 @@ impl File {
     }
 
     /// Its status when it was opened.
-    pub fn status(&self) -> &Status {
+    pub(crate) fn status(&self) -> &Status {
         &self.status
     }
 
@@ -110,7 +110,7 @@ impl File {
     ///
     /// # Errors
     /// If that is unknown.
-    pub fn place(&self) -> Result<Place> {
+    pub(crate) fn place(&self) -> Result<Place> {
         let failed = |errno: Errno| Error::io("look at the filesystem of", &self.path, errno);
         let statfs = rustix::fs::fstatfs(&self.fd).map_err(failed)?;
         let statfs_block = statfs.f_bsize as u64;
@@ -126,7 +126,7 @@ impl File {
     }
 
     /// Whether its blocks are listed one by one, as on ext2 and ext3, instead of in extents.
-    pub fn has_indirect_blocks(&self, place: &Place) -> bool {
+    pub(crate) fn has_indirect_blocks(&self, place: &Place) -> bool {
         /// `EXT4_EXTENTS_FL`.
         const EXTENTS: u32 = 0x0008_0000;
         // The magic numbers of the ext family.

@@ -30,11 +30,6 @@ struct Below {
 }
 
 impl Found {
-    /// Its path as a user would write it.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Opens it for mapping.
     ///
     /// # Errors

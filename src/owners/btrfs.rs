@@ -10,7 +10,7 @@ use super::subvolumes::Subvolumes;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::sys::btrfs::FileExtent;
-use crate::sys::btrfs::logical::{self, Offsets, Reference};
+use crate::sys::btrfs::logical::{self, Reference};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Item, Key, Step};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -163,7 +163,7 @@ impl Filesystem {
         if let Some(known) = self.extents.get(&address) {
             return Ok(known.clone());
         }
-        let mut references = match logical::logical_to_inodes(&self.anchor, address, Offsets::Ignored) {
+        let mut references = match logical::logical_to_inodes(&self.anchor, address) {
             Ok(references) => references,
             Err(Errno::NOENT) => return Ok(Rc::default()),
             Err(errno) => return Err(Broken::Call(errno)),

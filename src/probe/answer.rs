@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 /// The answer to a question, in a form for scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// Yes or no.
     Flag(bool),

@@ -4,7 +4,7 @@
 //! (see `place`), so nothing stays behind. A question that cannot be tried stays open; nothing is guessed.
 
 mod answer;
-pub mod bench;
+pub(crate) mod bench;
 mod content;
 mod kind;
 mod machine;
@@ -26,6 +26,7 @@ use std::path::Path;
 
 /// A question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Item {
     /// The question, as one word.
     pub name: &'static str,
@@ -37,6 +38,7 @@ pub struct Item {
 
 /// The answers of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The answers, in the order of the questions. Questions that make no sense on this filesystem are omitted.
     pub items: Vec<Item>,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// How a stream replaces a file.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// The file to share with; by default the present one at the destination.
     pub base: Option<PathBuf>,

@@ -45,6 +45,7 @@ use std::time::Instant;
 
 /// The source of the new content.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Source<'a> {
     /// A stream, from its present position to its end.
     Stream(BorrowedFd<'a>),
@@ -54,6 +55,7 @@ pub enum Source<'a> {
 
 /// The result, in bytes.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// The file's size.
     pub bytes: u64,

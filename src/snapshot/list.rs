@@ -1,7 +1,7 @@
 //! Lists the snapshots of a repository: quickly from the ends of their manifests, and on request with their exclusive
 //! data.
 
-use super::manifest::{Entry, Item};
+use super::manifest::{Entry, Header, Item, Time, Totals};
 use super::repository::{Added, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
 use crate::extents::extent::ExtentFlags;
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -26,6 +26,7 @@ const OPEN: usize = 256;
 
 /// Options of [`list`].
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// Measure the data that each snapshot alone holds. This costs one call for each file.
     pub exclusive: bool,
@@ -35,9 +36,20 @@ pub struct Options {
 
 /// A snapshot of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Row {
-    /// Its name, time, sources, tags and sums.
-    pub info: SnapshotInfo,
+    /// Its name, which is also the name of its directory in the repository.
+    pub name: String,
+    /// The time when it was begun.
+    pub created: Time,
+    /// The machine's name.
+    pub host: String,
+    /// The absolute paths of its sources.
+    pub sources: Vec<PathBuf>,
+    /// The tags given by the user.
+    pub tags: Vec<String>,
+    /// The sums over its entries.
+    pub totals: Totals,
     /// Bytes of its extents that no other file holds, in this snapshot or elsewhere. Deleting the snapshot frees at
     /// least these. (Data that only its own files share with each other is freed too, but not counted.) Measured from
     /// extents, on request.
@@ -48,6 +60,7 @@ pub struct Row {
 
 /// The list and its sums.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The snapshots, oldest first.
     pub rows: Vec<Row>,
@@ -97,10 +110,17 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
             }
         }
         let added = repository.added(&info.name);
-        stats.rows.push(Row { info, exclusive_bytes, added });
+        stats.rows.push(row(info, exclusive_bytes, added));
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
+}
+
+fn row(info: SnapshotInfo, exclusive_bytes: Option<u64>, added: Option<Added>) -> Row {
+    let sources = info.sources().map(Path::to_path_buf).collect();
+    let SnapshotInfo { name, header, totals } = info;
+    let Header { created, host, tags, .. } = header;
+    Row { name, created, host, sources, tags, totals, exclusive_bytes, added }
 }
 
 /// A directory of a snapshot's tree.

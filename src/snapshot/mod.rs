@@ -2,6 +2,10 @@
 
 pub mod create;
 pub mod list;
-pub mod manifest;
-pub mod repository;
+pub(crate) mod manifest;
+pub(crate) mod repository;
 pub mod restore;
+
+pub use crate::content::copy::Reason;
+pub use manifest::{Time, Totals};
+pub use repository::{Added, Repository, Space};

@@ -19,14 +19,12 @@ mod subvolume;
 mod trash;
 
 pub use added::{Added, Space};
-pub use block_hashes::{BlockHashes, Draft};
+pub use block_hashes::BlockHashes;
 pub(crate) use dir::Dir;
 pub use handle::Repository;
-pub use layout::{CONTROL, FORMAT, LATEST};
+
 pub use leftovers::Leftover;
-pub use lock::Lock;
-pub use name::check_name;
-pub use snapshots::{Listing, SnapshotInfo};
+pub use snapshots::SnapshotInfo;
 pub use staging::Staging;
 pub use subvolume::Start;
 

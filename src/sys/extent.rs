@@ -82,6 +82,7 @@ impl fmt::Display for ExtentFlags {
 
 /// One extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Extent {
     /// The offset in the file.
     pub logical: u64,

@@ -19,10 +19,8 @@ const BATCH: usize = 512;
 /// The most records per call, used if so many records overlap that fewer make no progress: 64 MiB.
 const LARGEST_BATCH: usize = 1 << 20;
 
-const FMR_OF_PREALLOC: u32 = 0x1;
 const FMR_OF_ATTR_FORK: u32 = 0x2;
 const FMR_OF_EXTENT_MAP: u32 = 0x4;
-const FMR_OF_SHARED: u32 = 0x8;
 const FMR_OF_SPECIAL_OWNER: u32 = 0x10;
 const FMR_OF_LAST: u32 = 0x20;
 
@@ -142,16 +140,6 @@ impl Record {
     /// Whether it is content of a file, not its attributes or the map of its extents.
     pub fn is_file_data(&self) -> bool {
         matches!(self.owner, Owner::Inode(_)) && self.flags & (FMR_OF_ATTR_FORK | FMR_OF_EXTENT_MAP) == 0
-    }
-
-    /// Whether several files use it.
-    pub fn is_shared(&self) -> bool {
-        self.flags & FMR_OF_SHARED != 0
-    }
-
-    /// Whether it is allocated but was never written.
-    pub fn is_unwritten(&self) -> bool {
-        self.flags & FMR_OF_PREALLOC != 0
     }
 }
 

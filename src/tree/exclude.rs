@@ -1,6 +1,6 @@
 //! Entries that the user excludes from a walk: by pattern, by a tag in a directory, by filesystem, by size and by age.
 //!
-//! The visitors of a walk ask a [`Filter`] which entries of a directory they will see. If possible, it decides by name
+//! The visitors of a walk ask a `Filter` which entries of a directory they will see. If possible, it decides by name
 //! alone, before it reads anything about an entry. So no excluded entry is opened, and no excluded directory is listed.
 //! A path that the user named as a source is never excluded.
 
@@ -31,6 +31,7 @@ const SHOWN: usize = 5;
 
 /// The exclusions that the user chose.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// Patterns of names and paths.
     pub patterns: Patterns,
@@ -49,6 +50,7 @@ pub struct Options {
 
 /// How many entries were excluded, by reason. Entries below an excluded directory are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// By a pattern.
     pub patterns: u64,
@@ -71,7 +73,7 @@ impl Counts {
 
 /// The exclusions of one walk, shared by many threads.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     patterns: Matcher,
     tags: Tags,
     one_file_system: bool,
@@ -95,7 +97,7 @@ struct Counters {
 
 impl Filter {
     /// A filter for a walk of these sources that starts now.
-    pub fn new(options: &Options, sources: &Sources) -> Filter {
+    pub(crate) fn new(options: &Options, sources: &Sources) -> Filter {
         Filter {
             patterns: Matcher::new(&options.patterns, sources.paths().iter().map(PathBuf::as_path)),
             tags: Tags { caches: options.caches, names: options.if_present.clone() },
@@ -110,7 +112,7 @@ impl Filter {
 
     /// Lists a directory that is wanted completely, without entries that are excluded by name or by a tag. Like
     /// [`Names::list`], it returns the names read so far even if an error ends the listing early.
-    pub fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+    pub(crate) fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
         if let Some(tag) = self.tags.of(&directory.fd).filter(|_| !self.is_source(&directory.path)) {
             add(&self.counts.tags);
             return match tag {
@@ -133,7 +135,7 @@ impl Filter {
 
     /// Whether not to enter the subdirectory at `path` (without its leading slash) because another filesystem is
     /// mounted there. Called before the subdirectory is opened.
-    pub fn stops_at<P>(&self, parent: &Directory<P>, path: &[u8]) -> bool {
+    pub(crate) fn stops_at<P>(&self, parent: &Directory<P>, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let stops = self.one_file_system
             && !parent.scaffold
@@ -150,7 +152,7 @@ impl Filter {
     }
 
     /// Whether an entry of a directory is excluded by its status.
-    pub fn leaves_out<P>(&self, directory: &Directory<P>, name: &[u8], status: &Status) -> bool {
+    pub(crate) fn leaves_out<P>(&self, directory: &Directory<P>, name: &[u8], status: &Status) -> bool {
         if status.file_type() != FileType::RegularFile {
             return false;
         }
@@ -167,12 +169,12 @@ impl Filter {
     }
 
     /// Records that part of the tree could not be read.
-    pub fn note_unreadable(&self) {
+    pub(crate) fn note_unreadable(&self) {
         self.is_partial.store(true, Ordering::Relaxed);
     }
 
     /// The number of entries excluded so far.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { patterns, tags, filesystems, sizes, ages } = &self.counts;
         Counts {
@@ -185,7 +187,7 @@ impl Filter {
     }
 
     /// Reports patterns that matched nothing. Called after the whole walk.
-    pub fn report_unmatched(&self, monitor: &dyn Monitor) {
+    pub(crate) fn report_unmatched(&self, monitor: &dyn Monitor) {
         if self.is_partial.load(Ordering::Relaxed) {
             return;
         }

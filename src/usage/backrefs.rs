@@ -16,7 +16,7 @@ use super::part::{Part, Totals};
 use super::references::{Reference, sum, union};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
-use crate::sys::btrfs::logical::{self, Offsets};
+use crate::sys::btrfs::logical;
 use crate::sys::btrfs::tree::{
     self, EXTENT_DATA_REF, EXTENT_ITEM, EXTENT_OWNER_REF, EXTENT_TREE, Item, Key, ROOT_ITEM, ROOT_TREE,
     SHARED_DATA_REF, Step,
@@ -335,7 +335,7 @@ impl Judge<'_> {
         if is_surely_shared && is_held {
             return Verdict { is_shared: true, ..Verdict::default() };
         }
-        match logical::logical_to_inodes(&self.volume.fd, extent.start, Offsets::Ignored) {
+        match logical::logical_to_inodes(&self.volume.fd, extent.start) {
             Ok(references) => {
                 let trees: HashSet<_> = references.found.iter().map(|reference| reference.root).collect();
                 let freed = if is_held || references.total() > leaving { 0 } else { extent.length };

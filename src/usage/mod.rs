@@ -18,10 +18,10 @@ mod references;
 mod trees;
 mod xfs;
 
+pub use crate::extents::bound::Bound;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
-use crate::extents::bound::Bound;
 use crate::extents::ranges::RangeSet;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Event, Monitor};
@@ -38,6 +38,7 @@ use std::time::Instant;
 
 /// How the paths are measured.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// Sync the filesystems first: data that is only in memory has no place on the disk yet.
     pub sync: bool,
@@ -53,6 +54,7 @@ impl Default for Options {
 
 /// One of the paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Row {
     /// The path as the user named it.
     pub path: PathBuf,
@@ -62,6 +64,7 @@ pub struct Row {
 
 /// The space that deleting the set would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Freed {
     /// Bytes. On Btrfs only data, because the space that its trees would free is unknown beforehand. On XFS also inodes
     /// and maps.
@@ -76,6 +79,7 @@ pub struct Freed {
 
 /// The results.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// The paths that could be examined, in the order in which they were named.
     pub rows: Vec<Row>,

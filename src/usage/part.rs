@@ -5,6 +5,7 @@ use super::references::References;
 
 /// Sums over the inodes of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Totals {
     /// Regular files, hard links once.
     pub files: u64,

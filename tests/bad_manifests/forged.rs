@@ -253,7 +253,7 @@ on_filesystems! {
             let forged = dice.forge(&whole);
             write(&path, &forged);
             let listed = list::list(&repo, &listing, &Silent).unwrap();
-            assert!(listed.rows.iter().any(|row| row.info.name == "one"), "case {case}");
+            assert!(listed.rows.iter().any(|row| row.name == "one"), "case {case}");
             let _ = restore::restore(&repo, "two", &[], &options, &Silent);
             if case % 10 == 0 {
                 create::create(std::slice::from_ref(&source), &repo, &plan, &Silent).unwrap();

@@ -129,8 +129,8 @@ on_filesystems! {
 
 /// A list as pleach writes it, for other content.
 fn list_of(content: &[u8]) -> Vec<u8> {
-    use pleach::content::delta::NewList;
-    use pleach::content::hash::tree;
+    use pleach::testing::delta::NewList;
+    use pleach::testing::hash::tree;
     use std::io::{Read, Seek};
     let mut file = tempfile::tempfile().expect("a file can be made");
     let list = NewList::new(file.try_clone().expect("a file"), content.len() as u64, tree::GRAIN);

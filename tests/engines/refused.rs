@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::on_filesystems;
-use pleach::content::copy::{Reason, Refusal, engines::uring};
+use pleach::testing::copy::{Reason, Refusal, engines::uring};
 use rustix::io::Errno;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::on_filesystems;
-use pleach::content::copy::small_files::{FileError, Files, Opened, Wanted, files};
+use pleach::testing::copy::small_files::{FileError, Files, Opened, Wanted, files};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;

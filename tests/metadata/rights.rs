@@ -96,7 +96,7 @@ fn how_new_files_come_into_being_is_learnt_without_a_change_to_other_threads() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..500 {
-                    pleach::fs::metadata::Creator::current();
+                    pleach::testing::metadata::Creator::current();
                     assert_eq!(mask(), before);
                 }
             });

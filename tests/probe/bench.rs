@@ -4,7 +4,7 @@ use super::command_as_nobody;
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::content::copy::Engine;
+use pleach::testing::copy::Engine;
 use rustix::fs::FallocateFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A way to copy content. The order is that of listings; `engines` has the order of fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Engine {
     /// Shares the extents (ioctl_ficlone(2)) and writes nothing.
     Clone,

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why content was copied and not cloned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Reason {
     /// Source and destination are on different filesystems.
     OtherFilesystem,

@@ -41,6 +41,7 @@ use std::os::fd::AsFd as _;
 
 /// The files to compare block by block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// Files of 1 MiB and more.
     #[default]
@@ -53,6 +54,7 @@ pub enum Mode {
 
 /// How to look for ranges.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// In which files.
     pub mode: Mode,
@@ -80,7 +82,7 @@ const PIECES: usize = 4096;
 const BATCH: (u64, usize) = (1 << 30, 1 << 15);
 
 /// The size of the smallest files to read.
-pub fn smallest(options: &Options) -> u64 {
+pub(crate) fn smallest(options: &Options) -> u64 {
     match options.mode {
         Mode::Auto => AUTO_SIZE.max(options.min_run),
         Mode::Always => options.min_run,
@@ -93,7 +95,7 @@ pub fn smallest(options: &Options) -> u64 {
 /// the stage finished, neither interrupted nor out of time.
 ///
 /// Memory: `index_memory`, and a few MiB.
-pub fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
+pub(crate) fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool {
     let mut groups: BTreeMap<(u16, bool), Vec<u32>> = BTreeMap::new();
     for &file in files.iter().filter(|&&file| run.catalogue.size(file) >= smallest(options)) {
         // Files that Btrfs writes in place share only with each other.

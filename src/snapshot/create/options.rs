@@ -4,6 +4,7 @@ use crate::tree::exclude;
 
 /// When the content of files is hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hash {
     /// New and changed files.
     #[default]
@@ -14,6 +15,7 @@ pub enum Hash {
 
 /// Whether the tree may be a Btrfs subvolume that begins as a snapshot of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Subvolumes {
     /// If possible. Otherwise every file is cloned by itself, which is slower and gives the same tree and manifest.
     #[default]
@@ -24,6 +26,7 @@ pub enum Subvolumes {
 
 /// How a file that has not changed since the last snapshot is added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unchanged {
     /// As a file of its own that shares the data.
     #[default]
@@ -34,6 +37,7 @@ pub enum Unchanged {
 
 /// Options of [`create`](super::create).
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// The snapshot's name; by default the time in UTC, as `2026-11-20T020000Z`.
     pub name: Option<String>,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// The counts of a run. The names are those of the JSON summary.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Stats {
     /// The snapshot's name.
     pub name: String,

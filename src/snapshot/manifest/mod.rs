@@ -28,7 +28,7 @@ pub(crate) use index::lookups;
 pub use items::Items;
 pub use layout::VERSION;
 pub use limits::PATH as LONGEST_PATH;
-pub use names::EntryNames;
+
 pub use order::compare_paths;
 pub use reader::{Reader, Summary};
 pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals, shorten};

@@ -186,6 +186,7 @@ pub struct Origin {
 
 /// The sums of a snapshot. They are at the manifest's end, so that a listing need not read the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Totals {
     /// Regular files. Each name of a hard link counts.
     pub files: u64,

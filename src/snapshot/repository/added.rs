@@ -15,6 +15,7 @@ const SENTENCE: &str = "added 1";
 
 /// The space that a snapshot added on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Added {
     /// Data that was written, in whole blocks.
     pub data_bytes: u64,
@@ -27,6 +28,7 @@ pub struct Added {
 
 /// The space of a filesystem at one moment.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Space {
     /// Bytes in use.
     pub used: u64,
@@ -36,19 +38,19 @@ pub struct Space {
 
 impl Repository {
     /// Writes everything on the repository's filesystem to the disk.
-    pub fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))
     }
 
     /// The space of its filesystem, if the filesystem reports it.
-    pub fn space(&self) -> Option<Space> {
+    pub(crate) fn space(&self) -> Option<Space> {
         let space = rustix::fs::fstatvfs(&self.root).ok()?;
         let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
         Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
     }
 
     /// The space that a snapshot added, if it was recorded.
-    pub fn added(&self, name: &str) -> Option<Added> {
+    pub(crate) fn added(&self, name: &str) -> Option<Added> {
         let dir = self.added_dir()?;
         let mut text = String::new();
         dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
@@ -57,7 +59,7 @@ impl Repository {
 
     /// Records the space that a snapshot added. It is only informational: if it cannot be recorded, `list` shows
     /// nothing.
-    pub fn note_added(&self, name: &str, added: &Added) {
+    pub(crate) fn note_added(&self, name: &str, added: &Added) {
         let write = || {
             let dir = self.control.make_dir(ADDED)?;
             dir.unlink(name)?;

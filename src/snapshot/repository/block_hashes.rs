@@ -36,13 +36,13 @@ pub struct Draft {
 
 impl BlockHashes {
     /// The list of the last snapshot's file with this size and BLAKE3, if there is one.
-    pub fn list(&self, size: u64, hash: &[u8; 32]) -> Option<List> {
+    pub(crate) fn list(&self, size: u64, hash: &[u8; 32]) -> Option<List> {
         let file = self.old.as_ref()?.file(HEXLOWER.encode(hash), OFlags::RDONLY, Mode::empty()).ok()?;
         List::open(file, size, hash)
     }
 
     /// Begins a list for a file of this size. `None` if this is impossible: a list only saves time.
-    pub fn begin(&self, size: u64) -> Option<Draft> {
+    pub(crate) fn begin(&self, size: u64) -> Option<Draft> {
         let name = format!("new.{:x}", self.next.fetch_add(1, Ordering::Relaxed));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let file = self.new.file(&name, flags, Mode::RUSR | Mode::WUSR).ok()?;
@@ -50,7 +50,7 @@ impl BlockHashes {
     }
 
     /// Keeps a finished list under its name, or drops it if there is no hash.
-    pub fn end(&self, draft: &Draft, hash: Option<&[u8; 32]>) {
+    pub(crate) fn end(&self, draft: &Draft, hash: Option<&[u8; 32]>) {
         let name = draft.name.as_str();
         let kept = hash.is_some_and(|hash| fs::renameat(&self.new, name, &self.new, HEXLOWER.encode(hash)).is_ok());
         if !kept {
@@ -59,7 +59,7 @@ impl BlockHashes {
     }
 
     /// Takes the list of a file over from the last snapshot, if it has one and this snapshot has none.
-    pub fn carry(&self, hash: &[u8; 32]) {
+    pub(crate) fn carry(&self, hash: &[u8; 32]) {
         if let Some(old) = &self.old {
             self.carry_from(old, hash);
         }
@@ -75,7 +75,7 @@ impl BlockHashes {
 /// All of this needs the repository's lock.
 impl Repository {
     /// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
-    pub fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
+    pub(crate) fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
         let new = staging.dir.make_dir(BLOCKS)?;
         let all = if self.control.has_dir(BLOCKS)? { Some(self.control.dir(BLOCKS)?) } else { None };
         let old = match all.zip(parent) {
@@ -86,7 +86,7 @@ impl Repository {
     }
 
     /// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
-    pub fn drop_blocks(&self, name: &str) -> Result<()> {
+    pub(crate) fn drop_blocks(&self, name: &str) -> Result<()> {
         if self.control.has_dir(BLOCKS)? {
             let all = self.control.dir(BLOCKS)?;
             if all.has_dir(name)? {

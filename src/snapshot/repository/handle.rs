@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// An open repository.
+/// An open repository: a directory with snapshots.
 #[derive(Debug)]
 pub struct Repository {
     pub(super) root: Dir,
@@ -74,7 +74,7 @@ impl Repository {
     }
 
     /// The repository's own directory.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
@@ -83,18 +83,22 @@ impl Repository {
     ///
     /// # Errors
     /// Kind `Locked` if another run holds it.
-    pub fn lock(&self) -> Result<Lock> {
+    pub(crate) fn lock(&self) -> Result<Lock> {
         Lock::take(&self.control)
     }
 
     /// A snapshot's manifest.
-    pub fn manifest(&self, name: &str) -> Result<Reader> {
+    pub(crate) fn manifest(&self, name: &str) -> Result<Reader> {
         check_name(name)?;
         let path = self.manifests.path().join(name);
         Reader::from_file(self.manifests.file(name, OFlags::RDONLY, Mode::empty())?, &path)
     }
 
-    /// A snapshot's tree.
+    /// Opens the directory that contains the tree of the snapshot `name`: the files as they were, below their absolute
+    /// paths. Do not write there.
+    ///
+    /// # Errors
+    /// If there is no such snapshot.
     pub fn tree(&self, name: &str) -> Result<OwnedFd> {
         check_name(name)?;
         Ok(self.root.dir(name)?.into())

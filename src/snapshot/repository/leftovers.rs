@@ -40,7 +40,7 @@ pub struct Leftover {
 impl Repository {
     /// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`](Self::clear_leftovers)
     /// runs without them.
-    pub fn leftovers(&self) -> Result<Vec<Leftover>> {
+    pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>> {
         let partial = self.partial()?;
         let mut found = Vec::new();
         for name in partial.names()? {
@@ -67,7 +67,12 @@ impl Repository {
 
     /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
     /// tree, the trash. Must not be called between [`begin`](Self::begin) and [`publish`](Self::publish).
-    pub fn clear_leftovers(&self, used: &[Leftover], threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+    pub(crate) fn clear_leftovers(
+        &self,
+        used: &[Leftover],
+        threads: usize,
+        monitor: &dyn Monitor,
+    ) -> Result<deletion::Stats> {
         let partial = self.partial()?;
         let fresh = FreshNames::new();
         for name in partial.names()? {
@@ -93,7 +98,7 @@ impl Repository {
     }
 
     /// Gives a staged snapshot up, and deletes it together with all other leftovers.
-    pub fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
         throw_away(self, &self.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
         self.clear_leftovers(&[], threads, monitor).map(|_| ())
     }

@@ -23,7 +23,7 @@ impl Repository {
     /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
     ///
     /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](Self::clear_leftovers).
-    pub fn publish(&self, staging: Staging) -> Result<()> {
+    pub(crate) fn publish(&self, staging: Staging) -> Result<()> {
         let name = staging.name();
         let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
         let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
@@ -65,7 +65,7 @@ impl Repository {
     }
 
     /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
-    pub fn point_latest_to(&self, name: &str) -> Result<()> {
+    pub(crate) fn point_latest_to(&self, name: &str) -> Result<()> {
         let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
         clear_entry(self, &self.control, b"latest.new", &FreshNames::new())?;
         match fs::symlinkat(name, &self.control, "latest.new") {
@@ -79,7 +79,7 @@ impl Repository {
 
     /// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
     /// in case are one name in the repository.
-    pub fn try_publishing(&self) -> Result<bool> {
+    pub(crate) fn try_publishing(&self) -> Result<bool> {
         let failed = |errno| {
             let error = Error::io("publish snapshots in", self.path(), errno);
             match errno {

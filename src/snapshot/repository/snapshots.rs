@@ -39,7 +39,7 @@ pub struct Listing {
 
 impl SnapshotInfo {
     /// Whether this absolute path is one of its sources, or lies in one.
-    pub fn has_source(&self, path: &Path) -> bool {
+    pub(crate) fn has_source(&self, path: &Path) -> bool {
         self.sources().any(|source| path.starts_with(source))
     }
 
@@ -49,21 +49,14 @@ impl SnapshotInfo {
     }
 
     /// Its sources.
-    pub fn sources(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Path> {
         self.header.sources.iter().map(|source| Path::new(OsStr::from_bytes(source)))
     }
 }
 
 impl Repository {
-    /// [`listing`](Self::listing) that reports the problems to the monitor.
-    pub fn snapshots(&self, monitor: &dyn Monitor) -> Result<Vec<SnapshotInfo>> {
-        let listing = self.listing()?;
-        listing.problems.iter().for_each(|problem| monitor.problem(problem));
-        Ok(listing.snapshots)
-    }
-
     /// All snapshots, ordered by the time when they were begun, then by name. Reads a few hundred bytes of each.
-    pub fn listing(&self) -> Result<Listing> {
+    pub(crate) fn listing(&self) -> Result<Listing> {
         let mut listing = Listing::default();
         for name in self.snapshot_names()? {
             match self.info(&name) {
@@ -77,6 +70,9 @@ impl Repository {
     }
 
     /// The names of all snapshots, sorted. A snapshot exists if its manifest and its tree exist.
+    ///
+    /// # Errors
+    /// If the repository cannot be read.
     pub fn snapshot_names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for name in self.manifests.names()? {
@@ -91,8 +87,17 @@ impl Repository {
         Ok(names)
     }
 
+    /// The name of the snapshot that `id` means: a name, the beginning of exactly one name, `latest`, or `latest:PATH`.
+    /// The last form means the newest snapshot with this path among its sources or in one of them.
+    ///
+    /// # Errors
+    /// Kind `Failed` if `id` means no snapshot or several. Kind `Damage` if the manifest of that snapshot is damaged.
+    pub fn find(&self, id: &str) -> Result<String> {
+        Ok(self.resolve(id)?.name)
+    }
+
     /// One snapshot by its whole name.
-    pub fn info(&self, name: &str) -> Result<SnapshotInfo> {
+    pub(crate) fn info(&self, name: &str) -> Result<SnapshotInfo> {
         check_name(name)?;
         let file = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
         let Summary { mut header, totals, .. } = Summary::read(&file, &self.manifests.join(name))?;
@@ -107,7 +112,7 @@ impl Repository {
     /// # Errors
     /// Kind `Failed` if `id` means no snapshot or several. Kind `Damage` if the manifest of that snapshot is damaged
     /// or, for `latest`, if a snapshot with a damaged manifest might be the newest.
-    pub fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
+    pub(crate) fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
         if id == LATEST {
             return self.latest(|_| true);
         }
@@ -154,7 +159,7 @@ impl Repository {
 
     /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has
     /// all of them. If that is not the newest of all, the monitor gets a notice.
-    pub fn resolve_for(&self, id: &str, paths: &[PathBuf], monitor: &dyn Monitor) -> Result<SnapshotInfo> {
+    pub(crate) fn resolve_for(&self, id: &str, paths: &[PathBuf], monitor: &dyn Monitor) -> Result<SnapshotInfo> {
         if id != LATEST || paths.is_empty() {
             return self.resolve(id);
         }

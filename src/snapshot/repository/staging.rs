@@ -35,18 +35,18 @@ pub struct Staging {
 
 impl Staging {
     /// The snapshot's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Makes the manifest's file.
-    pub fn create_manifest(&self) -> Result<File> {
+    pub(crate) fn create_manifest(&self) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         self.dir.file("manifest", flags, Mode::RUSR | Mode::WUSR)
     }
 
     /// Makes the list of finished files.
-    pub fn create_finished(&self) -> Result<File> {
+    pub(crate) fn create_finished(&self) -> Result<File> {
         self.dir.file(FINISHED, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
     }
 }
@@ -58,7 +58,7 @@ impl Repository {
     ///
     /// # Errors
     /// If the requested name is invalid or taken.
-    pub fn free_name(&self, asked: Option<&str>, created: Time) -> Result<String> {
+    pub(crate) fn free_name(&self, asked: Option<&str>, created: Time) -> Result<String> {
         if let Some(name) = asked {
             check_name(name)?;
             self.check_free(name)?;
@@ -89,7 +89,7 @@ impl Repository {
     ///
     /// # Errors
     /// If the name is invalid or taken.
-    pub fn begin(&self, name: &str, start: Start<'_>) -> Result<Staging> {
+    pub(crate) fn begin(&self, name: &str, start: Start<'_>) -> Result<Staging> {
         check_name(name)?;
         self.check_free(name)?;
         // The tree of such a manifest was never published, or is gone already.

@@ -36,7 +36,7 @@ impl Repository {
     /// Whether trees can be subvolumes here. The test makes one in the staging area and deletes it. The process must
     /// also be able to write into directories with owners and modes that forbid it, because the last tree may have such
     /// directories.
-    pub fn can_make_subvolumes(&self) -> bool {
+    pub(crate) fn can_make_subvolumes(&self) -> bool {
         let Ok(partial) = self.partial() else { return false };
         let name = format!(".trial-{}", std::process::id());
         if subvolume::create(&partial, name.as_bytes()).is_err() {
@@ -53,24 +53,24 @@ impl Repository {
 
     /// The directory for frozen snapshots of sources. It is part of the staging area, so the next run clears snapshots
     /// that a killed run left there.
-    pub fn frozen_dir(&self) -> Result<OwnedFd> {
+    pub(crate) fn frozen_dir(&self) -> Result<OwnedFd> {
         Ok(self.partial()?.make_dir(FROZEN)?.into())
     }
 
     /// Removes the directory for frozen snapshots, if it exists and is empty.
-    pub fn remove_frozen_dir(&self) {
+    pub(crate) fn remove_frozen_dir(&self) {
         if let Ok(partial) = self.partial() {
             let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
         }
     }
 
     /// Whether a snapshot's tree is a subvolume. Checks nothing else of it.
-    pub fn is_subvolume(&self, name: &str) -> Result<bool> {
+    pub(crate) fn is_subvolume(&self, name: &str) -> Result<bool> {
         Ok(subvolume_at(self.tree(name)?).is_some())
     }
 
     /// Whether a snapshot's tree is a subvolume that has not changed since it was published.
-    pub fn is_as_published(&self, name: &str) -> Result<bool> {
+    pub(crate) fn is_as_published(&self, name: &str) -> Result<bool> {
         check_name(name)?;
         let Some(tree) = subvolume_at(self.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
         let manifest = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::monitor::{Recording, Silent};
+use crate::monitor::Silent;
 use crate::snapshot::manifest::{Header, Time, Totals, Writer};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -35,7 +35,7 @@ fn publish(repository: &Repository, name: &str, created: i64) {
 }
 
 fn names(repository: &Repository) -> Vec<String> {
-    repository.snapshots(&Silent).unwrap().into_iter().map(|info| info.name).collect()
+    repository.listing().unwrap().snapshots.into_iter().map(|info| info.name).collect()
 }
 
 #[test]
@@ -152,9 +152,8 @@ fn a_damaged_manifest_is_a_problem_and_hides_no_other() {
     publish(&repository, "a", 1);
     publish(&repository, "b", 2);
     fs::write(dir.path().join("repo/.pleach/manifests/b"), "x").unwrap();
-    let monitor = Recording::default();
-    assert_eq!(repository.snapshots(&monitor).unwrap().len(), 1);
-    assert_eq!(monitor.problems.lock().unwrap().len(), 1);
+    let listing = repository.listing().unwrap();
+    assert_eq!((listing.snapshots.len(), listing.problems.len()), (1, 1));
     assert_eq!(repository.resolve("latest").unwrap_err().kind(), ErrorKind::Damage);
     assert_eq!(repository.resolve("a").unwrap().name, "a");
 }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 impl Repository {
     /// Deletes everything in the trash.
-    pub fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+    pub(crate) fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
         let trash = self.trash()?;
         let options = deletion::Options { threads: Some(threads), subvolumes: true };
         deletion::empty(trash.as_fd(), trash.path(), &options, monitor)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Which existing files are replaced. Except with `Never`, the metadata of all existing files is corrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Overwrite {
     /// Files with different content. Files of another type or size are different. A file with the same size and the
     /// same modification time is trusted, unless it is the very source of the snapshot and its change time differs. In
@@ -20,6 +21,7 @@ pub enum Overwrite {
 
 /// How to restore.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
     /// The directory below which the absolute paths of the snapshot are restored. Made if it is missing.
     pub target: PathBuf,

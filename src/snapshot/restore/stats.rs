@@ -2,6 +2,7 @@
 
 /// The work that was done, or in a dry run would be. The names are those of the JSON summary.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// The snapshot's name. Empty if none was found.
     pub snapshot: String,

@@ -83,7 +83,7 @@ mod tests {
     use crate::sys::btrfs::tree::Key;
 
     fn read(data: &[u8]) -> Option<FileExtent> {
-        FileExtent::read(&Item { key: Key::new(257, EXTENT_DATA, 8192), generation: 1, data })
+        FileExtent::read(&Item { key: Key::new(257, EXTENT_DATA, 8192), data })
     }
 
     /// 1024 bytes, from offset 512 of an extent at 4096 that occupies 12 KiB and has 16 KiB of content.
@@ -136,6 +136,6 @@ mod tests {
         let mut hole = item();
         hole[21..29].fill(0);
         assert_eq!(read(&hole), None);
-        assert_eq!(FileExtent::read(&Item { key: Key::new(257, 1, 0), generation: 1, data: &whole }), None);
+        assert_eq!(FileExtent::read(&Item { key: Key::new(257, 1, 0), data: &whole }), None);
     }
 }

@@ -92,18 +92,8 @@ pub struct Reference {
     pub root: u64,
     /// The inode in it.
     pub inode: u64,
-    /// The offset in the file: see [`Offsets`].
+    /// The offset of the item in the file, whatever part of the extent it uses.
     pub offset: u64,
-}
-
-/// The references to ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offsets {
-    /// References to the byte at the address. The offset is that of this byte. For a compressed extent: all references.
-    Exact,
-    /// References to any part of the extent (`BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET`, Linux 4.15). The offset is that of
-    /// the item in the file, whatever part of the extent it uses.
-    Ignored,
 }
 
 /// The result of [`logical_to_inodes`].
@@ -122,19 +112,23 @@ impl References {
     }
 }
 
-/// `BTRFS_IOC_LOGICAL_INO_V2`: the references to the data extent at `logical`. The buffer grows as far as the kernel
-/// allows.
+/// `BTRFS_IOC_LOGICAL_INO_V2`: the references to any part of the data extent at `logical`
+/// (`BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET`, Linux 4.15). The buffer grows as far as the kernel allows.
 ///
 /// # Errors
 /// `NOENT` if there is no data extent; `PERM` without `CAP_SYS_ADMIN`.
 #[doc(alias = "BTRFS_IOC_LOGICAL_INO_V2")]
-pub fn logical_to_inodes(fd: impl AsFd, logical: u64, offsets: Offsets) -> Result<References> {
-    let flags = if offsets == Offsets::Ignored { IGNORE_OFFSET } else { 0 };
+pub fn logical_to_inodes(fd: impl AsFd, logical: u64) -> Result<References> {
     let mut size = FIRST_BUFFER;
     loop {
         let mut container = Container::new(size);
-        let mut request =
-            LogicalIno { logical, size: size as u64, reserved: [0; 3], flags, inodes: container.address() };
+        let mut request = LogicalIno {
+            logical,
+            size: size as u64,
+            reserved: [0; 3],
+            flags: IGNORE_OFFSET,
+            inodes: container.address(),
+        };
         // SAFETY: the number belongs to this structure (checked above), and `inodes` points to `size` bytes.
         let call = unsafe { Updater::<BTRFS_IOC_LOGICAL_INO_V2, LogicalIno>::new(&mut request) };
         // SAFETY: the buffer outlives the call.

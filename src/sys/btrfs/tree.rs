@@ -17,8 +17,6 @@ const _: () = assert!(BTRFS_IOC_TREE_SEARCH_V2 == 0xc070_9411);
 pub const ROOT_TREE: u64 = 1;
 /// The tree of the allocated extents and the references to them.
 pub const EXTENT_TREE: u64 = 2;
-/// The tree of the checksums of data.
-pub const CSUM_TREE: u64 = 7;
 
 /// `BTRFS_INODE_ITEM_KEY`: an inode's status.
 pub const INODE_ITEM: u8 = 1;
@@ -87,8 +85,6 @@ impl Key {
 pub struct Item<'a> {
     /// Its key.
     pub key: Key,
-    /// The generation of the leaf that contains it.
-    pub generation: u64,
     /// Its content, little-endian and unaligned.
     pub data: &'a [u8],
 }
@@ -281,7 +277,7 @@ impl<'a> Iterator for Items<'a> {
         let (data, rest) = rest.split_at_checked(u32(28) as usize)?;
         self.rest = rest;
         let key = Key::new(u64(8), u8::try_from(u32(24)).ok()?, u64(16));
-        Some(Item { key, generation: u64(0), data })
+        Some(Item { key, data })
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod ring;
 
-pub use ring::{Done, Op, Outcome, Ring};
+pub use ring::{Op, Outcome, Ring};
 
 use rustix::io::{Errno, Result};
 use std::os::fd::{FromRawFd, OwnedFd};

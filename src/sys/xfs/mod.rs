@@ -8,9 +8,9 @@ mod chunks;
 mod geometry;
 mod inodes;
 
-pub use chunks::{CHUNK, Chunk, chunks};
-pub use geometry::{Geometry, geometry};
-pub use inodes::{Inode, Inodes, inode, inodes};
+pub use chunks::{CHUNK, chunks};
+pub use geometry::geometry;
+pub use inodes::{Inode, inode, inodes};
 
 use super::handle;
 use rustix::fs::OFlags;

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_can_match_nothing_is_refused_with_its_place() {
         for wrong in ["", "/", "!", "!/", "./a", "/a/../b", "a\0b"] {
-            assert_eq!(parse(&Line::from(wrong)).unwrap_err().exit_status() as i32, 2, "{wrong:?}");
+            assert_eq!(parse(&Line::from(wrong)).unwrap_err().kind(), crate::error::ErrorKind::Usage, "{wrong:?}");
         }
         let line = Line { text: "./a".into(), place: Some(("/x y".into(), 7)) };
         let message = parse(&line).unwrap_err().to_string();

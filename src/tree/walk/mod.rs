@@ -14,7 +14,7 @@ mod stand_ins;
 mod visitor;
 
 pub use directory::Directory;
-pub use names::{BATCH, Name, Names};
+pub use names::{Name, Names};
 pub use open_files::group;
 pub(crate) use open_files::open_files;
 pub use sources::{Sources, Top};

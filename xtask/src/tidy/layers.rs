@@ -4,14 +4,15 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::module_tree::{Module, Modules};
+use super::module_tree::{Module, Modules, PROGRAM};
 use super::resolve::{Target, resolve};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The top-level modules from the bottom to the top; those on one line may not import each other.
 ///
-/// `lib` and `main` are the files `src/lib.rs` and `src/main.rs` themselves.
+/// `lib` and `main` are the files `src/lib.rs` and `src/main.rs` themselves. The modules of `program` have layers of
+/// their own.
 const LAYERS: &[&[&str]] = &[
     &["sys"],
     &["util"],
@@ -22,9 +23,11 @@ const LAYERS: &[&[&str]] = &[
     &["tree"],
     &["snapshot", "dedupe", "copy_tree", "put", "usage", "owners", "probe", "fiemap"],
     &["lib"],
+    &["exit_status"],
     &["output"],
     &["cli"],
     &["commands"],
+    &["program"],
     &["main"],
 ];
 
@@ -73,7 +76,8 @@ fn check_tops(modules: &Modules, most: usize) -> Vec<Finding> {
             let message = format!("{} top-level modules, {most} are allowed: join some", root.children.len());
             found.push(Finding::new(&root.file, 1, message));
         }
-        for (name, module) in &root.children {
+        let program = root.children.get(PROGRAM).map(|program| &modules.all[*program].children);
+        for (name, module) in root.children.iter().chain(program.into_iter().flatten()) {
             known.insert(name);
             if layer(name).is_none() {
                 let message = format!("`{name}` has no layer: add it to {TABLE}");
@@ -188,6 +192,18 @@ mod tests {
         assert_eq!(
             found(&[("src/lib.rs", LIB), ("src/put.rs", ""), main, output, ("src/cli.rs", "")]),
             ["src/output.rs:1: `output` imports `cli`, a layer above it (crate::cli::Cli): move it below both"]
+        );
+    }
+
+    #[test]
+    fn the_modules_of_the_program_have_layers_of_their_own() {
+        let lib = format!("{LIB} pub mod program;");
+        let program = ("src/program/mod.rs", "mod cli; mod output; use cli::Cli;");
+        let output = ("src/program/output.rs", "use crate::put::Put; use crate::program::cli::Cli;");
+        assert_eq!(
+            found(&[("src/lib.rs", &lib), ("src/put.rs", ""), program, output, ("src/program/cli.rs", "")]),
+            ["src/program/output.rs:1: `output` imports `cli`, a layer above it (crate::program::cli::Cli): \
+                 move it below both"]
         );
     }
 

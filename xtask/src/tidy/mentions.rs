@@ -26,7 +26,9 @@ pub(crate) fn of_item(item: &Item) -> Mentions<'_> {
 /// Whether the attributes say `#[cfg(test)]`.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string() == "test",
+        Meta::List(list) if list.path.is_ident("cfg") => {
+            ["test", "feature = \"testing\""].contains(&list.tokens.to_string().as_str())
+        }
         _ => false,
     })
 }

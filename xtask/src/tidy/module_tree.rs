@@ -1,7 +1,7 @@
 //! The modules of the package, and which names each declares, imports and mentions.
 //!
-//! Files are found as the compiler finds them, from `src/lib.rs` and `src/main.rs` on. Code under `#[cfg(test)]` is not
-//! part of it. What a mentioned path means is decided by `resolve`.
+//! Files are found as the compiler finds them, from `src/lib.rs` and `src/main.rs` on. Code for tests
+//! (`#[cfg(test)]`, feature `testing`) is not part of it. What a mentioned path means is decided by `resolve`.
 
 use super::files::Files;
 use super::mentions::{self, Mentions};
@@ -11,6 +11,9 @@ use syn::{Item, UseTree};
 
 /// The name by which the binary and tests import the library.
 pub(crate) const LIBRARY: &str = "pleach";
+
+/// The module of the library that is the command.
+pub(crate) const PROGRAM: &str = "program";
 
 /// A path that a module mentions.
 #[derive(Clone, Debug)]
@@ -154,10 +157,11 @@ impl Modules {
         this.mentions.push(Mention { path, line: ident.span().start().line });
     }
 
-    /// The top-level module that holds `module`: a child of the root, or the root itself.
+    /// The module with a layer that holds `module`: a child of the root or of the program, or the root itself.
     pub(crate) fn top(&self, mut module: usize) -> usize {
         while let Some(parent) = self.all[module].parent {
-            if parent == self.all[module].root {
+            let is_program = self.all[parent].name == PROGRAM && self.all[parent].parent == Some(self.all[parent].root);
+            if parent == self.all[module].root || is_program {
                 break;
             }
             module = parent;

@@ -6,8 +6,8 @@
 
 use crate::tools::pleach;
 use anyhow::{Context, Result};
-use pleach::fs::fidedupe::submit;
-use pleach::sys::reflink::MAX_DEDUPE_DESTINATIONS;
+use pleach::testing::fidedupe::submit;
+use pleach::testing::reflink::MAX_DEDUPE_DESTINATIONS;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustix::fs::Advice;
 use std::collections::HashMap;

@@ -1,0 +1,211 @@
+//! The command line: its arguments, its help, and the `REPO` that is used if none is given. Nothing here does any work.
+
+mod copy;
+mod dedupe;
+mod du;
+mod fiemap;
+mod help;
+mod list;
+mod probe;
+mod put;
+mod restore;
+mod snapshot;
+mod values;
+pub(crate) mod words;
+
+pub(crate) use copy::Copy;
+pub(crate) use du::Du;
+pub(crate) use fiemap::Fiemap;
+pub(crate) use list::List;
+pub(crate) use probe::Probe;
+pub(crate) use put::Put;
+pub(crate) use restore::{Overwrite, Restore};
+pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
+
+use crate::program::output::terminal::Usage;
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+pub(crate) use dedupe::{Dedupe, Ranges};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
+#[derive(Debug, Parser)]
+#[command(name = "pleach", version, arg_required_else_help = true)]
+#[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
+#[command(max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The options of every command, before or after its name.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// Print JSON objects on stdout, one per line
+    ///
+    /// Messages go to stderr as well. See docs/messages.md for the objects.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Suppress informational output
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Show details, and every problem
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Number of threads; the default suits the device
+    #[arg(short = 'j', long, global = true, value_name = "N")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) threads: Option<usize>,
+    /// Show progress: auto, always, never
+    ///
+    /// auto: if stderr is a terminal.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) progress: When,
+    /// Use colours: auto, always, never
+    ///
+    /// auto: on a terminal.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: When,
+}
+
+/// A choice that depends on the terminal unless the user makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take a snapshot of the sources into a repository
+    #[command(override_usage = "pleach snapshot [OPTIONS] SOURCE... REPO")]
+    #[command(after_help = help::MORE, after_long_help = help::long(snapshot::EXAMPLES))]
+    Snapshot(Snapshot),
+    /// List the snapshots of a repository
+    #[command(after_help = help::MORE, after_long_help = help::long(list::EXAMPLES))]
+    List(List),
+    /// Restore a snapshot, or parts of it, below a directory
+    #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
+    Restore(Restore),
+    /// Copy files and trees, by cloning if possible
+    #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
+                                pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(copy::EXAMPLES))]
+    Copy(Copy),
+    /// Replace a file by stdin or a command's output, sharing blocks
+    ///
+    /// Blocks that did not change are shared with the replaced file.
+    #[command(
+        override_usage = "pleach put [OPTIONS] DEST < DATA\n       pleach put [OPTIONS] DEST -- COMMAND [ARG]..."
+    )]
+    #[command(after_help = help::MORE, after_long_help = help::long(put::EXAMPLES))]
+    Put(Put),
+    /// Let files share equal data, and report the space freed
+    #[command(after_help = help::MORE, after_long_help = help::long(dedupe::EXAMPLES))]
+    Dedupe(Dedupe),
+    /// Show the extents of files, and which of them are shared
+    #[command(after_help = help::MORE, after_long_help = help::long(fiemap::EXAMPLES))]
+    Fiemap(Fiemap),
+    /// Show the features of a filesystem, and what they mean
+    #[command(after_help = help::MORE, after_long_help = help::long(probe::EXAMPLES))]
+    Probe(Probe),
+    /// Show disk usage, sharing, and what deleting would free
+    #[command(after_help = help::MORE, after_long_help = help::long(du::EXAMPLES))]
+    Du(Du),
+    /// Print the completion script of a shell
+    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Parses the command line and settles which path is the repository.
+///
+/// # Errors
+/// The text to show instead: help, the version, or what is wrong.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let is_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    settle(&args).map_err(|error| {
+        let text = error.render();
+        Usage {
+            is_json,
+            is_answer: !error.use_stderr(),
+            is_help: error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+            plain: text.to_string(),
+            ansi: text.ansi().to_string(),
+        }
+    })
+}
+
+fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::try_parse_from(args)?;
+    // clap's own check does not see that one stands before and the other after the command's name.
+    if cli.globals.quiet && cli.globals.verbose {
+        let message = "the argument '--quiet' cannot be used with '--verbose'";
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+    }
+    let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
+    match &mut cli.command {
+        Command::Snapshot(snapshot) => {
+            snapshot
+                .settle(environment)
+                .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Restore(restore) => {
+            restore
+                .settle(environment)
+                .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Copy(copy) => {
+            copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Fiemap(fiemap) => {
+            fiemap
+                .assert_one_use_of_stdout(cli.globals.json)
+                .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
+        }
+        // A variable that should hold the command was empty: stdin is not what the user meant.
+        Command::Put(put) if put.command.is_empty() && args.last().is_some_and(|last| last == "--") => {
+            return Err(usage("put", ErrorKind::MissingRequiredArgument, "name the command to run after '--'"));
+        }
+        Command::List(_)
+        | Command::Put(_)
+        | Command::Dedupe(_)
+        | Command::Probe(_)
+        | Command::Du(_)
+        | Command::Completions(_) => {}
+    }
+    Ok(cli)
+}
+
+/// A usage error of one command: exit status 2.
+fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
+    let mut cli = Cli::command();
+    cli.build();
+    match cli.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, message),
+        None => cli.error(kind, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,42 @@
+//! Values of options, read from their words.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::time::Duration;
+
+/// A size in bytes.
+pub(super) fn size_or_none(text: &str) -> Result<u64, String> {
+    crate::util::text::parse_size(text)
+        .ok_or_else(|| "give a number, or one with a unit, as 4096, 64K, 4GB or 1.5T (powers of 1024)".to_string())
+}
+
+/// A size that is more than nothing, in bytes.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let bytes = size_or_none(text)?;
+    if bytes == 0 { Err("it must be more than 0".to_string()) } else { Ok(bytes) }
+}
+
+/// A share, from 0 to 100.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "a number from 0 to 100".to_string())
+}
+
+/// A length of time.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    crate::util::text::parse_duration(text)
+        .ok_or_else(|| "give numbers with y, w, d, h, m or s, as 10y, 14d, 1h30m or 90s".to_string())
+}
+
+/// The name of a directory's entry, as bytes.
+pub(super) fn name(name: OsString) -> Result<Vec<u8>, String> {
+    let name = name.into_vec();
+    let is_name = !matches!(name.as_slice(), b"" | b"." | b"..") && !name.contains(&b'/');
+    if is_name { Ok(name) } else { Err("a name, and no path".to_string()) }
+}
+
+/// A BLAKE3 in hexadecimal digits, as b3sum writes it.
+pub(super) fn blake3(text: &str) -> Result<[u8; 32], String> {
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| "64 hexadecimal digits".to_string())
+}

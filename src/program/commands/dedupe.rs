@@ -1,0 +1,43 @@
+//! `pleach dedupe PATH...`.
+
+use super::outcome::{reported, status};
+use crate::dedupe::{CacheChoice, Options, dedupe, ranges};
+use crate::error::Result;
+use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, dedupe as show, progress};
+use crate::tree::estimate::Scope;
+use crate::tree::exclude::{self, Line, Patterns};
+
+pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        excludes: exclude::Options {
+            patterns: Patterns::new(args.excludes.iter().map(|text| Line::from(text.as_str())))?,
+            one_file_system: args.one_file_system,
+            ..exclude::Options::default()
+        },
+        cache: match &args.cache {
+            Some(path) => CacheChoice::File(path.clone()),
+            None if args.no_cache => CacheChoice::None,
+            None => CacheChoice::Usual,
+        },
+        max_time: args.max_time,
+        dry_run: args.dry_run,
+        ranges: ranges::Options {
+            mode: match args.ranges {
+                cli::Ranges::Auto => ranges::Mode::Auto,
+                cli::Ranges::Always => ranges::Mode::Always,
+                cli::Ranges::Never => ranges::Mode::Never,
+            },
+            min_run: args.min_run,
+            index_memory: args.index_memory,
+        },
+        threads: globals.threads,
+    };
+    let scope = Scope { paths: &args.paths, one_file_system: args.one_file_system, skip: None, counts: false };
+    let scope = Some(scope).filter(|_| args.excludes.is_empty());
+    let stats = progress::watch_estimated(output, scope, |monitor| dedupe(&args.paths, &options, monitor))?;
+    show::show(output, &stats, &options);
+    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { status(stats.errors) };
+    Ok(reported(output, status))
+}

@@ -1,0 +1,94 @@
+//! The commands, one per file: each turns arguments into options, runs the engine and passes its result to the output.
+
+mod completions;
+mod copy;
+mod dedupe;
+mod du;
+mod excludes;
+mod fiemap;
+mod list;
+mod outcome;
+mod owners;
+mod probe;
+mod put;
+mod restore;
+mod snapshot;
+mod views;
+pub(crate) mod words;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::cli::{self, Cli, Command, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, Settings, When};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs the command and returns the status to exit with. `cancel` is set when the user asks to stop.
+pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
+    let output = Output::new(settings(&cli.globals), cancel);
+    let result = match &cli.command {
+        Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
+        Command::List(args) => list::run(args, &cli.globals, &output),
+        Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Copy(args) => copy::run(args, &cli.globals, &output),
+        Command::Put(args) => put::run(args, &cli.globals, &output),
+        Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
+        Command::Fiemap(args) => fiemap::run(args, &output),
+        Command::Probe(args) => probe::run(args, &output),
+        Command::Du(args) => du::run(args, &cli.globals, &output),
+        Command::Completions(args) => completions::run(args, &output),
+    };
+    conclude(result.map_err(|error| after_interruption(error, &cli.command)), &output)
+}
+
+/// Adds the state of the disk to an interruption, if the command left nothing half done.
+fn after_interruption(error: Error, command: &Command) -> Error {
+    let state = match command {
+        _ if error.kind() != ErrorKind::Interrupted => return error,
+        Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
+        // An engine that had begun adds its own hint about what it had done.
+        Command::Copy(_) | Command::Restore(_) => "nothing was changed",
+        Command::Snapshot(args) if args.dry_run => "nothing was changed",
+        Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
+        Command::Dedupe(args) if args.dry_run => "nothing was changed",
+        Command::Dedupe(_) => "no content was changed; the next run continues",
+        _ => return error,
+    };
+    error.or_hint(state)
+}
+
+fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
+    let result = match result {
+        Err(error) if outcome::is_unread(&error, output) => Ok(ExitStatus::Done),
+        other => other,
+    };
+    if let Err(error) = &result {
+        output.error(error);
+    }
+    match (result, output.finish()) {
+        (Ok(status), Ok(())) => status,
+        (Err(error), _) => ExitStatus::of(&error),
+        (Ok(_), Err(error)) => {
+            output.error(&error);
+            ExitStatus::of(&error)
+        }
+    }
+}
+
+fn settings(globals: &Globals) -> Settings {
+    Settings {
+        json: globals.json,
+        quiet: globals.quiet,
+        verbose: globals.verbose,
+        progress: when(globals.progress),
+        colours: when(globals.color),
+    }
+}
+
+fn when(when: cli::When) -> When {
+    match when {
+        cli::When::Auto => When::Auto,
+        cli::When::Always => When::Always,
+        cli::When::Never => When::Never,
+    }
+}

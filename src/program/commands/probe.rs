@@ -1,0 +1,18 @@
+//! `pleach probe PATH`.
+
+use super::outcome::status;
+use crate::error::Result;
+use crate::probe;
+use crate::program::cli;
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{self, Output, progress};
+
+pub(crate) fn run(args: &cli::Probe, output: &Output) -> Result<ExitStatus> {
+    let stats = progress::unseen(output, |monitor| probe::probe(&args.path, monitor))?;
+    let bench = match args.bench {
+        true => Some(progress::watch(output, |monitor| probe::bench::bench(&args.path, monitor))?),
+        false => None,
+    };
+    output::probe::show(output, &stats, bench.as_ref());
+    Ok(status(stats.open))
+}

@@ -1,0 +1,43 @@
+//! `pleach snapshot SOURCE... REPO`.
+
+use super::outcome::{reported, status};
+use crate::error::Result;
+use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, progress, snapshot};
+use crate::snapshot::create::{self, Hash, Options, Unchanged};
+use crate::tree::estimate::Scope;
+
+pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        name: args.name.clone(),
+        tags: args.tags.clone(),
+        excludes: super::excludes::options(&args.excludes)?,
+        hash: match args.hash {
+            cli::Hash::New => Hash::New,
+            cli::Hash::None => Hash::None,
+        },
+        unchanged: match args.unchanged {
+            cli::Unchanged::Clone => Unchanged::Clone,
+            cli::Unchanged::Hardlink => Unchanged::Hardlink,
+        },
+        parent: args.parent.clone(),
+        threads: globals.threads,
+        freeze: args.freeze,
+        subvolumes: create::Subvolumes::Auto,
+        allow_empty: args.allow_empty,
+        dry_run: args.dry_run,
+    };
+    let (sources, repo) = args.sources_and_repo();
+    let excludes = &args.excludes;
+    let is_filtered = excludes.caches
+        || excludes.larger_than.is_some()
+        || excludes.older_than.is_some()
+        || !(excludes.patterns.is_empty() && excludes.files.is_empty() && excludes.if_present.is_empty());
+    // The number of entries that patterns exclude is not known in advance.
+    let scope = Scope { paths: sources, one_file_system: excludes.one_file_system, skip: Some(repo), counts: true };
+    let scope = Some(scope).filter(|_| !is_filtered);
+    let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, &options, monitor))?;
+    let falls_short = snapshot::show(output, &stats, repo, &options, args.require_sharing);
+    Ok(reported(output, status(stats.errors + u64::from(falls_short))))
+}

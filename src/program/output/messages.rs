@@ -1,0 +1,197 @@
+//! The sentences for the reports of engines: events and errors. Results and tables are in the file of their command.
+
+use crate::error::{Advice, Error};
+use crate::monitor::Event;
+use crate::util::text::{self, count, counted, size};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// An error in one line, with advice for the user.
+pub(crate) fn error(error: &Error) -> String {
+    error.with_advice(error.advice().map(advice))
+}
+
+/// The advice, in terms of the command line.
+fn advice(advice: Advice) -> &'static str {
+    match advice {
+        Advice::PipeInput => "pipe it in, as in 'pg_dump db | pleach put db.sql', or use '< FILE'",
+        Advice::GiveEmptyInput => "to empty a file use 'pleach put --allow-empty DEST < /dev/null'",
+        Advice::AllowEmptyInput => "use --allow-empty to replace it",
+        Advice::AllowEmptySource => "use --allow-empty to take it anyway",
+        Advice::DoNotFreeze => "run as root, or without --freeze",
+        Advice::TakeSnapshot => "`pleach snapshot` creates it",
+        Advice::ListSnapshots => "`pleach list` shows all",
+        Advice::DeleteOthers => "--delete would remove it",
+        Advice::AnyEngine => "without --engine it would be copied",
+    }
+}
+
+/// An event in one sentence.
+pub(crate) fn event(event: &Event<'_>) -> String {
+    match *event {
+        Event::Accepted(accepted) | Event::CacheFailed(accepted) => error(accepted),
+        Event::ParentMetadata(failure) => error(failure),
+        Event::LeftoversRemoved { count, path } => {
+            format!("removed {} that a killed run left near {}", counted(count, "unfinished file"), text::path(path))
+        }
+        Event::EngineRefused { engine, why, next: Some(next) } => {
+            format!("{engine} cannot copy here: {why}; using {next} instead")
+        }
+        Event::EngineRefused { engine, why, next: None } => {
+            format!("{engine} cannot copy here: {why}; copying files one at a time")
+        }
+        Event::UnmatchedPatterns { patterns, more, relative } => unmatched(patterns, more, relative),
+        Event::RepositorySkipped(path) => format!("skipped the repository itself: {}", text::path(path)),
+        Event::NoLocks => {
+            "the repository's filesystem has no locks: make sure that only one run uses it at a time".into()
+        }
+        Event::NoReflinks { filesystem, unchanged_are_linked } => {
+            let what = if unchanged_are_linked { "every new or changed file" } else { "every file" };
+            format!("the repository is on {filesystem}, which has no reflinks: {what} is copied")
+        }
+        Event::CaseInsensitive => {
+            "the repository's filesystem ignores case: of names that differ only in case it can hold one".into()
+        }
+        Event::NoSubvolumes => {
+            "cloning each file: only root may create and delete Btrfs subvolumes in the repository".into()
+        }
+        Event::TreeFromSnapshot(name) => format!("the new tree begins as a Btrfs snapshot of {name}"),
+        Event::SnapshotChanged(name) => {
+            format!("cloning each file this time: the snapshot {name} was changed after it was published")
+        }
+        Event::ClockBehind { clock, given } => {
+            format!("the clock says {clock}, which is before the newest snapshot: this snapshot gets the time {given}")
+        }
+        Event::SmallRenamesIgnored { bytes } => {
+            format!(
+                "renamed files smaller than {} are copied: the last snapshot has too many files to index all",
+                size(bytes)
+            )
+        }
+        Event::NotFrozen(path) => {
+            format!(
+                "{} is a separate subvolume and was read live; name it as a source to freeze it too",
+                text::path(path)
+            )
+        }
+        Event::FrozenNotDeleted(failure) => format!("{}; the next run tries again", error(failure)),
+        Event::FrozenDeleted(name) => format!("deleted the frozen snapshot {} of a killed run", shown(name)),
+        Event::OlderSnapshot { newest, used, paths } => {
+            format!("the newest snapshot, {newest}, lacks {}: using {used}, the newest that has it", missing(paths))
+        }
+        Event::RepositoryKept(path) => format!("the repository itself was not deleted: {}", text::path(path)),
+        Event::NotKept { what, entries, first } => not_kept(what, entries, first),
+        Event::OutputHeldOpen(program) => {
+            let program = shown(program);
+            format!(
+                "{program} has exited with status 0, but another process holds its output open; waiting for it to end"
+            )
+        }
+        Event::LinkFollowed { link, target } => {
+            format!("{} is a symbolic link; replacing the file behind it: {}", text::path(link), text::path(target))
+        }
+        Event::OtherNames { path, names } => {
+            let others = counted(names, "other name");
+            format!("{} has {others} (hard links), which keep the old content", text::path(path))
+        }
+        Event::NothingShared { path, base, why } => {
+            let base = base.map_or_else(|| "its last version".into(), text::path);
+            format!("{} shares nothing with {base} and was written completely: {why}", text::path(path))
+        }
+        Event::FilesystemSkipped { path, filesystem } => {
+            format!("skipped {}: {filesystem} cannot share extents", text::path(path))
+        }
+        Event::FileSkipped { path, why } => format!("skipped {} ({why})", text::path(path)),
+        Event::CacheOutdated => {
+            "the cache describes another state of a filesystem, which may have been reset: comparing all files again"
+                .into()
+        }
+        Event::CacheReplaced { path, why } => {
+            format!("the cache {} {why}: replacing it, and comparing all files again", text::path(path))
+        }
+        Event::CacheHomeless => "keeping no cache for the next run: neither XDG_CACHE_HOME nor HOME is set".into(),
+        Event::LengthsEstimated => {
+            "the length of compressed data on disk is estimated by its uncompressed length: only root can read it"
+                .into()
+        }
+        Event::NotFreed(failure) => format!("{}: its space is not freed", error(failure)),
+        Event::NotShared { bytes, why } => format!("{} of equal data is not shared: {why}", size(bytes)),
+        Event::IndexSampled { one_in, run_bytes } => {
+            format!("the index has room for one block in {one_in}: runs shorter than {} may be missed", size(run_bytes))
+        }
+        Event::SharersUnknown(failure) => format!("cannot find out whether other files share: {}", error(failure)),
+        Event::NoReverseMap { inodes } => {
+            let inodes = counted(inodes, "inode");
+            format!("this XFS has no reverse map (mkfs.xfs -m rmapbt=1): reading the extents of all its {inodes}")
+        }
+        Event::CallsNotCounted { cause } => format!("cannot count system calls here (seccomp): {cause}"),
+    }
+}
+
+fn shown(name: &OsStr) -> String {
+    text::path(Path::new(name))
+}
+
+fn missing(paths: &[PathBuf]) -> String {
+    match paths {
+        [path] => text::path(path),
+        _ => "some of these paths".into(),
+    }
+}
+
+fn unmatched(patterns: &[&str], more: usize, relative: bool) -> String {
+    let subject = if patterns.len() + more == 1 { "this pattern" } else { "these patterns" };
+    let named = patterns.join(", ");
+    let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+    let why = "entries below an excluded directory are not looked at";
+    let also =
+        if relative { "; a path that does not begin with '/' is relative to the top of each source" } else { "" };
+    format!("{subject} matched nothing: {named}{more} ({why}{also})")
+}
+
+fn not_kept(what: &str, entries: u64, first: &Path) -> String {
+    let first = text::path(first);
+    match entries {
+        1 => format!("only root may set the {what}: not kept for {first}"),
+        _ => format!("only root may set the {what}: not kept for {} entries, the first is {first}", count(entries)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_become_one_sentence_each() {
+        let path = Path::new("/a\n");
+        let sentences = [
+            event(&Event::RepositorySkipped(path)),
+            event(&Event::OtherNames { path, names: 2 }),
+            event(&Event::NotKept { what: "project id", entries: 1, first: path }),
+            event(&Event::NotKept { what: "project id", entries: 2000, first: path }),
+            event(&Event::UnmatchedPatterns { patterns: &["*.o"], more: 0, relative: false }),
+            event(&Event::UnmatchedPatterns { patterns: &["a", "b/c"], more: 1200, relative: true }),
+        ];
+        assert_eq!(
+            sentences,
+            [
+                "skipped the repository itself: '/a\\n'",
+                "'/a\\n' has 2 other names (hard links), which keep the old content",
+                "only root may set the project id: not kept for '/a\\n'",
+                "only root may set the project id: not kept for 2,000 entries, the first is '/a\\n'",
+                "this pattern matched nothing: *.o (entries below an excluded directory are not looked at)",
+                "these patterns matched nothing: a, b/c and 1,200 more (entries below an excluded directory are not \
+                 looked at; a path that does not begin with '/' is relative to the top of each source)",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_option_that_helps() {
+        let failed = Error::failed("replace").at("/a").hint("the input is empty").advise(Advice::AllowEmptyInput);
+        assert_eq!(error(&failed), "cannot replace /a (the input is empty; use --allow-empty to replace it)");
+        assert_eq!(failed.to_string(), "cannot replace /a (the input is empty)");
+        let event = Event::Accepted(&failed);
+        assert_eq!((event.code(), event.path()), ("failed", Some(Path::new("/a"))));
+    }
+}

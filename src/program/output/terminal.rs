@@ -1,0 +1,199 @@
+//! Output to terminals: colours if they are wanted, and no control characters from names.
+
+use super::json;
+use super::settings::When;
+use super::wrap::wrap;
+use crate::util::text;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+
+/// The style of a piece of text if colours are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Style {
+    #[default]
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+impl Style {
+    /// The text in this style, or unchanged if colours are off.
+    pub(crate) fn paint<'a>(self, text: &'a str, colours: bool) -> Cow<'a, str> {
+        match self.code().filter(|_| colours) {
+            Some(code) => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// The part of the style's escape sequence between `\x1b[` and `m`; `None` if the style needs no sequence.
+    pub(crate) fn code(self) -> Option<&'static str> {
+        match self {
+            Style::Plain => None,
+            Style::Bold => Some("1"),
+            Style::Dim => Some("2"),
+            Style::Red => Some("1;31"),
+            Style::Green => Some("32"),
+            Style::Yellow => Some("1;33"),
+        }
+    }
+}
+
+/// The environment variables that affect colours.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    no_color: Option<OsString>,
+    clicolor_force: Option<OsString>,
+    clicolor: Option<OsString>,
+    term: Option<OsString>,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub(crate) fn of_process() -> Self {
+        let get = std::env::var_os;
+        Environment {
+            no_color: get("NO_COLOR"),
+            clicolor_force: get("CLICOLOR_FORCE"),
+            clicolor: get("CLICOLOR"),
+            term: get("TERM"),
+        }
+    }
+
+    /// Whether the terminal cannot move its cursor.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.term.as_ref().is_none_or(|term| term.is_empty() || term == "dumb")
+    }
+
+    /// Whether to colour. In this order: the user's option, `NO_COLOR`, `CLICOLOR_FORCE`, whether the stream is a
+    /// terminal.
+    pub(crate) fn colours(&self, when: When, is_terminal: bool) -> bool {
+        let is_on = |value: &Option<OsString>| value.as_ref().is_some_and(|value| !value.is_empty() && value != "0");
+        match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto if self.no_color.as_ref().is_some_and(|value| !value.is_empty()) => false,
+            When::Auto if is_on(&self.clicolor_force) => true,
+            When::Auto => is_terminal && !self.is_dumb() && self.clicolor.as_ref().is_none_or(|value| value != "0"),
+        }
+    }
+}
+
+/// The columns of the terminal on stderr.
+pub(crate) fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+/// The columns to fill on stdout: those of [`stdout_columns`], or 100.
+pub(crate) fn stdout_width() -> usize {
+    stdout_columns().unwrap_or(100)
+}
+
+/// The columns on stdout, if they are known: from `COLUMNS`, or from the terminal.
+pub(crate) fn stdout_columns() -> Option<usize> {
+    let wished = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let has = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let columns = wished.filter(|columns| *columns > 0).or_else(|| has().filter(|columns| *columns > 0));
+    columns.map(|columns| columns.min(1000))
+}
+
+/// Whether the locale supports characters beyond ASCII.
+pub(crate) fn is_utf8() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Escapes every character of a message that a terminal could act upon; line feeds too, since a message is one line.
+///
+/// Paths are already escaped when they are put into a message; this catches anything that slipped through.
+pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
+    if message.chars().any(text::is_unprintable) {
+        Cow::Owned(
+            message.chars().map(|c| if text::is_unprintable(c) { text::escape_char(c) } else { c.into() }).collect(),
+        )
+    } else {
+        Cow::Borrowed(message)
+    }
+}
+
+/// Shows help or the version on stdout, or the error in the command line on stderr.
+pub(crate) fn show_usage(usage: &Usage) {
+    let environment = Environment::of_process();
+    if usage.is_json && !usage.is_answer {
+        let message = usage.plain.trim_end().strip_prefix("error: ").unwrap_or(usage.plain.trim_end());
+        let lines: Vec<_> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let _ = json::write_line(&mut std::io::stdout().lock(), &json::MessageLine::usage(lines.join(" ")));
+    }
+    // A closed pipe after --help does not matter, so the results are ignored.
+    if usage.is_answer {
+        let text =
+            if environment.colours(When::Auto, std::io::stdout().is_terminal()) { &usage.ansi } else { &usage.plain };
+        let _ = write!(std::io::stdout(), "{text}");
+    } else if usage.is_help {
+        let text =
+            if environment.colours(When::Auto, std::io::stderr().is_terminal()) { &usage.ansi } else { &usage.plain };
+        let _ = write!(std::io::stderr(), "{text}");
+    } else {
+        // The message quotes the arguments, and a glob may have put a hostile name among them.
+        let columns = if std::io::stderr().is_terminal() { width() } else { usize::MAX };
+        let lines: Vec<_> = usage.plain.lines().map(|line| wrap(&harmless(line), 0, 2, columns)).collect();
+        let _ = writeln!(std::io::stderr(), "{}", lines.join("\n").trim_end());
+    }
+}
+
+/// The message that the parser of the command line returns instead of a command.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    /// Whether the user asked for it: `--help`, `--version`.
+    pub(crate) is_answer: bool,
+    /// Whether it is the program's own text, which quotes no argument.
+    pub(crate) is_help: bool,
+    /// Whether the command line asks for JSON.
+    pub(crate) is_json: bool,
+    /// The text without colours.
+    pub(crate) plain: String,
+    /// The text with colours.
+    pub(crate) ansi: String,
+}
+
+/// Whether stdout and stderr are terminals.
+pub(crate) fn are_terminals() -> (bool, bool) {
+    (std::io::stdout().is_terminal(), std::io::stderr().is_terminal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let get = |name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+        Environment {
+            no_color: get("NO_COLOR"),
+            clicolor_force: get("CLICOLOR_FORCE"),
+            clicolor: get("CLICOLOR"),
+            term: get("TERM"),
+        }
+    }
+
+    #[test]
+    fn colours_follow_the_user_then_the_environment_then_the_terminal() {
+        let xterm = environment(&[("TERM", "xterm")]);
+        assert!(xterm.colours(When::Auto, true));
+        assert!(!xterm.colours(When::Auto, false));
+        assert!(!environment(&[("TERM", "dumb")]).colours(When::Auto, true));
+        assert!(!environment(&[("TERM", "xterm"), ("NO_COLOR", "1")]).colours(When::Auto, true));
+        assert!(environment(&[("NO_COLOR", "1")]).colours(When::Always, false));
+        assert!(environment(&[("CLICOLOR_FORCE", "1")]).colours(When::Auto, false));
+    }
+
+    #[test]
+    fn a_message_carries_no_control_characters_to_the_terminal() {
+        assert_eq!(harmless("plain ä"), "plain ä");
+        assert_eq!(harmless("a\x1b[31m\nb"), "a\\x1b[31m\\nb");
+    }
+}

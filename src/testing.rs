@@ -1,0 +1,14 @@
+//! Internals for the tests and benchmarks of this repository (feature `testing`). No promise: they change with every
+//! commit.
+
+pub use crate::content::{copy, delta, hash};
+pub use crate::fs::{fidedupe, metadata, sparse, status};
+pub use crate::sys::reflink;
+
+/// The manifests of snapshots.
+pub mod manifest {
+    pub use crate::snapshot::manifest::{
+        Address, Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Reader, Stored, Time, Totals, VERSION,
+        Writer,
+    };
+}
