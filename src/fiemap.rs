@@ -43,6 +43,20 @@ pub struct Stats {
 
 /// Passes the file's extents to `each`, in the order of their offsets.
 ///
+/// ```
+/// use pleach::fiemap::{Options, map, open};
+/// let mut temporary = tempfile::NamedTempFile::new()?;
+/// std::io::Write::write_all(&mut temporary, &[7; 1 << 20])?;
+///
+/// let file = open(temporary.path())?;
+/// let mut bytes = 0;
+/// match map(&file, |extent| bytes += extent.length, &Options::default(), &pleach::monitor::Silent) {
+///     Ok(stats) => assert!(stats.extents >= 1 && bytes == 1 << 20),
+///     Err(error) => assert_eq!(error.code(), "unsupported"), // tmpfs keeps no extent maps
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the filesystem keeps no extent maps, a call fails, or the monitor asks to stop.
 pub fn map(file: &File, mut each: impl FnMut(&Extent), options: &Options, monitor: &dyn Monitor) -> Result<Stats> {

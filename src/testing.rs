@@ -2,7 +2,8 @@
 //! commit.
 
 pub use crate::content::{copy, delta, hash};
-pub use crate::fs::{fidedupe, metadata, sparse, status};
+pub use crate::extents::address_space;
+pub use crate::fs::{fidedupe, filesystem, metadata, sparse, status, timestamp};
 pub use crate::sys::reflink;
 
 /// The manifests of snapshots.

@@ -59,7 +59,20 @@ use plan::Plan;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Copies `sources` to `destination`, as `cp -a` does.
+/// Copies `sources` to `destination`, as `cp -a` does. Clones files if possible.
+///
+/// ```
+/// use pleach::copy_tree::{Options, copy};
+/// let dir = tempfile::tempdir()?;
+/// let (source, other) = (dir.path().join("source"), dir.path().join("other"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+///
+/// let stats = copy(&[source], &other, &Options::default(), &pleach::monitor::Silent)?;
+/// assert_eq!((stats.files, stats.errors), (1, 0));
+/// assert_eq!(std::fs::read_to_string(other.join("letter"))?, "Dear Ann");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// If the request contradicts itself, a source does not exist, the destination cannot be used or is full, or the run is

@@ -52,6 +52,23 @@ use std::time::Instant;
 ///
 /// Each filesystem is handled separately. Memory: some 200 bytes a file, and a bounded amount for each thread.
 ///
+/// Only the kernel's own comparison changes how data is shared, so content never changes:
+///
+/// ```
+/// use pleach::dedupe::{CacheChoice, Options, dedupe};
+/// let dir = tempfile::tempdir()?;
+/// for name in ["one", "other"] {
+///     std::fs::write(dir.path().join(name), [7; 1 << 20])?;
+/// }
+///
+/// let mut options = Options::default();
+/// options.cache = CacheChoice::None;
+/// let stats = dedupe(&[dir.path().into()], &options, &pleach::monitor::Silent)?;
+/// // On a filesystem that cannot share extents, the files are skipped.
+/// assert!(stats.duplicate_bytes == 1 << 20 || !stats.skipped.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If nothing could start because no path exists. Files that fail are reported to the monitor and counted.
 pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {

@@ -89,7 +89,7 @@ impl SpaceId {
 /// Addresses have neither equality nor order, because a number from one filesystem says nothing about another:
 ///
 /// ```compile_fail
-/// use pleach::extents::address_space::Address;
+/// use pleach::testing::address_space::Address;
 /// fn is_same(one: Address, other: Address) -> bool {
 ///     one == other
 /// }
@@ -98,8 +98,8 @@ impl SpaceId {
 /// Code that compares addresses names the space, and addresses of other spaces are ignored:
 ///
 /// ```
-/// use pleach::extents::address_space::AddressSpace;
-/// use pleach::fs::filesystem::Id;
+/// use pleach::testing::address_space::AddressSpace;
+/// use pleach::testing::filesystem::Id;
 /// let [one, other] = [1, 2].map(|device| AddressSpace::from(Id::Device(device)).id());
 /// assert_eq!(one.offset(one.at(4096)), Some(4096));
 /// assert_eq!(one.offset(other.at(4096)), None);

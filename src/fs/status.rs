@@ -120,7 +120,7 @@ impl Time {
     }
 
     /// The form that the kernel uses.
-    pub fn timespec(self) -> Timespec {
+    pub(crate) fn timespec(self) -> Timespec {
         Timespec { tv_sec: self.seconds, tv_nsec: self.nanos.into() }
     }
 }

@@ -90,8 +90,8 @@ impl Clocks {
 /// itself. If not, equal ctimes before and after `moment` mean an unchanged inode.
 ///
 /// ```
-/// use pleach::fs::status::Time;
-/// use pleach::fs::timestamp::{Clock, may_have_changed_since};
+/// use pleach::testing::status::Time;
+/// use pleach::testing::timestamp::{Clock, may_have_changed_since};
 /// let moment = Time { seconds: 100, nanos: 700_000_000 };
 /// let fine = Time { seconds: 100, nanos: 612_345_678 };
 /// let coarse = Time { seconds: 100, nanos: 0 };

@@ -89,6 +89,15 @@ const QUESTIONS: [(&str, Question); 34] = [
 ///
 /// The monitor gets one report on why questions stay open.
 ///
+/// ```
+/// use pleach::probe::{Value, probe};
+/// let dir = tempfile::tempdir()?;
+/// let answers = probe(dir.path(), &pleach::monitor::Silent)?;
+/// let reflink = answers.items.iter().find(|item| item.name == "reflink");
+/// println!("files can share data: {}", reflink.is_some_and(|item| item.value == Value::Flag(true)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the path does not exist, or the monitor asks to stop.
 pub fn probe(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {

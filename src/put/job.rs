@@ -25,6 +25,19 @@ pub struct Options {
     pub threads: Option<usize>,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            base: None,
+            expect_size: None,
+            expect_blake3: None,
+            allow_empty: false,
+            index_memory: 64 << 20,
+            threads: None,
+        }
+    }
+}
+
 /// Why the new content could not be made.
 #[derive(Debug)]
 pub(super) enum Failure {

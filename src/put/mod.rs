@@ -79,6 +79,18 @@ pub struct Stats {
 /// failure before the rename does not change the file. If somebody else changes or creates the file meanwhile, that
 /// version is kept.
 ///
+/// ```
+/// use pleach::put::{Options, Source, put};
+/// let dir = tempfile::tempdir()?;
+/// let file = dir.path().join("db.sql");
+///
+/// let dump = ["echo", "insert into letters"].map(Into::into);
+/// let stats = put(Source::Command(&dump), &file, &Options::default(), &pleach::monitor::Silent)?;
+/// assert_eq!(stats.bytes, 20);
+/// assert_eq!(std::fs::read_to_string(&file)?, "insert into letters\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If a system call fails; if the input is not as `options` expect; if an empty input would replace a file that is not
 /// empty, unless `options` allow it; if a command fails; if the destination is not a regular file.

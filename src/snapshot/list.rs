@@ -72,6 +72,20 @@ pub struct Stats {
 
 /// Lists the snapshots of the repository at `repo`.
 ///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::{create, list};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source], &repo, &create::Options::default(), &Silent)?;
+///
+/// let snapshots = list::list(&repo, &list::Options::default(), &Silent)?;
+/// assert_eq!(snapshots.rows[0].totals.files, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the repository cannot be opened, or the run is cancelled. A damaged manifest is reported as a problem and hides
 /// no other snapshot.

@@ -72,6 +72,23 @@ use std::time::Instant;
 /// Restores `paths` from the snapshot `id` of the repository at `repo`. The paths are absolute, as in the sources;
 /// without paths, everything is restored.
 ///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::{create, restore};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source.clone()], &repo, &create::Options::default(), &Silent)?;
+/// std::fs::write(source.join("letter"), "deleted by mistake")?;
+///
+/// let mut options = restore::Options::default();
+/// options.target = "/".into();
+/// restore::restore(&repo, "latest", &[source.join("letter")], &options, &Silent)?;
+/// assert_eq!(std::fs::read_to_string(source.join("letter"))?, "Dear Ann");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If there is no such snapshot, it does not have one of the paths, the target cannot be used or lies in the
 /// repository, its disk is full, or the run is cancelled. [`Stopped`] has the work that was done by then. A single

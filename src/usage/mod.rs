@@ -96,6 +96,17 @@ pub struct Stats {
 /// Measures `paths`, which may overlap and may be on several filesystems. A named symbolic link is followed; links
 /// below a path are not. Mount points below a path are crossed.
 ///
+/// ```
+/// use pleach::usage::{Options, measure};
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("letter"), "Dear Ann")?;
+///
+/// let stats = measure(&[dir.path().into()], &Options::default(), &pleach::monitor::Silent)?;
+/// assert_eq!((stats.set.files, stats.set.apparent_bytes), (1, 8));
+/// println!("deleting it frees {} bytes", stats.freed.bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Memory: 36 bytes for each distinct range of the disk that the set's files refer to, and the same again for each path
 /// if there are several. Inodes take at most some 40 bytes each, and usually next to nothing, since inodes of a tree
 /// are numbered in runs.

@@ -72,7 +72,19 @@ use std::time::Instant;
 use timestamp::Timestamp;
 use visitor::SnapshotVisitor;
 
-/// Takes a snapshot of `sources` into the repository at `repo`.
+/// Takes a snapshot of `sources` into the repository at `repo`, which is created if it is missing.
+///
+/// ```
+/// use pleach::snapshot::create::{Options, create};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+///
+/// let stats = create(&[source], &repo, &Options::default(), &pleach::monitor::Silent)?;
+/// assert_eq!((stats.new_files, stats.errors), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Fails if the snapshot as a whole is impossible. Then no snapshot appears, and earlier snapshots stay. A single entry

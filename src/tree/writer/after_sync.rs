@@ -17,7 +17,7 @@
 //! A run calls [`AfterSync::during`] around its work, with a round as its argument. After the work it does rounds until
 //! one had nothing to do. With the rounds of [`Run`](super::Run):
 //!
-//! ```ignore
+//! ```text
 //! let done = run.waiting().during(|| run.round(), work);
 //! run.settle()?;
 //! done

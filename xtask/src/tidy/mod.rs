@@ -10,6 +10,7 @@ mod finding;
 mod headers;
 mod layers;
 mod length;
+mod library;
 mod markdown;
 mod mentions;
 mod module_tree;
@@ -56,6 +57,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("layers", layers::check),
     ("circles", circles::check),
     ("deny", deny::check),
+    ("library", library::check),
     ("msrv", msrv::check),
 ];
 
