@@ -92,12 +92,12 @@ fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);
     // The table has no mounts outside this process's root directory.
-    let place = own.and_then(|own| Some((own, own.from_top(path)?)));
+    let place = own.and_then(|own| Some((own, own.path_from_top(path)?)));
     let way = |mount: &Mount| {
         let by_place = || {
             let (own, place) = place.as_ref()?;
             let parent = find(mount.parent).filter(|parent| parent.device == own.device)?;
-            let way = parent.from_top(&mount.point)?.strip_prefix(place).ok()?.to_path_buf();
+            let way = parent.path_from_top(&mount.point)?.strip_prefix(place).ok()?.to_path_buf();
             // The directory is the root of this mount.
             (mount.id != own.id || !way.as_os_str().is_empty()).then_some(way)
         };
@@ -113,7 +113,7 @@ fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
     let own = find(through);
     let before = own.map_or(0, |own| own.point.as_os_str().len());
     let is_possible = |mount: &&Mount| {
-        let place = find(mount.parent).and_then(|parent| parent.from_top(&mount.point));
+        let place = find(mount.parent).and_then(|parent| parent.path_from_top(&mount.point));
         let length = place.map_or(0, |place| place.as_os_str().len()).max(mount.point.as_os_str().len());
         length + before >= LONGEST
     };

@@ -47,7 +47,7 @@ impl Mount {
     }
 
     /// Converts a path of this process, seen through this mount, to a path in the filesystem from its root.
-    pub fn from_top(&self, path: &Path) -> Option<PathBuf> {
+    pub fn path_from_top(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.point).ok()?;
         Some(if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) })
     }
