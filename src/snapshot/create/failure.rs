@@ -48,7 +48,7 @@ pub(super) fn is_no_name(errno: Errno) -> bool {
 
 /// The error of a call that makes something in the snapshot.
 pub(super) fn cannot_make(path: &[u8], errno: Errno) -> Error {
-    let error = Error::io("make in the snapshot", absolute(path), errno);
+    let error = Error::io("write to the snapshot", absolute(path), errno);
     match errno {
         Errno::NOSPC | Errno::DQUOT => {
             error.hint("no snapshot was made, and those before it are whole; free some space and run again")

@@ -291,7 +291,7 @@ fn add_anew(
         CopyError::Source(Errno::CANCELED) => Err(Error::interrupted()),
         CopyError::Source(errno) => skip("read", errno, part),
         CopyError::Destination(errno) if copy::is_fatal(errno) => Err(target.cannot_make(found.name, errno)),
-        CopyError::Destination(errno) => skip("make in the snapshot", errno, part),
+        CopyError::Destination(errno) => skip("write to the snapshot", errno, part),
         // A copy never asks for a clone.
         CopyError::Refused(_) => skip("clone", Errno::OPNOTSUPP, part),
     }

@@ -49,7 +49,7 @@ impl Selection {
             missing.push(format!("{more} more"));
         }
         Err(Error::failed(format!("find {} in the snapshot {snapshot}", missing.join(", ")))
-            .hint("paths are those of the sources, absolute"))
+            .hint("give absolute paths, as in the sources"))
     }
 
     /// Whether the whole snapshot is selected.
