@@ -5,7 +5,6 @@
 //! the kernel compares under locks and shares equal data. `docs/dedupe.md` draws the whole.
 
 pub mod account;
-mod anchors;
 mod cache;
 mod cache_file;
 mod candidates;
