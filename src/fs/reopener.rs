@@ -5,20 +5,18 @@
 //! on the used paths stay open. They are added in the middle of a path that is too long, at distances that halve each
 //! time: this suits a way down, a way back up and jumps between both. Short paths need neither them nor a lock.
 
+use crate::fs::open_files;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::util::mutex::lock;
 use rustix::io::{Errno, Result};
-use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 /// A path with more names than this is shortened by an open directory.
 const LONG: usize = 64;
 /// The number of directories that stay open, at most. More are useful only in trees deeper than [`LONG`] times this.
-const MOST: u64 = 32;
-/// The part of the descriptors that they may take.
-const PART: u64 = 16;
+const MOST: usize = 32;
 
 /// A directory by device and inode.
 pub(crate) type Inode = (u64, u64);
@@ -43,8 +41,7 @@ impl Reopener {
     /// A reopener for directories below this one.
     pub(crate) fn new(base: impl AsFd) -> Result<Reopener> {
         let base = Arc::new(rustix::io::fcntl_dupfd_cloexec(base, 0)?);
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Ok(Reopener { base, anchors: Mutex::default(), most: (limit / PART).clamp(1, MOST) as usize })
+        Ok(Reopener { base, anchors: Mutex::default(), most: open_files::part(16, 1..=MOST) })
     }
 
     /// Opens the directory at `path`, relative to the base.
