@@ -2,7 +2,7 @@
 
 use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
-use crate::fs::fidedupe;
+use crate::fs::fidedupe::{self, Refusal};
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;
@@ -26,7 +26,7 @@ impl Opened {
 
     /// Why the kernel would not change the file's extents, as far as known without a call.
     pub fn obstacle(&self) -> Option<Skip> {
-        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::from)
+        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::Refused)
     }
 
     /// Whether nothing was written to it since it was opened.
@@ -70,7 +70,7 @@ impl<'a> Opener<'a> {
         let same = status.file_type() == FileType::RegularFile
             && (status.dev, status.ino) == (self.catalogue.subvolume(file).dev, record.ino)
             && status.size == record.size;
-        if same { Ok(Opened { fd, status }) } else { Err(Skip::Changed) }
+        if same { Ok(Opened { fd, status }) } else { Err(Skip::Refused(Refusal::Changed)) }
     }
 
     /// How often a file was opened.
