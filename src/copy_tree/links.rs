@@ -128,7 +128,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
         let (directory, name) = (pair.place().path.clone(), pair.target_name(seen.name).to_vec());
         let adopted = First { directory, name, inode: there, waiting: None, ..first.clone() };
         let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
-        pair.context.links.replace(inode, &adopted).map_err(lost)?;
+        pair.context.links.replace(inode, adopted).map_err(lost)?;
         return Ok(Joined::Linked);
     }
     join(pair, &now, first)
