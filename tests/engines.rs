@@ -60,7 +60,14 @@ impl<'a> Copy<'a> {
         let copy =
             File::options().read(true).write(true).create_new(true).open(&self.copy).expect("a file can be made");
         let status = Status::of(&source).expect("the source has a status");
-        copy::content(source.as_fd(), &status, copy.as_fd(), self.ladder, &self.request, self.monitor)
+        let files = copy::FileCopy {
+            source: source.as_fd(),
+            status: &status,
+            destination: copy.as_fd(),
+            strategy: self.ladder,
+            monitor: self.monitor,
+        };
+        copy::content(&files, &self.request)
     }
 }
 

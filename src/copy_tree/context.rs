@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
 use crate::fs::flush::Flusher;
 use crate::fs::metadata::{Creator, FileAttrs};
+use crate::fs::open_files;
 use crate::fs::reopener::Reopener;
 use crate::fs::status::Time;
 use crate::fs::timestamp::Clocks;
@@ -18,7 +19,6 @@ use crate::tree::walk::Directory;
 use crate::tree::writer::{AfterSync, Devices, Links, Target, Wanted, Wording};
 use crate::util::mutex::{self, lock};
 use crate::util::semaphore::{Semaphore, cores};
-use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt;
@@ -66,8 +66,7 @@ impl<'a> Context<'a> {
     pub(super) fn new(plan: &'a Plan, options: &'a Options, threads: usize, monitor: &'a dyn Monitor) -> Self {
         // Each file needs two descriptors: source and copy. The small files of all threads together use at most a
         // quarter of the limit. The rest is for directories, and for jobs that wait for a sync.
-        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
-        let group = usize::try_from(descriptors).unwrap_or(usize::MAX) / threads.max(1) / 2;
+        let group = open_files::part(4, 0..=usize::MAX) / threads.max(1) / 2;
         let kind = Kind::of(&plan.top).unwrap_or(Kind::UNKNOWN);
         // In a dry run, nothing is written to the destination.
         let spill = (!options.dry_run).then(|| rustix::io::fcntl_dupfd_cloexec(&plan.top, 0).ok()).flatten();

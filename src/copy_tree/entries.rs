@@ -10,8 +10,9 @@ use super::pair::{Pair, Seen};
 use super::stats::Stats;
 use super::{alone, group, links};
 use crate::error::Result;
+use crate::fs::open_files;
 use crate::monitor::Change;
-use crate::tree::walk::{self, Name};
+use crate::tree::walk::Name;
 use crate::tree::writer::Decision;
 use crate::util::parallel;
 use rustix::fs::FileType;
@@ -42,7 +43,7 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
     };
     let (files, rest): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_new);
     let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(|seen| seen.status.size >= LARGE);
-    for files in small.chunks(walk::group(context.group)) {
+    for files in small.chunks(open_files::part(64, 1..=context.group)) {
         context.check()?;
         group::copy(pair, files, part)?;
     }

@@ -7,7 +7,7 @@ use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
 use super::{count, outcome, pending};
-use crate::content::copy::{self, Copied, CopyError, Reason};
+use crate::content::copy::{self, Copied, CopyError, FileCopy, Reason};
 use crate::error::{Advice, Error};
 use crate::fs::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::fs::openat;
@@ -119,16 +119,14 @@ pub(super) fn make<'a>(pair: &Pair<'a>, seen: &Seen<'_>, kept: &Kept) -> Attempt
 fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempFile<'a>, Copied)> {
     let context = pair.context;
     let aside = make(pair, seen, &source.kept)?;
-    let strategy = &pair.place().dir.device.strategy;
-    let copied = copy::content(
-        source.fd.as_fd(),
-        &source.kept.status,
-        aside.as_fd(),
-        strategy,
-        &context.request,
-        context.monitor,
-    );
-    match copied {
+    let files = FileCopy {
+        source: source.fd.as_fd(),
+        status: &source.kept.status,
+        destination: aside.as_fd(),
+        strategy: &pair.place().dir.device.strategy,
+        monitor: context.monitor,
+    };
+    match copy::content(&files, &context.request) {
         Ok(copied) => Ok((aside, copied)),
         Err(CopyError::Source(errno)) => Err(pair.unreadable(seen.name, "read", errno)),
         Err(CopyError::Destination(errno)) => Err(pair.wrong(seen.name, "write", errno)),

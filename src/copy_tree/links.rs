@@ -9,11 +9,9 @@ use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
 use super::{alone, count, pending, seal};
 use crate::error::Error;
-use crate::fs::openat;
 use crate::tree::inode_map::Identity;
 use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Version};
 use rustix::io::Errno;
-use std::os::fd::AsFd;
 
 /// The result of linking another name.
 enum Joined {
@@ -85,7 +83,7 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
         return Ok(Joined::Linked);
     }
     let above = pair.above()?;
-    let linked = match openat::open_dir(pair.context.plan.top.as_fd(), &first.directory) {
+    let linked = match pair.context.reopener().and_then(|reopener| reopener.open_any(&first.directory)) {
         Ok(from) => first.link(from, above, TEMPORARY),
         Err(errno) => Linked::Refused(errno),
     };
@@ -130,7 +128,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
         let (directory, name) = (pair.place().path.clone(), pair.target_name(seen.name).to_vec());
         let adopted = First { directory, name, inode: there, waiting: None, ..first.clone() };
         let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
-        pair.context.links.replace(inode, &adopted).map_err(lost)?;
+        pair.context.links.replace(inode, adopted).map_err(lost)?;
         return Ok(Joined::Linked);
     }
     join(pair, &now, first)

@@ -179,15 +179,12 @@ impl Catalogue {
 
     /// A file's path, for messages and results.
     pub fn path(&self, file: FileId) -> PathBuf {
-        let mut path = b"/".to_vec();
-        self.append_directory(self.record(file).directory, |_| None::<()>, &mut path);
-        path.extend_from_slice(self.name(file));
-        PathBuf::from(OsString::from_vec(path))
+        PathBuf::from(OsString::from_vec(self.path_from(b"/", file)))
     }
 
-    /// The number of the directory that a file is in.
-    pub(super) fn directory(&self, file: FileId) -> u32 {
-        self.record(file).directory
+    /// A file's path, relative to the root directory.
+    pub(super) fn path_below_root(&self, file: FileId) -> Vec<u8> {
+        self.path_from(b"", file)
     }
 
     /// A file's name in its directory.
@@ -196,33 +193,15 @@ impl Catalogue {
         self.bytes(record.name, record.name_length)
     }
 
-    /// The path of a directory, with a slash at its end unless it is empty. It begins at the nearest directory, the
-    /// directory itself or one above, for which `known` returns a value; otherwise at the root. Also returns that value
-    /// and the number of directories on the path.
-    pub(super) fn path_from<T>(&self, directory: u32, known: impl Fn(u32) -> Option<T>) -> (Option<T>, Vec<u8>, usize) {
-        let mut path = Vec::with_capacity(128);
-        let (start, names) = self.append_directory(directory, known, &mut path);
-        (start, path, names)
-    }
-
-    fn append_directory<T>(
-        &self,
-        directory: u32,
-        known: impl Fn(u32) -> Option<T>,
-        path: &mut Vec<u8>,
-    ) -> (Option<T>, usize) {
+    fn path_from(&self, root: &[u8], file: FileId) -> Vec<u8> {
         let mut way = Vec::with_capacity(16);
-        let mut at = directory;
-        let mut start = None;
+        let mut at = self.record(file).directory;
         while let Some(record) = self.directories.get(at as usize) {
-            start = known(at);
-            if start.is_some() {
-                break;
-            }
             way.push(record);
             at = record.parent;
         }
-        let names = way.len();
+        let mut path = Vec::with_capacity(128);
+        path.extend_from_slice(root);
         for record in way.into_iter().rev() {
             let name = self.bytes(record.name, record.name_length);
             if !name.is_empty() {
@@ -230,7 +209,8 @@ impl Catalogue {
                 path.push(b'/');
             }
         }
-        (start, names)
+        path.extend_from_slice(self.name(file));
+        path
     }
 
     fn bytes(&self, start: u32, length: u16) -> &[u8] {
@@ -253,11 +233,8 @@ mod tests {
         let deep = catalogue.add_file(data, b"a", 0, &status).unwrap();
         let high = catalogue.add_file(root, b"b", 0, &status).unwrap();
         assert_eq!(catalogue.path(deep), PathBuf::from("/srv/data/a"));
-        let from_root = catalogue.path_from(data, |_| None::<u32>);
-        assert_eq!(from_root, (None, b"srv/data/".to_vec(), 3));
-        let from_srv = catalogue.path_from(data, |number| (number == srv).then_some(number));
-        assert_eq!(from_srv, (Some(srv), b"data/".to_vec(), 1));
-        assert_eq!(catalogue.path_from(data, Some), (Some(data), Vec::new(), 0));
+        assert_eq!(catalogue.path_below_root(deep), b"srv/data/a");
+        assert_eq!(catalogue.path_below_root(high), b"b");
         assert_eq!(catalogue.path(high), PathBuf::from("/b"));
         assert_eq!(catalogue.record(deep).ctime(), status.ctime);
     }

@@ -1,12 +1,12 @@
 //! Opens a file of the catalogue and makes sure that it is the file the walk saw.
 
-use super::anchors::Anchors;
 use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
-use crate::fs::fidedupe;
+use crate::fs::fidedupe::{self, Refusal};
 use crate::fs::openat;
+use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ impl Opened {
 
     /// Why the kernel would not change the file's extents, as far as known without a call.
     pub fn obstacle(&self) -> Option<Skip> {
-        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::from)
+        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::Refused)
     }
 
     /// Whether nothing was written to it since it was opened.
@@ -45,14 +45,16 @@ impl AsFd for Opened {
 #[derive(Debug)]
 pub struct Opener<'a> {
     catalogue: &'a Catalogue,
-    anchors: Anchors,
+    /// Opens below the root directory.
+    reopener: Reopener,
     opened: AtomicU64,
 }
 
 impl<'a> Opener<'a> {
     /// An opener for the files of this catalogue.
     pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
-        Ok(Opener { catalogue, anchors: Anchors::new()?, opened: AtomicU64::new(0) })
+        let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Opener { catalogue, reopener: Reopener::new(root)?, opened: AtomicU64::new(0) })
     }
 
     /// Opens a file, read-only, without following any link; it must still be the regular file with the inode and the
@@ -68,7 +70,7 @@ impl<'a> Opener<'a> {
         let same = status.file_type() == FileType::RegularFile
             && (status.dev, status.ino) == (self.catalogue.subvolume(file).dev, record.ino)
             && status.size == record.size;
-        if same { Ok(Opened { fd, status }) } else { Err(Skip::Changed) }
+        if same { Ok(Opened { fd, status }) } else { Err(Skip::Refused(Refusal::Changed)) }
     }
 
     /// How often a file was opened.
@@ -84,15 +86,14 @@ impl<'a> Opener<'a> {
 
     /// Opens the directory of a file.
     pub fn directory(&self, file: FileId) -> Result<OwnedFd> {
-        self.anchors.open(self.catalogue, file, |anchor, path| {
-            openat::open_dir(anchor, path.strip_suffix(b"/").unwrap_or(&path))
-        })
+        let path = self.catalogue.path_below_root(file);
+        let name = self.catalogue.name(file).len();
+        self.reopener.open_any(path[..path.len() - name].strip_suffix(b"/").unwrap_or_default())
     }
 
     fn descriptor(&self, file: FileId) -> Result<OwnedFd> {
-        self.anchors.open(self.catalogue, file, |anchor, mut path| {
-            path.extend_from_slice(self.catalogue.name(file));
-            openat::open_file_at(anchor, &path)
-        })
+        let path = self.catalogue.path_below_root(file);
+        let (from, rest) = self.reopener.near(&path)?;
+        openat::open_file_at(from.as_fd(), rest)
     }
 }

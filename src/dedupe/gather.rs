@@ -11,6 +11,7 @@ use super::places::Places;
 use super::skip::Skip;
 use crate::content::hash;
 use crate::error::{Error, Result};
+use crate::fs::fidedupe::Refusal;
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts;
 use crate::fs::status::Status;
@@ -73,7 +74,10 @@ pub(super) fn gather(
     })?;
     gather.put(&mut entries)?;
     gather.filter.report_unmatched(monitor);
-    let skipped = [(Skip::Sparse, gather.hollow.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
+    let skipped = [
+        (Skip::Sparse, gather.hollow.into_inner()),
+        (Skip::Refused(Refusal::Unsupported), gather.unsupported.into_inner()),
+    ];
     let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
     let mut catalogue = mutex::into_inner(gather.directories);

@@ -9,6 +9,7 @@ use super::run::Run;
 use super::share;
 use super::skip::Skip;
 use super::survey;
+use crate::fs::fidedupe::Refusal;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
@@ -52,7 +53,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     differing.sort_by_key(|member| (member.facts.layout, member.file));
     match layouts(&differing) {
         0 => {}
-        1 => differing.iter().for_each(|member| run.skip(member.file, Skip::Differs)),
+        1 => differing.iter().for_each(|member| run.skip(member.file, Skip::Refused(Refusal::Differs))),
         _ => sort_out(run, sources.into_iter().next(), differing),
     }
 }
@@ -80,7 +81,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
         if layouts_of(&equal) > 1 {
             share_equal(run, equal);
         } else {
-            equal.iter().for_each(|member| run.skip(member.file, Skip::Differs));
+            equal.iter().for_each(|member| run.skip(member.file, Skip::Refused(Refusal::Differs)));
         }
     }
 }

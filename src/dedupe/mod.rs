@@ -5,7 +5,6 @@
 //! the kernel compares under locks and shares equal data. `docs/dedupe.md` draws the whole.
 
 pub(crate) mod account;
-mod anchors;
 mod cache;
 mod cache_file;
 mod candidates;
@@ -33,6 +32,7 @@ mod windows;
 mod witness;
 
 pub use crate::extents::bound::Bound;
+pub use crate::fs::fidedupe::Refusal;
 pub use options::{CacheChoice, Options};
 pub use skip::Skip;
 pub use stats::{Ranges, Stats};

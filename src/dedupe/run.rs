@@ -7,6 +7,7 @@ use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
 use crate::extents::address_space::SpaceId;
+use crate::fs::fidedupe::Refusal;
 use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use rustix::io::Errno;
@@ -217,7 +218,7 @@ impl<'a> Run<'a> {
             return;
         }
         // One report for a filesystem is enough.
-        if reason == Skip::Unsupported && !self.set_unsupported(file) {
+        if reason == Skip::Refused(Refusal::Unsupported) && !self.set_unsupported(file) {
             return;
         }
         let path = self.catalogue.path(file);
@@ -230,7 +231,7 @@ impl<'a> Run<'a> {
 
     /// Skips a file because a system call failed.
     pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
-        if self.skips.add(file, Skip::Unreadable) {
+        if self.skips.add(file, Skip::Refused(Refusal::Unreadable)) {
             self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));
         }
     }

@@ -1,59 +1,39 @@
 //! Why a file was skipped, and how many files were skipped for each reason.
 //!
-//! To add a reason: add the variant and its line in `Skip::about`, and decide it in one of three places.
+//! To add a reason: add a variant and its line in `Skip::about` here, a line to the table in `docs/dedupe.md`, and the
+//! decision in one of three places.
 //! - By what the walk sees (type, size, flags of the status): in `gather`, before the file enters the catalogue. It
 //!   then costs nothing and is never opened.
 //! - By what an open file shows: in `Opener::open` (`file`). Only files that have another of their size are opened.
-//! - By the kernel's answer: in `fs::fidedupe`, as a `Refusal`. Such a file may still be the source that others share
-//!   with.
-//!
-//! `docs/dedupe.md` lists the reasons for users.
+//! - By the kernel's answer: in `fs::fidedupe`, where the variant is one of `Refusal`. Such a file may still be the
+//!   source that others share with.
 
 use super::catalogue::FileId;
 use crate::fs::fidedupe::Refusal;
 use crate::util::mutex::lock;
 use rustix::io::Errno;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 /// Why a file, or a range of it, was not shared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Skip {
-    /// It looked equal, but the kernel found a byte that differs.
-    Differs,
-    /// It was written to or replaced after the walk saw it.
-    Changed,
+    /// The kernel refuses it, or would: this was found out without a call.
+    Refused(Refusal),
     /// It was removed after the walk saw it.
     Vanished,
-    /// It could not be opened or read.
-    Unreadable,
     /// Its data lies beside the metadata, where nothing can be shared.
     Inline,
-    /// It may not be changed: `chattr +i`.
-    Immutable,
-    /// This user neither owns it nor may write to it.
-    NoPermission,
-    /// It is a swap file in use.
-    SwapFile,
-    /// One of the two is written in place (`chattr +C`), the other is not.
-    Nocow,
-    /// It lies on a mount, or in a subvolume, that is read-only.
-    ReadOnly,
-    /// Its subvolume is being sent.
-    Sending,
-    /// The kernel reports it as being on another filesystem.
-    OtherFilesystem,
-    /// The filesystem cannot share extents.
-    Unsupported,
     /// Its holes are out of proportion to its data.
     Sparse,
-    /// The kernel refused for another reason.
-    Refused,
 }
 
 /// What is said of a reason.
 struct About {
+    /// Its place in summaries. No two reasons have the same.
+    place: u8,
     name: &'static str,
     words: &'static str,
     cause: &'static str,
@@ -63,44 +43,51 @@ struct About {
 impl Skip {
     /// All that is said of a reason, in one line each.
     fn about(self) -> About {
-        let about = |name, words, cause, is_error| About { name, words, cause, is_error };
+        let about = |place, name, words, cause, is_error| About { place, name, words, cause, is_error };
         match self {
-            Skip::Differs => about("differs", "looked equal but differ", "its data differs", false),
-            Skip::Changed => about("changed", "changed meanwhile", "it changed meanwhile", true),
-            Skip::Vanished => about("vanished", "vanished meanwhile", "it vanished meanwhile", false),
-            Skip::Unreadable => about("unreadable", "unreadable", "it cannot be read", true),
+            Skip::Refused(Refusal::Differs) => {
+                about(0, "differs", "looked equal but differ", "its data differs", false)
+            }
+            Skip::Refused(Refusal::Changed) => about(1, "changed", "changed meanwhile", "it changed meanwhile", true),
+            Skip::Vanished => about(2, "vanished", "vanished meanwhile", "it vanished meanwhile", false),
+            Skip::Refused(Refusal::Unreadable) => about(3, "unreadable", "unreadable", "it cannot be read", true),
             Skip::Inline => about(
+                4,
                 "inline",
                 "so small that they lie in the metadata",
                 "it is so small that it lies in the metadata",
                 false,
             ),
-            Skip::Immutable => about("immutable", "immutable", "it is immutable", true),
-            Skip::NoPermission => about(
+            Skip::Refused(Refusal::Immutable) => about(5, "immutable", "immutable", "it is immutable", true),
+            Skip::Refused(Refusal::NoPermission) => about(
+                6,
                 "no_permission",
                 "not yours to write",
                 "only its owner, root, and who may write to it may share its data",
                 true,
             ),
-            Skip::SwapFile => about("swap_file", "swap files", "it is a swap file", false),
-            Skip::Nocow => {
-                about("nocow", "NOCOW beside COW", "it is NOCOW and its equal is not, or the other way round", false)
+            Skip::Refused(Refusal::SwapFile) => about(7, "swap_file", "swap files", "it is a swap file", false),
+            Skip::Refused(Refusal::Nocow) => {
+                about(8, "nocow", "NOCOW beside COW", "it is NOCOW and its equal is not, or the other way round", false)
             }
-            Skip::ReadOnly => about("read_only", "on a read-only mount", "it is on a read-only mount", true),
-            Skip::Sending => {
-                about("sending", "being sent by btrfs send", "its subvolume is being sent by btrfs send", true)
+            Skip::Refused(Refusal::ReadOnly) => {
+                about(9, "read_only", "on a read-only mount", "it is on a read-only mount", true)
             }
-            Skip::OtherFilesystem => {
-                about("other_filesystem", "on another filesystem", "it is on another filesystem", true)
+            Skip::Refused(Refusal::Sending) => {
+                about(10, "sending", "being sent by btrfs send", "its subvolume is being sent by btrfs send", true)
             }
-            Skip::Unsupported => about(
+            Skip::Refused(Refusal::OtherFilesystem) => {
+                about(11, "other_filesystem", "on another filesystem", "it is on another filesystem", true)
+            }
+            Skip::Refused(Refusal::Unsupported) => about(
+                12,
                 "unsupported",
                 "on a filesystem that cannot share extents",
                 "its filesystem cannot share extents",
                 true,
             ),
-            Skip::Sparse => about("sparse", "nearly nothing but holes", "it has nearly nothing but holes", false),
-            Skip::Refused => about("refused", "refused by the kernel", "the kernel refused", true),
+            Skip::Sparse => about(13, "sparse", "nearly nothing but holes", "it has nearly nothing but holes", false),
+            Skip::Refused(Refusal::Other) => about(14, "refused", "refused by the kernel", "the kernel refused", true),
         }
     }
 
@@ -130,28 +117,22 @@ impl Skip {
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::STALE => Skip::Vanished,
             // Something else has that name now.
-            Errno::LOOP | Errno::NXIO | Errno::XDEV => Skip::Changed,
-            _ => Skip::Unreadable,
+            Errno::LOOP | Errno::NXIO | Errno::XDEV => Skip::Refused(Refusal::Changed),
+            _ => Skip::Refused(Refusal::Unreadable),
         }
     }
 }
 
-impl From<Refusal> for Skip {
-    fn from(refusal: Refusal) -> Skip {
-        match refusal {
-            Refusal::Differs => Skip::Differs,
-            Refusal::Changed => Skip::Changed,
-            Refusal::Unreadable => Skip::Unreadable,
-            Refusal::Immutable => Skip::Immutable,
-            Refusal::NoPermission => Skip::NoPermission,
-            Refusal::SwapFile => Skip::SwapFile,
-            Refusal::Nocow => Skip::Nocow,
-            Refusal::ReadOnly => Skip::ReadOnly,
-            Refusal::Sending => Skip::Sending,
-            Refusal::OtherFilesystem => Skip::OtherFilesystem,
-            Refusal::Unsupported => Skip::Unsupported,
-            Refusal::Other => Skip::Refused,
-        }
+/// In the order of a summary.
+impl Ord for Skip {
+    fn cmp(&self, other: &Skip) -> Ordering {
+        self.about().place.cmp(&other.about().place)
+    }
+}
+
+impl PartialOrd for Skip {
+    fn partial_cmp(&self, other: &Skip) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -190,14 +171,17 @@ impl Skips {
 mod tests {
     use super::*;
 
+    const DIFFERS: Skip = Skip::Refused(Refusal::Differs);
+    const IMMUTABLE: Skip = Skip::Refused(Refusal::Immutable);
+
     #[test]
     fn a_file_is_counted_once_for_each_reason() {
         let skips = Skips::default();
-        assert!(skips.add(FileId(1), Skip::Differs));
-        assert!(!skips.add(FileId(1), Skip::Differs));
-        skips.add(FileId(1), Skip::Immutable);
-        skips.add(FileId(2), Skip::Differs);
-        assert_eq!(skips.counts(), BTreeMap::from([(Skip::Differs, 2), (Skip::Immutable, 1)]));
+        assert!(skips.add(FileId(1), DIFFERS));
+        assert!(!skips.add(FileId(1), DIFFERS));
+        skips.add(FileId(1), IMMUTABLE);
+        skips.add(FileId(2), DIFFERS);
+        assert_eq!(skips.counts(), BTreeMap::from([(DIFFERS, 2), (IMMUTABLE, 1)]));
         assert_eq!(skips.errors(), 1);
     }
 }

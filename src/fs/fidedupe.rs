@@ -17,14 +17,15 @@ pub const WINDOW: u64 = 16 << 20;
 /// The start of a range: descriptor and offset. The length belongs to the request.
 pub type Place<'fd> = (BorrowedFd<'fd>, u64);
 
-/// Why the kernel did not share a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why the kernel did not share a range, or would not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The bytes differ.
     Differs,
-    /// One of the files became shorter.
+    /// One of the files became shorter, or was written to or replaced before the call.
     Changed,
-    /// The data could not be read.
+    /// The file could not be opened, or its data not read.
     Unreadable,
     /// The file is immutable (`chattr +i`).
     Immutable,

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod metadata;
 pub(crate) mod mount_id;
 pub mod mounts;
+pub(crate) mod open_files;
 pub mod openat;
 pub mod pread;
 pub(crate) mod procfs;

@@ -100,7 +100,9 @@ struct Outcome {
 
 fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> Result<Outcome> {
     let skips = dir.join("skips");
-    let mut cargo = command::cargo();
+    // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
+    let mut cargo = command::program("env");
+    cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
     cargo.args(["test", "--workspace", "--no-fail-fast", "--"]).args(&options.filters);
     for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !options.kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);

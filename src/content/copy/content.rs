@@ -3,6 +3,7 @@
 use super::data::{self, hash_of};
 use super::engine::Engine;
 use super::engines;
+use super::file_copy::FileCopy;
 use super::reason::Reason;
 use super::reserved;
 use super::strategy::{CloneError, Strategy};
@@ -10,61 +11,38 @@ use super::types::{Copied, CopyError, Request, is_fatal};
 use crate::extents::extent::ExtentFlags;
 use crate::fs::filesystem::Kind;
 use crate::fs::sparse;
-use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::Amount;
 use crate::sys::fiemap;
 use std::os::fd::BorrowedFd;
 
-/// Makes the empty file `destination` the content of `source`, which had this status.
+/// Makes the destination the content of the source.
 ///
-/// `destination` is open for reading and writing, without `O_APPEND`. The monitor counts all bytes as they arrive. A
-/// source that has become shorter gives a shorter copy; the caller compares its status before and after. A source
+/// A source that has become shorter gives a shorter copy; the caller compares its status before and after. A source
 /// with size 0 and no blocks (files in procfs) is read until it ends.
 ///
 /// # Errors
 /// Errors of the kernel, with the side that failed; `CANCELED` of the source when the monitor asks to stop.
-pub fn content(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    strategy: &Strategy,
-    request: &Request,
-    monitor: &dyn Monitor,
-) -> Result<Copied, CopyError> {
-    clone_or_copy(source, status, destination, strategy, (request, request), monitor)
+pub fn content(copy: &FileCopy<'_>, request: &Request) -> Result<Copied, CopyError> {
+    clone_or_copy(copy, request, request)
 }
 
 /// Like [`content`], with the engine chosen for the file. Computes the hash only of data that must be copied, because
 /// that passes through this process anyway. A clone is not read.
-pub fn content_hashing_copies(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    strategy: &Strategy,
-    monitor: &dyn Monitor,
-) -> Result<Copied, CopyError> {
-    let (cloned, copied) = (Request::default(), Request { hashed: true, ..Request::default() });
-    clone_or_copy(source, status, destination, strategy, (&cloned, &copied), monitor)
+pub fn content_hashing_copies(copy: &FileCopy<'_>) -> Result<Copied, CopyError> {
+    clone_or_copy(copy, &Request::default(), &Request { hashed: true, ..Request::default() })
 }
 
 /// Clones by the first request, otherwise copies by the second.
-fn clone_or_copy(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    strategy: &Strategy,
-    (request, copied): (&Request, &Request),
-    monitor: &dyn Monitor,
-) -> Result<Copied, CopyError> {
+fn clone_or_copy(copy: &FileCopy<'_>, request: &Request, otherwise: &Request) -> Result<Copied, CopyError> {
     let mut reason = None;
-    if status.size > 0 && request.engine.is_none_or(engines::clones) {
-        match clone(source, status, destination, strategy, request, monitor)? {
+    if copy.status.size > 0 && request.engine.is_none_or(engines::clones) {
+        match clone(copy, request)? {
             Cloning::Done(copied) => return Ok(copied),
             Cloning::Refused(refused) if request.engine.is_some() => return Err(CopyError::Refused(refused)),
             Cloning::Refused(refused) => reason = Some(refused),
         }
     }
-    let copied = data::data(source, status, destination, strategy, copied, monitor)?;
+    let copied = data::data(copy, otherwise)?;
     Ok(Copied { reason, ..copied })
 }
 
@@ -76,14 +54,8 @@ enum Cloning {
     Refused(Reason),
 }
 
-fn clone(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    strategy: &Strategy,
-    request: &Request,
-    monitor: &dyn Monitor,
-) -> Result<Cloning, CopyError> {
+fn clone(copy: &FileCopy<'_>, request: &Request) -> Result<Cloning, CopyError> {
+    let FileCopy { source, status, destination, strategy, monitor } = *copy;
     match strategy.clone(source, status.dev, destination) {
         Ok(()) => {}
         Err(CloneError::Copy(reason)) => return Ok(Cloning::Refused(reason)),

@@ -4,6 +4,7 @@ use super::batches::Batches;
 use super::choose::{self, Facts, Plan};
 use super::engine::Engine;
 use super::engines::{self, Halt, Job, LAST_RESORT, Progress};
+use super::file_copy::FileCopy;
 use super::strategy::Strategy;
 use super::types::{Copied, CopyError, Request};
 use super::{endless, reserved};
@@ -16,22 +17,15 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Copies the data of `source` into the empty file `destination`, for callers that already tried to clone it. Otherwise
-/// like [`content`](super::content()).
-pub fn data(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    strategy: &Strategy,
-    request: &Request,
-    monitor: &dyn Monitor,
-) -> Result<Copied, CopyError> {
-    if status.size == 0 {
-        return endless::copy(source, status, destination, request, monitor);
+/// Copies the data, for callers that already tried to clone the file. Otherwise like [`content`](super::content()).
+pub fn data(copy: &FileCopy<'_>, request: &Request) -> Result<Copied, CopyError> {
+    if copy.status.size == 0 {
+        return endless::copy(copy, request);
     }
+    let FileCopy { source, status, destination, strategy, monitor } = *copy;
     let hashed = request.hashed && hash::is_hashed(source, status).map_err(CopyError::Source)?;
     let request = &Request { hashed, ..*request };
-    let plan = choose::plan(request.engine, &Facts::of(status, strategy, destination, request));
+    let plan = choose::plan(request.engine, &Facts::of(copy, request));
     let mut job = Job {
         source,
         destination,
@@ -201,8 +195,8 @@ fn has_more(source: BorrowedFd<'_>, at: u64, ranges: &[Range<u64>]) -> bool {
 }
 
 impl Facts {
-    fn of(status: &Status, strategy: &Strategy, destination: BorrowedFd<'_>, request: &Request) -> Facts {
-        Facts { size: status.size, destination: strategy.kind(destination), hashed: request.hashed }
+    fn of(copy: &FileCopy<'_>, request: &Request) -> Facts {
+        Facts { size: copy.status.size, destination: copy.strategy.kind(copy.destination), hashed: request.hashed }
     }
 }
 

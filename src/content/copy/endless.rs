@@ -1,26 +1,20 @@
 //! Copies files that claim to be empty. Files in procfs have size 0, and their content is made when they are read.
 
 use super::engines::uninterrupted;
+use super::file_copy::FileCopy;
 use super::types::{Copied, CopyError, Request};
 use crate::content::hash::StreamHash;
 use crate::fs::direct_io::Aligned;
 use crate::fs::pread;
-use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::Amount;
 use rustix::io::Errno;
-use std::os::fd::BorrowedFd;
 
 /// The kernel makes a page or more at a time.
 const BUFFER: usize = 128 << 10;
 
 /// Copies all that can be read of a file with size 0. A file that has blocks is really empty.
-pub(super) fn copy(
-    source: BorrowedFd<'_>,
-    status: &Status,
-    destination: BorrowedFd<'_>,
-    request: &Request,
-    monitor: &dyn Monitor,
-) -> Result<Copied, CopyError> {
+pub(super) fn copy(copy: &FileCopy<'_>, request: &Request) -> Result<Copied, CopyError> {
+    let FileCopy { source, status, destination, monitor, .. } = *copy;
     let mut hash = request.hashed.then(StreamHash::default);
     let mut copied = request.engine.map_or_else(Copied::by_reads_and_writes, Copied::by);
     if status.allocated == 0 {

@@ -11,6 +11,7 @@ use super::data::data;
 use super::engine::Engine;
 use super::engines::uring::{Kept, lend_ring};
 use super::engines::{Halt, LAST_RESORT, judge};
+use super::file_copy::FileCopy;
 use super::refusals;
 use super::strategy::Strategy;
 use super::types::{Copied, CopyError, Request};
@@ -276,7 +277,9 @@ impl<'a, F: Files> Work<'a, '_, F> {
     /// Copies a file without the ring.
     fn alone(&mut self, number: usize, sides: Sides<F::Copy>, request: &Request) {
         let Sides { source, status, copy } = &sides;
-        let copied = data(source.as_fd(), status, copy.as_fd(), self.strategy, request, self.monitor);
+        let (source, destination) = (source.as_fd(), copy.as_fd());
+        let &mut Work { strategy, monitor, .. } = self;
+        let copied = data(&FileCopy { source, status, destination, strategy, monitor }, request);
         self.copied(number, sides, copied);
     }
 

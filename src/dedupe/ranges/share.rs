@@ -105,12 +105,14 @@ fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Fil
     }
     match result.refused {
         // The reason concerns the pair of files, not this file alone.
-        Some(Skip::Nocow) => run.skip(FileId(file), Skip::Nocow),
+        Some(Skip::Refused(Refusal::Nocow)) => run.skip(FileId(file), Skip::Refused(Refusal::Nocow)),
         Some(reason) => {
             files.refuse(file, reason);
             run.skip(FileId(file), reason);
         }
-        None if result.shared < length && !run.monitor.is_cancelled() => run.skip(FileId(file), Skip::Differs),
+        None if result.shared < length && !run.monitor.is_cancelled() => {
+            run.skip(FileId(file), Skip::Refused(Refusal::Differs))
+        }
         None => {}
     }
     result.shared
@@ -165,6 +167,6 @@ fn window(
             }
         }
         Some(Refusal::Differs) => {}
-        Some(reason) => result.refused = Some(reason.into()),
+        Some(reason) => result.refused = Some(Skip::Refused(reason)),
     }
 }

@@ -7,6 +7,7 @@ use crate::dedupe::catalogue::FileId;
 use crate::dedupe::skip::Skip;
 use crate::extents::layout;
 use crate::extents::piece::Piece;
+use crate::fs::fidedupe::Refusal;
 use crate::util::mutex::lock;
 use crate::util::parallel;
 use std::cmp::Reverse;
@@ -37,7 +38,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
         let obstacle = opened.obstacle();
         match obstacle {
             // The kernel accepts it neither as source nor as destination.
-            Some(Skip::SwapFile) => continue,
+            Some(Skip::Refused(Refusal::SwapFile)) => continue,
             Some(reason) => context.files.refuse(file, reason),
             None => {}
         }

@@ -4,7 +4,7 @@ use super::case::{Case, SMALL, Source, Target};
 use super::scratch::Scratch;
 use crate::content::copy::engines;
 use crate::content::copy::small_files::{self, FileError, Opened, Wanted};
-use crate::content::copy::{self, Copied, CopyError, Engine, Request, Strategy};
+use crate::content::copy::{self, Copied, CopyError, Engine, FileCopy, Request, Strategy};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::seccomp;
@@ -187,7 +187,8 @@ fn copied(
     advance: &Advance<'_>,
 ) -> Result<(), Stop> {
     let request = Request { engine: Some(engine), hashed: false };
-    match copy::content(from.as_fd(), status, to.as_fd(), strategy, &request, advance) {
+    let files = FileCopy { source: from.as_fd(), status, destination: to.as_fd(), strategy, monitor: advance };
+    match copy::content(&files, &request) {
         Ok(copied) if copied.engine == engine => Ok(()),
         Ok(copied) => Err(Stop::Impossible(refusal(engine, strategy, &copied))),
         Err(error) => Err(stop(error)),

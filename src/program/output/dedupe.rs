@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use crate::dedupe::skip::Skip;
     use crate::extents::bound::Bound;
+    use crate::fs::fidedupe::Refusal;
 
     fn stats() -> Stats {
         Stats {
@@ -186,7 +187,7 @@ mod tests {
             duplicate_files: 2,
             duplicate_bytes: 3 << 20,
             freed_bytes: 3 << 20,
-            skipped: BTreeMap::from([(Skip::Immutable, 1)]),
+            skipped: BTreeMap::from([(Skip::Refused(Refusal::Immutable), 1)]),
             errors: 1,
             seconds: 0.5,
             ..Stats::default()

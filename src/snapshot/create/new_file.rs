@@ -8,7 +8,7 @@ use super::source_file::SourceFile;
 use super::staged::Staged;
 use super::stats::Stats;
 use super::target::Target;
-use crate::content::copy::{self, CloneError, Copied, CopyError, Engine, Reason, Request};
+use crate::content::copy::{self, CloneError, Copied, CopyError, Engine, FileCopy, Reason, Request};
 use crate::content::delta;
 use crate::extents::extent::ExtentFlags;
 use crate::fs::filesystem::Kind;
@@ -116,8 +116,14 @@ fn copy_content(target: &Target<'_>, source: &SourceFile, file: &OwnedFd) -> Res
     let hashed = source.is_hashed(target.context);
     if size < large_file::LEAST || !hashed || !target.staged.filesystem.reflink {
         let request = Request { engine: None, hashed };
-        let SourceFile { fd, status, .. } = source;
-        return copy::data(fd.as_fd(), status, file.as_fd(), &target.staged.strategy, &request, target.context.monitor);
+        let copy = FileCopy {
+            source: source.fd.as_fd(),
+            status: &source.status,
+            destination: file.as_fd(),
+            strategy: &target.staged.strategy,
+            monitor: target.context.monitor,
+        };
+        return copy::data(&copy, &request);
     }
     let _alone = lock(&target.staged.large);
     let updated = large_file::with_list(target.context, target.staged, source, |list| {

@@ -9,10 +9,11 @@ use super::staged::Staged;
 use super::staged_directory::StagedDirectory;
 use super::stats::Stats;
 use crate::error::{Error, Result};
+use crate::fs::open_files;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Event};
 use crate::snapshot::manifest::{Item, LONGEST_PATH, Origin};
-use crate::tree::walk::{self, Directory, Name, Names, Visitor, absolute};
+use crate::tree::walk::{Directory, Name, Names, Visitor, absolute};
 use crate::util::mutex::{self, lock};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -30,7 +31,7 @@ pub(super) struct SnapshotVisitor<'a> {
 
 impl<'a> SnapshotVisitor<'a> {
     pub(super) fn new(context: Context<'a>) -> Self {
-        SnapshotVisitor { context, stats: Mutex::default(), group: walk::group(super::file::GROUP) }
+        SnapshotVisitor { context, stats: Mutex::default(), group: open_files::part(64, 1..=super::file::GROUP) }
     }
 
     pub(super) fn into_stats(self) -> Stats {

@@ -9,9 +9,9 @@ use super::place::Place;
 use super::stats::Stats;
 use super::{directory, entry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::open_files;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
-use crate::tree::walk;
 use crate::tree::writer::{Attempt, Failure, Run as _, Target as _};
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(super) struct Batch {
 impl Batch {
     /// An empty batch.
     pub(super) fn new(links: Links) -> Batch {
-        let most = DIRECTORIES.min(walk::open_files(10)).max(2);
+        let most = open_files::part(10, 2..=DIRECTORIES);
         Batch { jobs: Vec::new(), bytes: 0, ends: Vec::new(), opened: 0, links, most }
     }
 

@@ -5,8 +5,9 @@ use super::context::Context;
 use super::end::End;
 use super::place::{Closed, Place};
 use crate::error::{Error, Result};
+use crate::fs::open_files;
 use crate::fs::reopener::Reopener;
-use crate::tree::walk::{self, PathNode};
+use crate::tree::walk::PathNode;
 use crate::tree::writer::Target as _;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -61,7 +62,7 @@ impl Levels {
         };
         let ((source, target), top) =
             open().map_err(|errno: Errno| Error::io("open the directory", &context.options.target, errno))?;
-        let nearest = NEAREST.min(walk::open_files(10)).max(2);
+        let nearest = open_files::part(10, 2..=NEAREST);
         let top = Level { length: 0, held: Held::Open(Arc::new(top)), dev: None, end: End::nothing() };
         Ok(Levels { source, target, path: Vec::new(), levels: vec![top], nearest })
     }

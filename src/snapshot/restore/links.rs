@@ -60,7 +60,7 @@ impl Links {
                 let mut outcome = entry::restore(context, place, entry)?;
                 outcome.stats.errors += errors;
                 let first = First { missing: known.missing, ..first(context, place, entry, &outcome) };
-                self.known.replace(&inode, &first).map_err(fail)?;
+                self.known.replace(&inode, first).map_err(fail)?;
                 Ok(outcome)
             }
             Ok(Joined::Restored(outcome)) => Ok(outcome),
@@ -70,7 +70,7 @@ impl Links {
         match (&mut restored, last) {
             (Ok(outcome), Some(last)) => outcome.stats.errors += seal(context, &self.top, &last),
             // Sealed at the end, where a failure counts.
-            (Err(_), Some(last)) => self.known.replace(&inode, &last).map_err(fail)?,
+            (Err(_), Some(last)) => self.known.replace(&inode, last).map_err(fail)?,
             _ => {}
         }
         restored

@@ -9,7 +9,7 @@ use super::outcome::{Outcome, report};
 use super::place::Place;
 use super::stats::Stats;
 use super::{content, delete, metadata, seal};
-use crate::content::copy::{self, CopyError, Request};
+use crate::content::copy::{self, CopyError, FileCopy, Request};
 use crate::error::Error;
 use crate::fs::metadata::{Refused, set_times};
 use crate::fs::status::Status;
@@ -209,10 +209,11 @@ fn fill(
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
     let mut times = None;
     if body.size > 0 {
-        let (from, strategy, monitor) = (source.as_fd(), &place.dir.device.strategy, context.monitor);
+        let (strategy, monitor) = (&place.dir.device.strategy, context.monitor);
+        let files = FileCopy { source: source.as_fd(), status: &status, destination: file.as_fd(), strategy, monitor };
         let copied = match body.hash.is_some() || context.options.verify {
-            true => copy::content_hashing_copies(from, &status, file.as_fd(), strategy, monitor),
-            false => copy::content(from, &status, file.as_fd(), strategy, &Request::default(), monitor),
+            true => copy::content_hashing_copies(&files),
+            false => copy::content(&files, &Request::default()),
         };
         let copied = copied.map_err(|error| match error {
             CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),

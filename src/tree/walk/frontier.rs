@@ -10,8 +10,8 @@
 //! Only a limited number of the directories with a rest are open ([`most_open`]). The directories that were opened
 //! first are farthest from the front. They are closed, and reopened when they are at the front.
 
-use super::open_files::open_files;
 use super::sources::Top;
+use crate::fs::open_files;
 use crate::util::mutex::lock;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,7 +45,7 @@ const LONG_PATH: usize = 64 << 10;
 
 /// The most directories with a rest that are open. Each needs two or three descriptors, and other work needs some too.
 fn most_open() -> usize {
-    open_files(12).clamp(4, 512)
+    open_files::part(12, 4..=512)
 }
 
 struct State<D, C, O> {

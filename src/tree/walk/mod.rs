@@ -7,7 +7,6 @@
 mod directory;
 mod frontier;
 mod names;
-mod open_files;
 mod path_node;
 mod sources;
 mod stand_ins;
@@ -15,8 +14,6 @@ mod visitor;
 
 pub use directory::Directory;
 pub use names::{Name, Names};
-pub use open_files::group;
-pub(crate) use open_files::open_files;
 pub use sources::{Sources, Top};
 pub use stand_ins::StandIns;
 pub use visitor::Visitor;

@@ -25,13 +25,13 @@
 
 use super::Synced;
 use crate::error::Result;
+use crate::fs::open_files;
 use crate::fs::writeback::Writeback;
 use crate::util::mutex::lock;
-use rustix::process::{Resource, getrlimit};
 use std::sync::{Mutex, MutexGuard};
 
-/// The most jobs that may wait for one sync. Each holds a descriptor or two.
-const MOST: u64 = 8192;
+/// The most jobs that may wait for one sync. Each holds a descriptor or two. The current round may have as many again.
+const MOST: usize = 8192;
 
 /// While one thread does the jobs of a round, another syncs for the next round.
 const THREADS: usize = 2;
@@ -61,15 +61,12 @@ pub(crate) enum Room {
 impl<J: Send> AfterSync<J> {
     /// No job waits.
     pub(crate) fn new() -> Self {
-        // Each job holds a descriptor or two, and the current round may have as many jobs again.
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = (limit / 8).clamp(1, MOST) as usize;
         AfterSync {
             ahead: Writeback::default(),
             waiting: Mutex::default(),
             syncing: Mutex::default(),
             finishing: Mutex::default(),
-            most,
+            most: open_files::part(8, 1..=MOST),
         }
     }
 

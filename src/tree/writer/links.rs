@@ -115,9 +115,12 @@ impl Links {
         kept
     }
 
-    /// Makes the names not found yet join this one.
-    pub(crate) fn replace(&self, inode: &Identity, first: &First) -> Result<()> {
-        lock(&self.known).made.insert(inode, first)
+    /// Makes the names not found yet join this one. Their number stays as other threads left it, and is that of `first`
+    /// only if nothing is known of the inode.
+    pub(crate) fn replace(&self, inode: &Identity, first: First) -> Result<()> {
+        let mut known = lock(&self.known);
+        let missing = known.made.get(inode)?.map_or(first.missing, |now| now.missing);
+        known.made.insert(inode, &First { missing, ..first })
     }
 
     /// Records that one more name was found. Returns the inode if this was its last name.
@@ -201,6 +204,21 @@ mod tests {
         });
         assert!(links.came(&inode).unwrap().is_none());
         assert_eq!(links.came(&inode).unwrap().unwrap().name, b"one");
+        assert!(links.claim(&inode).unwrap().is_none(), "nothing is kept of it");
+    }
+
+    #[test]
+    fn another_inode_for_the_other_names_does_not_change_their_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let inode = Identity::of(&Status::of(File::open(dir.path()).unwrap()).unwrap());
+        let links = Links::new(None);
+        assert!(links.claim(&inode).unwrap().is_none());
+        links.settle(&inode, Some(&first("one", None, 2))).unwrap();
+        let known = links.claim(&inode).unwrap().unwrap();
+        // Another thread finds a name meanwhile.
+        assert!(links.came(&inode).unwrap().is_none());
+        links.replace(&inode, First { name: b"two".to_vec(), ..known }).unwrap();
+        assert_eq!(links.came(&inode).unwrap().unwrap().name, b"two");
         assert!(links.claim(&inode).unwrap().is_none(), "nothing is kept of it");
     }
 

@@ -4,11 +4,12 @@
 //! The repository holds 20 snapshots; each differs from the previous one in some of its files.
 
 use crate::contender::{Contender, Figures, Role, present};
-use crate::results::{About, finish};
+use crate::record::{About, finish};
+use crate::report;
 use crate::runner::{self, Measured, Plan};
+use crate::session::{self, Common, ensure_usual};
 use crate::stage::Stage;
 use crate::tools::{plain, pleach};
-use crate::{Common, ensure_usual, report};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs;
@@ -41,8 +42,7 @@ pub(crate) struct Options {
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     ensure_usual(save, options.files == FILES)?;
-    let on = |dir: &Path| options.common.kinds.iter().try_for_each(|&kind| on(kind, dir, options, save));
-    crate::on_own_filesystems(|| Ok(()), on)
+    session::on_each(&options.common.kinds, || Ok(()), |kind, dir| on(kind, dir, options, save))
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {

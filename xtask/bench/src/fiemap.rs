@@ -4,11 +4,12 @@
 //! Their output is discarded, so that none of them waits for a reader.
 
 use crate::contender::{Contender, Role, first_line, present};
-use crate::results::{About, finish};
+use crate::record::{About, finish};
+use crate::report;
 use crate::runner::{self, Plan};
+use crate::session::{self, Common, ensure_usual};
 use crate::stage::Stage;
 use crate::tools::{plain, pleach};
-use crate::{Common, ensure_usual, report};
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -17,6 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use xtask::command::{find, output};
+use xtask::image::Kind;
 use xtask::packages;
 
 /// The number of extents for recorded figures.
@@ -39,29 +41,26 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     ensure_usual(save, options.extents == EXTENTS)?;
     let gather = || packages::install(packages::LISTERS).map(drop);
-    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
+    session::on_each(&options.common.kinds, gather, |kind, dir| on(kind, dir, options, save))
 }
 
-fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
+fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let sizes = format!("{} extents of a block, a hole behind each", report::thousands(options.extents));
-    for &kind in &options.common.kinds {
-        // Offsets are twice as far apart as extents are long; one extent in eight takes space that is written.
-        let mut stage = Stage::new(dir, (kind, (options.extents >> 7) + (2 << 10)), None)?;
-        println!("{}: making a file of {sizes}", kind.name());
-        scatter(&stage.tree(), options.extents).with_context(|| format!("cannot make {}", stage.tree().display()))?;
-        let all = present(LISTERS.to_vec());
-        for &cache in &options.common.caches {
-            let title = format!("{}, {}", kind.title(), cache.name());
-            let plan = Plan { label: title.clone(), rounds: options.runs, cache };
-            // From here on the extent map is in memory, unless it is dropped each time. The content never needs to be.
-            output(&mut LISTERS[0].command(&stage))?;
-            let rows = runner::run(&mut stage, &all, &plan)?;
-            let about = About { question: "fiemap", title, sizes: &sizes, checked: "the exit status" };
-            finish(about, &plan, &rows, save)?;
-        }
-        stage.strike()?;
+    // Offsets are twice as far apart as extents are long; one extent in eight takes space that is written.
+    let mut stage = Stage::new(dir, (kind, (options.extents >> 7) + (2 << 10)), None)?;
+    println!("{}: making a file of {sizes}", kind.name());
+    scatter(&stage.tree(), options.extents).with_context(|| format!("cannot make {}", stage.tree().display()))?;
+    let all = present(LISTERS.to_vec());
+    for &cache in &options.common.caches {
+        let title = format!("{}, {}", kind.title(), cache.name());
+        let plan = Plan { label: title.clone(), rounds: options.runs, cache };
+        // From here on the extent map is in memory, unless it is dropped each time. The content never needs to be.
+        output(&mut LISTERS[0].command(&stage))?;
+        let rows = runner::run(&mut stage, &all, &plan)?;
+        let about = About { question: "fiemap", title, sizes: &sizes, checked: "the exit status" };
+        finish(about, &plan, &rows, save)?;
     }
-    Ok(())
+    stage.strike()
 }
 
 /// Alternates blocks and holes of one block. One block in eight is written, the others are preallocated.

@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `versus`). It names its contenders (`contender`) and its filesystems (`stage`). `runner` has them take
-//! turns, `measure` times one run, `results` keeps the medians, and `report` writes `docs/benchmarks.md` from the
-//! medians and `questions`.
+//! `fiemap`, `versus`). `session` starts it. It names its contenders (`contender`) and its filesystems (`stage`).
+//! `runner` has them take turns, `measure` times one run, `record` and `results` keep the medians, and `report` writes
+//! `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
@@ -20,9 +20,11 @@ mod moved;
 mod nights;
 mod put;
 mod questions;
+mod record;
 mod report;
 mod results;
 mod runner;
+mod session;
 mod snapshot;
 mod stage;
 mod statistics;
@@ -30,16 +32,9 @@ mod tools;
 mod versus;
 mod watch;
 
-use anyhow::{Result, bail};
-use clap::{Args, Parser, Subcommand};
-use stage::Cache;
-use std::path::Path;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::command::{self, cargo};
-use xtask::image::Kind;
-use xtask::namespace::{self, Rights};
-use xtask::packages;
-use xtask::rundir::RunDir;
 
 /// Measures pleach against other tools.
 #[derive(Parser)]
@@ -79,28 +74,6 @@ enum Bench {
     Floor(floor::Floor),
 }
 
-/// Options that mean the same in several benches.
-#[derive(Args)]
-struct Common {
-    /// On these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
-    /// With these caches
-    #[arg(long = "cache", value_delimiter = ',', default_value = "cold,warm")]
-    caches: Vec<Cache>,
-}
-
-/// The same for benches that choose the state of the caches themselves.
-#[derive(Args)]
-struct Rounds {
-    /// How often each way is taken; medians are given
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// With the repository on these filesystems
-    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs")]
-    kinds: Vec<Kind>,
-}
-
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(status) => status,
@@ -126,44 +99,4 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Report(options) => report::report(options).map(|()| ExitCode::SUCCESS),
         Bench::Floor(floor) => floor::run(floor).map(|()| ExitCode::SUCCESS),
     }
-}
-
-/// Builds pleach and prepares the needs of a bench with the caller's own rights; then runs the bench inside the
-/// namespaces, with a directory for its images.
-fn on_own_filesystems(
-    gather: impl FnOnce() -> Result<()>,
-    bench: impl FnOnce(&Path) -> Result<()>,
-) -> Result<ExitCode> {
-    // Both are built together, so that they get the same features of shared dependencies, and none is built twice.
-    let build =
-        || command::run(cargo().args(["build", "--release", "--package", "pleach", "--package", "pleach-bench"]));
-    enter(|| build().and_then(|()| gather()), bench)
-}
-
-/// Like `on_own_filesystems`, but builds nothing.
-fn enter(gather: impl FnOnce() -> Result<()>, bench: impl FnOnce(&Path) -> Result<()>) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
-        bench(&dir)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let missing = packages::install(packages::MOUNTING)?;
-    if !missing.is_empty() {
-        bail!("not installed: {}", missing.join(", "));
-    }
-    gather()?;
-    let rights = Rights::best();
-    if let Some(reason) = namespace::obstacle(rights) {
-        bail!("filesystems cannot be mounted here: {reason}");
-    }
-    let dir = RunDir::create("bench")?;
-    namespace::enter(dir.path(), rights)
-}
-
-/// Refuses to record figures of a bench that ran with sizes other than those of the page.
-fn ensure_usual(save: bool, is_usual: bool) -> Result<()> {
-    if save && !is_usual {
-        bail!("--save records only figures of the usual sizes and of all contenders");
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@
 
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
-use crate::results::{About, finish};
+use crate::record::{About, finish};
 use crate::runner::{self, Measured, Plan};
 use crate::stage::{Cache, Stage};
 use crate::tools::{plain, pleach};

@@ -2,11 +2,11 @@
 //!
 //! No content may be copied. `cp -a` of the directory shows the cost of copying it.
 
-use crate::Rounds;
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
-use crate::results::{About, finish};
+use crate::record::{About, finish};
 use crate::runner::{self, Plan};
+use crate::session::{self, Rounds};
 use crate::stage::{Cache, Stage};
 use crate::tools::{plain, pleach};
 use anyhow::{Result, ensure};
@@ -34,8 +34,8 @@ pub(crate) struct Options {
 
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
-    let on = |dir: &Path| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options.rounds.runs, save));
-    crate::on_own_filesystems(|| Ok(()), on)
+    let Rounds { runs, kinds } = &options.rounds;
+    session::on_each(kinds, || Ok(()), |kind, dir| on(kind, dir, *runs, save))
 }
 
 fn on(kind: Kind, dir: &Path, rounds: u32, save: bool) -> Result<()> {

@@ -5,11 +5,12 @@
 //! A clone of the last version stays, as in a snapshot, so the space added on the disk is the cost of the new version.
 
 use crate::contender::{Contender, Figures, Role};
-use crate::results::{About, finish};
+use crate::record::{About, finish};
+use crate::report;
 use crate::runner::{self, Plan};
+use crate::session::{self, Common, ensure_usual};
 use crate::stage::Stage;
 use crate::tools::pleach;
-use crate::{Common, ensure_usual, report};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fs::{self, File};
@@ -39,8 +40,7 @@ pub(crate) struct Options {
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     ensure_usual(save, options.lines == LINES)?;
-    let on = |dir: &Path| options.common.kinds.iter().try_for_each(|&kind| on(kind, dir, options, save));
-    crate::on_own_filesystems(|| Ok(()), on)
+    session::on_each(&options.common.kinds, || Ok(()), |kind, dir| on(kind, dir, options, save))
 }
 
 /// The source of the stream.

@@ -1,9 +1,7 @@
 //! Recorded results: one JSON file per question in `xtask/bench/results`.
 
 use crate::contender::Role;
-use crate::machine::{self, Machine};
-use crate::report;
-use crate::runner::{Measured, Plan};
+use crate::machine::Machine;
 use crate::statistics::Spread;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -43,43 +41,15 @@ pub(crate) struct Row {
     pub(crate) figures: BTreeMap<String, Spread>,
 }
 
-/// A bench's description of a case, without its figures.
-pub(crate) struct About<'a> {
-    /// The question's identifier.
-    pub(crate) question: &'static str,
-    pub(crate) title: String,
-    pub(crate) sizes: &'a str,
-    pub(crate) checked: &'a str,
-}
-
-/// Prints a case, and records it if requested.
-pub(crate) fn finish(about: About<'_>, plan: &Plan, rows: &[Measured], save: bool) -> Result<()> {
-    let row = |row: &Measured| Row {
-        name: row.name.clone(),
-        role: row.role,
-        version: row.version.clone(),
-        figures: row.spreads(),
-    };
-    let case = Case {
-        title: about.title,
-        date: machine::today()?,
-        machine: Machine::here(),
-        sizes: about.sizes.into(),
-        rounds: plan.rounds,
-        checked: about.checked.into(),
-        contenders: rows.iter().map(row).collect(),
-    };
-    println!("\n{}: {}\n\n{}", about.question, case.title, report::full_table(&case));
-    if save {
-        let mut answer = load(about.question)?;
-        answer.put(case);
-        let path = path(about.question);
-        fs::create_dir_all(path.parent().expect("it has a parent"))?;
-        let text = serde_json::to_string_pretty(&answer)? + "\n";
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("recorded in {}; `cargo xtask bench report` writes the page", path.display());
-    }
-    Ok(())
+/// Adds a case to the answer to a question, and returns the file.
+pub(crate) fn save(question: &str, case: Case) -> Result<PathBuf> {
+    let mut answer = load(question)?;
+    answer.put(case);
+    let path = path(question);
+    fs::create_dir_all(path.parent().expect("it has a parent"))?;
+    let text = serde_json::to_string_pretty(&answer)? + "\n";
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 impl Answer {

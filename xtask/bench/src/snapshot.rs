@@ -5,11 +5,12 @@
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::summary;
-use crate::results::{About, finish};
+use crate::record::{About, finish};
 use crate::runner::{self, Measured, Plan};
+use crate::session::{self, Common, ensure_usual};
 use crate::stage::Stage;
 use crate::tools::{own, plain, pleach};
-use crate::{Common, ensure_usual, floor, million, report};
+use crate::{floor, million, report};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::cell::Cell;
@@ -45,7 +46,7 @@ pub(crate) struct Options {
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     if options.million {
-        return crate::on_own_filesystems(|| Ok(()), |dir| million::snapshots(dir, &options.common.kinds, save));
+        return session::on_own_filesystems(|| Ok(()), |dir| million::snapshots(dir, &options.common.kinds, save));
     }
     ensure_usual(save, options.tree.is_none())?;
     let gather = || {
@@ -57,10 +58,10 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
         }
         Ok(())
     };
-    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
+    session::on_each(&options.common.kinds, gather, |kind, dir| on(kind, dir, options, save))
 }
 
-fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
+fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let source = options.tree.clone().map_or_else(vendor::large_crates, Ok)?;
     let census = Census::of(&source)?;
     if options.tree.is_none() {
@@ -72,25 +73,22 @@ fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
         report::thousands(census.dirs),
         census.bytes as f64 / f64::from(1 << 30)
     );
-    for &kind in &options.common.kinds {
-        let mut stage = Stage::new(dir, (kind, 12 << 10), None)?;
-        println!("{}: filling it", kind.name());
-        vendor::copy_plainly(&source, &stage.tree())?;
-        // Later runs build upon these: a snapshot, and a copy for rsync.
-        output(program("cp").arg("-a").arg(stage.tree()).arg(copy(&stage)))?;
-        output(plain(Some(pleach())).args(["snapshot", "--quiet"]).arg(stage.tree()).arg(repo(&stage)))?;
-        stage.warm = vec![stage.tree()];
-        stage.known = vec![copy(&stage), repo(&stage)];
-        let all = WAYS.map(|way| Way { way, kind, number: Cell::new(0) });
-        let all = present(all.into_iter().collect());
-        for &cache in &options.common.caches {
-            let plan = Plan { label: format!("{} {}", kind.name(), cache.name()), rounds: options.runs, cache };
-            let rows = runner::run(&mut stage, &all, &plan)?;
-            answer(kind, &sizes, &plan, &rows, save)?;
-        }
-        stage.strike()?;
+    let mut stage = Stage::new(dir, (kind, 12 << 10), None)?;
+    println!("{}: filling it", kind.name());
+    vendor::copy_plainly(&source, &stage.tree())?;
+    // Later runs build upon these: a snapshot, and a copy for rsync.
+    output(program("cp").arg("-a").arg(stage.tree()).arg(copy(&stage)))?;
+    output(plain(Some(pleach())).args(["snapshot", "--quiet"]).arg(stage.tree()).arg(repo(&stage)))?;
+    stage.warm = vec![stage.tree()];
+    stage.known = vec![copy(&stage), repo(&stage)];
+    let all = WAYS.map(|way| Way { way, kind, number: Cell::new(0) });
+    let all = present(all.into_iter().collect());
+    for &cache in &options.common.caches {
+        let plan = Plan { label: format!("{} {}", kind.name(), cache.name()), rounds: options.runs, cache };
+        let rows = runner::run(&mut stage, &all, &plan)?;
+        answer(kind, &sizes, &plan, &rows, save)?;
     }
-    Ok(())
+    stage.strike()
 }
 
 /// Assigns the rows to the questions.

@@ -7,6 +7,7 @@ use crate::measure::summary;
 use crate::put::{self, Case};
 use crate::report::table;
 use crate::runner::{self, Measured, Plan};
+use crate::session;
 use crate::stage::{Cache, Stage, remove_all};
 use crate::statistics::{Spread, paired_ratio};
 use crate::tools::{plain, pleach};
@@ -99,8 +100,8 @@ fn name(value: impl ValueEnum) -> String {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let bench = |dir: &Path| on_all(dir, options);
     match options.new {
-        Some(_) => crate::enter(|| Ok(()), bench),
-        None => crate::on_own_filesystems(|| Ok(()), bench),
+        Some(_) => session::enter(|| Ok(()), bench),
+        None => session::on_own_filesystems(|| Ok(()), bench),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Check `circles`: no files of `src` import each other in a circle.
+//! Check `circles`: no files of a package import each other in a circle.
 //!
 //! An import leads to the file that defines the name, through re-exports. So a parent module that re-exports what its
 //! children define, and nothing more, is in no circle; one that also defines what they import is. A `use` of a module
@@ -6,7 +6,7 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::module_tree::Modules;
+use super::module_tree::{Modules, PACKAGES};
 use super::resolve::{Target, everything_in, resolve};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,22 @@ type Imports = BTreeMap<String, BTreeMap<String, (usize, BTreeSet<String>)>>;
 
 /// Finds circles of files, with the imports that tie each.
 pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
-    let imports = imports(&Modules::parse(files)?);
-    let reach: BTreeMap<_, _> = imports.keys().map(|file| (file.as_str(), reachable(&imports, file))).collect();
+    let mut found = Vec::new();
+    for package in PACKAGES {
+        found.extend(circles(&imports(&Modules::parse(files, package)?)));
+    }
+    Ok(found)
+}
+
+fn circles(imports: &Imports) -> Vec<Finding> {
+    let reach: BTreeMap<_, _> = imports.keys().map(|file| (file.as_str(), reachable(imports, file))).collect();
     let mut found = Vec::new();
     for (first, from_first) in &reach {
         let back = from_first.iter().filter(|other| reach.get(**other).is_some_and(|from| from.contains(first)));
         let circle: BTreeSet<&str> = back.copied().collect();
         // Each circle is reported at its first file.
         if circle.first() == Some(first) {
-            let (line, details) = ties(&imports, &circle);
+            let (line, details) = ties(imports, &circle);
             let message = format!(
                 "{} files import each other in a circle: move what ties them to a file below all, or pass it in",
                 circle.len()
@@ -32,7 +39,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
             found.push(Finding::new(first, line, message).with_details(details));
         }
     }
-    Ok(found)
+    found
 }
 
 fn imports(modules: &Modules) -> Imports {
@@ -146,6 +153,19 @@ mod tests {
         assert_eq!(found(&[lib, a, ("src/b.rs", "pub fn c() {}")]), []);
         let a = ("src/a.rs", "use super::b; pub fn a() { b() }");
         assert_eq!(found(&[lib, a, ("src/b.rs", "")]).len(), 1);
+    }
+
+    #[test]
+    fn each_package_is_checked() {
+        let found = found(&[
+            ("xtask/src/main.rs", "mod a; mod b;"),
+            ("xtask/src/a.rs", "pub struct A; use crate::b::B;"),
+            ("xtask/src/b.rs", "pub struct B; use crate::a::A;"),
+        ]);
+        assert_eq!(
+            found[0].details,
+            ["xtask/src/a.rs:1 -> xtask/src/b.rs: B", "xtask/src/b.rs:1 -> xtask/src/a.rs: A"]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::module_tree::{Module, Modules, PROGRAM};
+use super::module_tree::{Module, Modules, PLEACH, PROGRAM};
 use super::resolve::{Target, resolve};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ const MOST_MODULES: usize = 16;
 
 /// Finds imports that point up, and top-level modules that the table does not know.
 pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
-    let modules = Modules::parse(files)?;
+    let modules = Modules::parse(files, PLEACH)?;
     let mut found = check_tops(&modules, MOST_MODULES);
     for arrow in arrows(&modules) {
         let Some(problem) = problem(&arrow.from, &arrow.to) else { continue };
@@ -226,7 +226,7 @@ mod tests {
             found(&[("src/lib.rs", "mod stray;"), ("src/stray.rs", "")]),
             ["src/stray.rs:1: `stray` has no layer: add it to the table in xtask/src/tidy/layers.rs"]
         );
-        let modules = Modules::parse(&Files::of(&[("src/lib.rs", LIB), ("src/fs.rs", ""), ("src/put.rs", "")]));
+        let modules = Modules::parse(&Files::of(&[("src/lib.rs", LIB), ("src/fs.rs", ""), ("src/put.rs", "")]), PLEACH);
         let found = check_tops(&modules.expect("the source parses"), 1);
         assert_eq!(found[0].message, "2 top-level modules, 1 are allowed: join some");
     }

@@ -2,10 +2,16 @@
 //!
 //! Code under `#[cfg(test)]` is skipped.
 
-use super::module_tree::Mention;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, Meta, TraitItem, UseTree};
+
+/// A path that is mentioned.
+#[derive(Clone, Debug)]
+pub(crate) struct Mention {
+    pub(crate) path: Vec<String>,
+    pub(crate) line: usize,
+}
 
 /// What an item mentions.
 #[derive(Default)]

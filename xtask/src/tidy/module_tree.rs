@@ -1,26 +1,35 @@
-//! The modules of the package, and which names each declares, imports and mentions.
+//! The modules of a package, and which names each declares, imports and mentions.
 //!
-//! Files are found as the compiler finds them, from `src/lib.rs` and `src/main.rs` on. Code for tests
-//! (`#[cfg(test)]`, feature `testing`) is not part of it. What a mentioned path means is decided by `resolve`.
+//! Files are found as the compiler finds them, from `lib.rs` and `main.rs` on. Code for tests (`#[cfg(test)]`, feature
+//! `testing`) is not part of it. What a mentioned path means is decided by `resolve`.
 
 use super::files::Files;
-use super::mentions::{self, Mentions};
+use super::mentions::{self, Mention, Mentions};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Item, UseTree};
 
-/// The name by which the binary and tests import the library.
-pub(crate) const LIBRARY: &str = "pleach";
-
 /// The module of the library that is the command.
 pub(crate) const PROGRAM: &str = "program";
 
-/// A path that a module mentions.
-#[derive(Clone, Debug)]
-pub(crate) struct Mention {
-    pub(crate) path: Vec<String>,
-    pub(crate) line: usize,
+/// A package of this repository.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Package {
+    /// The directory of its source.
+    pub(crate) source: &'static str,
+    /// The name by which its binary imports its library.
+    pub(crate) library: &'static str,
 }
+
+/// The package that the others serve.
+pub(crate) const PLEACH: Package = Package { source: "src", library: "pleach" };
+
+/// All packages. The last one has no library.
+pub(crate) const PACKAGES: [Package; 3] = [
+    PLEACH,
+    Package { source: "xtask/src", library: "xtask" },
+    Package { source: "xtask/bench/src", library: "pleach_bench" },
+];
 
 /// A module; the numbers of others are places in [`Modules::all`].
 #[derive(Debug, Default)]
@@ -39,28 +48,31 @@ pub(crate) struct Module {
     pub(crate) mentions: Vec<Mention>,
 }
 
-/// All modules of the library and the binary.
+/// All modules of a package's library and binary.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
+    pub(crate) package: Package,
     pub(crate) all: Vec<Module>,
     pub(crate) library: Option<usize>,
     pub(crate) binary: Option<usize>,
 }
 
 impl Modules {
-    /// Parses the package's source.
-    pub(crate) fn parse(files: &Files) -> Result<Modules> {
-        let mut modules = Modules::default();
-        modules.library = modules.add_root(files, "src/lib.rs", "lib")?;
-        modules.binary = modules.add_root(files, "src/main.rs", "main")?;
+    /// Parses a package's source.
+    pub(crate) fn parse(files: &Files, package: Package) -> Result<Modules> {
+        let mut modules = Modules { package, ..Modules::default() };
+        modules.library = modules.add_root(files, "lib")?;
+        modules.binary = modules.add_root(files, "main")?;
         Ok(modules)
     }
 
-    fn add_root(&mut self, files: &Files, path: &str, name: &str) -> Result<Option<usize>> {
-        let Some(text) = files.text(path) else { return Ok(None) };
+    fn add_root(&mut self, files: &Files, name: &str) -> Result<Option<usize>> {
+        let source = self.package.source;
+        let file = format!("{source}/{name}.rs");
+        let Some(text) = files.text(&file) else { return Ok(None) };
         let root = self.all.len();
-        self.all.push(Module { name: name.to_owned(), file: path.to_owned(), root, ..Module::default() });
-        self.fill_from_file(files, root, "src", text)?;
+        self.all.push(Module { name: name.to_owned(), file, root, ..Module::default() });
+        self.fill_from_file(files, root, source, text)?;
         Ok(Some(root))
     }
 
@@ -193,7 +205,7 @@ mod tests {
     use super::*;
 
     fn modules(texts: &[(&str, &str)]) -> Modules {
-        Modules::parse(&Files::of(texts)).expect("the source parses")
+        Modules::parse(&Files::of(texts), PLEACH).expect("the source parses")
     }
 
     #[test]

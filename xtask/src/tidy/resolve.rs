@@ -1,6 +1,6 @@
 //! Which module or item a path means, through `use`, re-exports and `super`.
 
-use super::module_tree::{LIBRARY, Module, Modules};
+use super::module_tree::{Module, Modules};
 
 /// The meaning of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ fn find(modules: &Modules, from: usize, path: &[String], depth: usize) -> Option
         "crate" => this.root,
         "self" => from,
         "super" => this.parent?,
-        name if name == LIBRARY && Some(this.root) == modules.binary => modules.library?,
+        name if name == modules.package.library && Some(this.root) == modules.binary => modules.library?,
         _ => return find_below(modules, from, path, depth),
     };
     find_below(modules, start, rest, depth)
@@ -89,7 +89,7 @@ pub(crate) fn everything_in(path: &[String]) -> Vec<String> {
 
 fn find_in_globs(modules: &Modules, at: usize, this: &Module, path: &[String], depth: usize) -> Option<Target> {
     // Other globs belong to other crates, or to enums.
-    let is_own = |glob: &&Vec<String>| ["crate", "self", "super", LIBRARY].contains(&glob[0].as_str());
+    let is_own = |glob: &&Vec<String>| ["crate", "self", "super", modules.package.library].contains(&glob[0].as_str());
     this.globs.iter().filter(is_own).find_map(|glob| match find(modules, at, &everything_in(glob), depth + 1)? {
         Target::Module(module) if module != at => find_below(modules, module, path, depth + 1),
         _ => None,
@@ -100,9 +100,10 @@ fn find_in_globs(modules: &Modules, at: usize, this: &Module, path: &[String], d
 mod tests {
     use super::*;
     use crate::tidy::files::Files;
+    use crate::tidy::module_tree::PLEACH;
 
     fn meaning(texts: &[(&str, &str)], from: &str, path: &str) -> String {
-        let modules = Modules::parse(&Files::of(texts)).expect("the source parses");
+        let modules = Modules::parse(&Files::of(texts), PLEACH).expect("the source parses");
         let from = modules.all.iter().position(|module| module.file == from).expect("a module");
         let path: Vec<_> = path.split("::").map(str::to_owned).collect();
         match resolve(&modules, from, &path) {

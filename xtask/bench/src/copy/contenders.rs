@@ -7,26 +7,25 @@ use crate::floor;
 use crate::stage::{Cache, Stage};
 use crate::tools::{installed, own, plain, pleach};
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use pleach::content::copy::Engine;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::LazyLock;
 use xtask::command::{find, output, program};
 
 /// The crates to install, with their releases.
 pub(super) const CRATES: [(&str, &str); 2] = [("xcp", "0.24.9"), ("cpz", "3.2.1")];
 
 /// A contender of this bench.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     /// pleach copy, which chooses the engine for each file.
     Auto,
-    Clone,
-    CopyFileRange,
-    Uring,
-    Sendfile,
-    Splice,
-    Mmap,
-    Buffered,
+    /// pleach copy with this engine.
+    Engine(Engine),
     CpA,
     CpR,
     Xcp,
@@ -39,45 +38,51 @@ pub(super) enum Tool {
     Device,
 }
 
-/// All contenders.
-pub(super) const ALL: [Tool; 16] = [
-    Tool::Auto,
-    Tool::Clone,
-    Tool::CopyFileRange,
-    Tool::Uring,
-    Tool::Sendfile,
-    Tool::Splice,
-    Tool::Mmap,
-    Tool::Buffered,
-    Tool::CpA,
-    Tool::CpR,
-    Tool::Xcp,
-    Tool::Cpz,
-    Tool::Rsync,
-    Tool::Tar,
-    Tool::FinishedCalls,
-    Tool::Device,
-];
+/// The contenders other than pleach.
+const OTHERS: [Tool; 8] =
+    [Tool::CpA, Tool::CpR, Tool::Xcp, Tool::Cpz, Tool::Rsync, Tool::Tar, Tool::FinishedCalls, Tool::Device];
 
-impl Tool {
-    /// The name of the engine that this contender selects.
-    fn engine(self) -> Option<&'static str> {
-        Some(match self {
-            Tool::Clone => "clone",
-            Tool::CopyFileRange => "copy_file_range",
-            Tool::Uring => "uring",
-            Tool::Sendfile => "sendfile",
-            Tool::Splice => "splice",
-            Tool::Mmap => "mmap",
-            Tool::Buffered => "buffered",
-            _ => return None,
-        })
+/// All contenders.
+pub(super) static ALL: LazyLock<Vec<Tool>> =
+    LazyLock::new(|| [Tool::Auto].into_iter().chain(Engine::ALL.map(Tool::Engine)).chain(OTHERS).collect());
+
+/// The engines' names, as this bench spells them on the command line.
+static ENGINES: LazyLock<[String; Engine::ALL.len()]> =
+    LazyLock::new(|| Engine::ALL.map(|engine| engine.name().replace('_', "-")));
+
+impl ValueEnum for Tool {
+    fn value_variants<'a>() -> &'a [Tool] {
+        &ALL
     }
 
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = match self {
+            Tool::Auto => "auto",
+            Tool::Engine(engine) => &ENGINES[*engine as usize],
+            Tool::CpA => "cp-a",
+            Tool::CpR => "cp-r",
+            Tool::Xcp => "xcp",
+            Tool::Cpz => "cpz",
+            Tool::Rsync => "rsync",
+            Tool::Tar => "tar",
+            Tool::FinishedCalls => "finished-calls",
+            Tool::Device => "device",
+        };
+        let value = PossibleValue::new(name);
+        Some(match self {
+            Tool::Auto => value.help("pleach copy, which chooses the engine for each file"),
+            Tool::FinishedCalls => value.help("The system calls for copies that nobody ever sees half finished"),
+            Tool::Device => value.help("The same number of bytes, read and written past the page cache"),
+            _ => value,
+        })
+    }
+}
+
+impl Tool {
     /// Whether it can do anything useful for this pair.
     pub(super) fn fits(self, pair: Pair) -> bool {
         match self {
-            Tool::Clone => pair.clones(),
+            Tool::Engine(Engine::Clone) => pair.clones(),
             Tool::Device => !pair.clones(),
             _ => true,
         }
@@ -109,7 +114,7 @@ impl Contender for Way {
             Tool::Tar => "`tar -S \\| tar`".into(),
             Tool::FinishedCalls => "the finished calls".into(),
             Tool::Device => "the device alone".into(),
-            _ => format!("`… --engine {}`", self.tool.engine().unwrap_or_default()),
+            Tool::Engine(engine) => format!("`… --engine {engine}`"),
         }
     }
 
@@ -118,7 +123,7 @@ impl Contender for Way {
             Tool::Auto => Role::Ours,
             Tool::CpA | Tool::CpR | Tool::Xcp | Tool::Cpz | Tool::Rsync | Tool::Tar => Role::Peer,
             Tool::FinishedCalls | Tool::Device => Role::Floor,
-            _ => Role::Variant,
+            Tool::Engine(_) => Role::Variant,
         }
     }
 
@@ -130,7 +135,7 @@ impl Contender for Way {
             Tool::Rsync => find("rsync"),
             Tool::Tar => find("tar"),
             Tool::FinishedCalls | Tool::Device => own(),
-            _ => Some(pleach()),
+            Tool::Auto | Tool::Engine(_) => Some(pleach()),
         }
     }
 
@@ -163,13 +168,8 @@ impl Contender for Way {
                 command = floor::command(["stream"]);
                 command.args((self.cache == Cache::Warm).then_some("--write-only")).arg(stream(stage))
             }
-            _ => {
-                command.args(["copy", "--quiet"]);
-                if let Some(engine) = self.tool.engine() {
-                    command.args(["--engine", engine]);
-                }
-                command.arg(from)
-            }
+            Tool::Auto => command.args(["copy", "--quiet"]).arg(from),
+            Tool::Engine(engine) => command.args(["copy", "--quiet", "--engine", engine.name()]).arg(from),
         };
         command.arg(to);
         command
@@ -192,10 +192,13 @@ impl Contender for Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum as _;
+    use std::collections::BTreeSet;
 
     #[test]
     fn everyone_is_in_the_list_once() {
-        assert_eq!(Tool::value_variants(), ALL);
+        let names = ALL.iter().filter_map(|tool| Some(tool.to_possible_value()?.get_name().to_owned()));
+        let names: BTreeSet<String> = names.collect();
+        assert_eq!((names.len(), ALL.len()), (16, 16));
+        assert!(names.contains("copy-file-range"));
     }
 }

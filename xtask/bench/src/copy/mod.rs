@@ -9,10 +9,10 @@ mod pairs;
 mod trees;
 
 use crate::contender::present;
-use crate::ensure_usual;
+use crate::record::{About, finish};
 use crate::report::thousands;
-use crate::results::{About, finish};
 use crate::runner::{self, Plan};
+use crate::session::{self, ensure_usual};
 use crate::stage::{Cache, Stage};
 use anyhow::Result;
 use clap::Args;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
         }
         options.trees.iter().try_for_each(|tree| tree.gather(options.scale))
     };
-    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
+    session::on_own_filesystems(gather, |dir| on_all(dir, options, save))
 }
 
 fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {

@@ -8,10 +8,11 @@ mod trees;
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::{measure, summary};
-use crate::results::{About, finish};
+use crate::record::{About, finish};
 use crate::runner::{self, Plan};
+use crate::session::{self, Common, ensure_usual};
 use crate::stage::{Cache, Stage};
-use crate::{Common, ensure_usual, floor, million};
+use crate::{floor, million};
 use anyhow::Result;
 use clap::Args;
 use contenders::{ALL, FCLONES, Tool};
@@ -20,6 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use trees::Tree;
+use xtask::image::Kind;
 use xtask::packages;
 use xtask::space;
 
@@ -48,7 +50,7 @@ pub(crate) struct Options {
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     if options.million {
-        return crate::on_own_filesystems(|| Ok(()), |dir| million::dedupes(dir, &options.common.kinds, save));
+        return session::on_own_filesystems(|| Ok(()), |dir| million::dedupes(dir, &options.common.kinds, save));
     }
     ensure_usual(save, options.only.is_empty())?;
     let gather = || {
@@ -58,25 +60,23 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
         }
         options.trees.iter().try_for_each(|tree| tree.gather())
     };
-    crate::on_own_filesystems(gather, |dir| on_all(dir, options, save))
+    session::on_each(&options.common.kinds, gather, |kind, dir| on(kind, dir, options, save))
 }
 
-fn on_all(dir: &Path, options: &Options, save: bool) -> Result<()> {
+fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let wanted = if options.only.is_empty() { ALL.to_vec() } else { options.only.clone() };
-    for &kind in &options.common.kinds {
-        for &tree in &options.trees {
-            println!("{}: making the tree \"{}\"", kind.name(), tree.name());
-            let mut stage = Stage::new(dir, (kind, 8 << 10), None)?;
-            let about = tree.fill(&stage.tree())?;
-            stage.keep()?;
-            stage.warm = vec![stage.tree()];
-            for &cache in &options.common.caches {
-                let all = wanted.iter().map(|&tool| Way { tool, cache, in_use: Cell::new(0) });
-                let all = present(all.collect());
-                measure_all(&mut stage, &all, tree, &about, options.runs, save)?;
-            }
-            stage.strike()?;
+    for &tree in &options.trees {
+        println!("{}: making the tree \"{}\"", kind.name(), tree.name());
+        let mut stage = Stage::new(dir, (kind, 8 << 10), None)?;
+        let about = tree.fill(&stage.tree())?;
+        stage.keep()?;
+        stage.warm = vec![stage.tree()];
+        for &cache in &options.common.caches {
+            let all = wanted.iter().map(|&tool| Way { tool, cache, in_use: Cell::new(0) });
+            let all = present(all.collect());
+            measure_all(&mut stage, &all, tree, &about, options.runs, save)?;
         }
+        stage.strike()?;
     }
     Ok(())
 }

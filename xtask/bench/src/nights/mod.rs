@@ -11,12 +11,13 @@ pub(crate) mod blocks;
 mod subject;
 
 use crate::contender::{Contender, Figures, Role};
+use crate::floor;
 use crate::measure::summary;
-use crate::results::{About, finish};
+use crate::record::{About, finish};
 use crate::runner::{self, Plan};
+use crate::session::{self, Rounds, ensure_usual};
 use crate::stage::{Cache, Stage};
 use crate::tools::{own, plain, pleach};
-use crate::{Rounds, ensure_usual, floor};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::cell::{Cell, RefCell};
@@ -59,8 +60,7 @@ enum From {
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     ensure_usual(save, options.gib == GIB && options.scale == SCALE)?;
     let gather = || packages::install(packages::DATABASE).map(drop);
-    let on = |dir: &Path| options.rounds.kinds.iter().try_for_each(|&kind| on(kind, dir, options, save));
-    crate::on_own_filesystems(gather, on)
+    session::on_each(&options.rounds.kinds, gather, |kind, dir| on(kind, dir, options, save))
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {

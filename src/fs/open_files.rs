@@ -1,0 +1,23 @@
+//! The number of files that this process may have open, and the parts of it that its components may use.
+//!
+//! Each caller bounds itself. Nobody counts the open files of all.
+
+use rustix::process::{Resource, getrlimit};
+use std::ops::RangeInclusive;
+
+/// A part of the limit on open files (`RLIMIT_NOFILE`): the limit divided by `divisor`, within `bounds`.
+///
+/// Several callers are at work in one run. These parts must leave some descriptors for everything else:
+///
+/// | divisor | caller | for |
+/// |---|---|---|
+/// | 4 | `copy_tree` | the small files of all threads: two descriptors each |
+/// | 8 | `tree::writer::AfterSync` | jobs that wait for a sync, and as many in the current round: one or two each |
+/// | 10 | `snapshot::restore`, twice | the directories of the current path, and those of the current batch |
+/// | 12 | `tree::walk` | directories in progress: two or three each |
+/// | 16 | `fs::reopener` | directories on the way to others |
+/// | 64 | `snapshot::create`, `copy_tree` | the small files of one thread |
+pub(crate) fn part(divisor: u64, bounds: RangeInclusive<usize>) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / divisor).unwrap_or(usize::MAX).clamp(*bounds.start(), *bounds.end())
+}
