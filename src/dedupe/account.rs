@@ -12,7 +12,7 @@
 //! Addresses are meaningful within one filesystem only, so each filesystem has its own account.
 
 use super::whole_extents;
-use crate::extents::address_space::SpaceId;
+use crate::extents::address_space::{Address, SpaceId};
 use crate::extents::bound::Bound;
 use crate::extents::map::Map;
 use crate::extents::piece::Piece;
@@ -184,9 +184,11 @@ impl Account {
         }
     }
 
-    /// Books a range on the disk that was freed.
-    pub fn free(&self, range: Range<u64>) {
-        self.totals().free(range);
+    /// Books bytes from an address on that were freed. Other filesystems are ignored.
+    pub fn free(&self, at: Address, bytes: u64) {
+        if let Some(start) = self.space.offset(at) {
+            self.totals().free(start..start.saturating_add(bytes));
+        }
     }
 
     /// Books bytes that were written to free others.
@@ -201,9 +203,11 @@ impl Account {
         totals.spent += after.saturating_sub(before);
     }
 
-    /// Books a range on the disk that something else still holds.
-    pub fn pin(&self, range: Range<u64>) {
-        self.totals().pinned.insert(range);
+    /// Books bytes from an address on that something else still holds. Other filesystems are ignored.
+    pub fn pin(&self, at: Address, bytes: u64) {
+        if let Some(start) = self.space.offset(at) {
+            self.totals().pinned.insert(start..start.saturating_add(bytes));
+        }
     }
 
     /// The bytes freed are not known exactly.
@@ -302,9 +306,10 @@ mod tests {
     #[test]
     fn a_dry_run_counts_each_byte_once() {
         let account = Account::new(Unit::Extents, SpaceId::assumed(), true);
-        account.pin(0..10);
-        account.free(0..10);
-        account.free(5..15);
+        let at = |offset| SpaceId::assumed().at(offset);
+        account.pin(at(0), 10);
+        account.free(at(0), 10);
+        account.free(at(5), 10);
         account.spend(4);
         assert_eq!((account.freed(), account.pinned()), (11, 0));
         account.limit(Bound::AtMost);

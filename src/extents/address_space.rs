@@ -11,6 +11,7 @@ use rustix::io::Result;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The address space of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +76,12 @@ impl SpaceId {
     /// The offset of an address in this space; `None` for an address in another space.
     pub fn offset(self, address: Address) -> Option<u64> {
         (address.space == self).then_some(address.offset)
+    }
+
+    /// A space that no file has: for addresses that cannot be compared with those of any other file.
+    pub(crate) fn separate() -> SpaceId {
+        static NEXT: AtomicU32 = AtomicU32::new(u32::MAX);
+        SpaceId(NonZeroU32::new(NEXT.fetch_sub(1, Ordering::Relaxed)).unwrap_or(NonZeroU32::MAX))
     }
 
     /// An address space for tests of pure functions.

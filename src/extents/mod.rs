@@ -8,16 +8,24 @@
 //! | which extents does a range of a file have? | `layout::pieces` | `content::delta`, put, dedupe of ranges |
 //! | are two files on the same blocks, or where not? | `map::Map`, `layout::has_same_extents` | dedupe, snapshot |
 //! | how many bytes of this file lie in those files? | `places::Places` | put, `content::rewrite` |
-//! | which of these files share which ranges? | `sharing::Holdings` (packed, 32 bytes an extent) | fiemap |
+//! | which ranges are held by whom? | `intervals` (packed) | see below |
+//! | which of these files share which ranges? | `sharing::Holdings` | fiemap |
 //! | which bytes are left, covered, freed? | `ranges` | all |
 //!
-//! Two features keep their own lists for one filesystem at a time, packed to limit their memory. `dedupe::ranges` lists
-//! who else holds a range (32 bytes and 8 for the search), and `usage` how often each range is referred to (24 bytes).
+//! Lists of all extents of many files are packed to limit their memory. All use `intervals`, each with its own holder:
+//!
+//! | list | holder | bytes an interval |
+//! |---|---|---|
+//! | `sharing` | file, offset, marks | 32 |
+//! | `dedupe::ranges`: who else holds a range | file, offset | 32, and 8 for the search |
+//! | `owners` of an XFS without a reverse map | inode, offset | 32, and 8 for the search |
+//! | `usage`: how often a range is referred to | counts | 24, and room for half another |
 //!
 //! Reading extents is here; changing what files share is in `content` and in the features.
 
 pub mod address_space;
 pub mod bound;
+pub(crate) mod intervals;
 pub(crate) mod layout;
 pub(crate) mod map;
 pub mod picture;

@@ -1,7 +1,7 @@
 //! Where a range of a file lies: the one type for it.
 //!
 //! FIEMAP (`layout`, `map`) and the items of a Btrfs file (`layout`) are read into pieces; a dry run plans with them.
-//! Modules that need less memory pack them further: `sharing` (32 bytes), `usage` (24 bytes). Pure, no I/O.
+//! Lists of the pieces of many files are packed further: `intervals`. Pure, no I/O.
 
 use super::address_space::{Address, SpaceId};
 use super::extent::{Extent, ExtentFlags};

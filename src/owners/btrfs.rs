@@ -2,12 +2,14 @@
 //!
 //! The kernel lists the files that refer to an extent. An extent is freed as a whole, so a file that holds only another
 //! part of it matters too, and is reported as such. To find these parts, the file's own items are read from its tree.
+//! The parts are offsets in the decoded bytes of one extent, not addresses, so they are not in `extents::intervals`.
 
 use super::merge::Merge;
 use super::owner::{Held, Owner, Part};
 use super::subject::{Subject, anchor, unknown};
 use super::subvolumes::Subvolumes;
 use crate::error::{Error, Result};
+use crate::extents::ranges;
 use crate::monitor::Monitor;
 use crate::sys::btrfs::FileExtent;
 use crate::sys::btrfs::logical::{self, Reference};
@@ -233,16 +235,13 @@ impl Extent {
     /// The pieces of other files that overlap no part of the extent held by `own`'s file.
     fn elsewhere<'a>(&'a self, own: &Piece) -> impl Iterator<Item = &'a Piece> + use<'a> {
         let file = (own.root, own.inode);
-        let mut held: Vec<(u64, u64)> = Vec::new();
+        let mut held = Vec::new();
         for piece in self.pieces.iter().filter(|piece| (piece.root, piece.inode) == file) {
-            match held.last_mut() {
-                Some(last) if piece.within <= last.1 => last.1 = last.1.max(piece.end()),
-                _ => held.push((piece.within, piece.end())),
-            }
+            ranges::push(&mut held, piece.within..piece.end());
         }
         self.pieces.iter().filter(move |piece| {
-            let next = held.partition_point(|(_, end)| *end <= piece.within);
-            (piece.root, piece.inode) != file && held.get(next).is_none_or(|(start, _)| *start >= piece.end())
+            let is_elsewhere = ranges::within(&held, &(piece.within..piece.end())).next().is_none();
+            (piece.root, piece.inode) != file && is_elsewhere
         })
     }
 }

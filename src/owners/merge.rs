@@ -1,5 +1,5 @@
 //! Ranges with their owners in a readable form: each reported once, and joined with the next range if that continues
-//! for every owner.
+//! for every owner. A merge sees the ranges of one file, so addresses are compared as numbers of one address space.
 
 use super::owner::{Held, Part, Stats};
 use std::collections::{HashMap, HashSet};

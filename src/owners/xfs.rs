@@ -1,27 +1,33 @@
 //! Who holds an extent on XFS: from the reverse map if the filesystem has one, otherwise from the extents of every
-//! inode.
+//! inode, which are kept and searched in `extents::intervals`.
 
 use super::merge::Merge;
 use super::names::Names;
 use super::owner::{Held, Owner, Part};
 use super::subject::{Subject, anchor, unknown};
 use crate::error::{Error, Result};
+use crate::extents::address_space::{AddressSpace, SpaceId};
+use crate::extents::intervals::{IntervalTree, Intervals, Overlap, Place};
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::filesystem::Id;
 use crate::fs::mounts::{self, Mount};
 use crate::monitor::{Amount, Event, Monitor};
 use crate::sys::getfsmap;
 use crate::sys::{fiemap, xfs};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The most pieces that are kept for a filesystem without a reverse map: 160 MiB.
 const MOST_PIECES: usize = 4 << 20;
+const _: () = assert!(MOST_PIECES * IntervalTree::<u64>::BYTES_AN_INTERVAL <= 160 << 20);
 
 /// One XFS filesystem.
 pub(super) struct Filesystem {
     anchor: OwnedFd,
     mounts: Vec<Mount>,
+    /// The address space of the data device.
+    space: SpaceId,
     /// The device number that GETFSMAP uses.
     device: u32,
     source: Source,
@@ -35,24 +41,13 @@ enum Source {
     Scan(Scan),
 }
 
-#[derive(Default)]
 struct Scan {
     /// The requested ranges: sorted and joined when they are used.
-    wanted: Vec<Range<u64>>,
-    /// The pieces found, by address.
-    pieces: Vec<Piece>,
-    longest: u64,
+    wanted: Vec<Bytes>,
+    /// The pieces found, by address and inode.
+    pieces: IntervalTree<u64>,
     done: bool,
     missed: u64,
-}
-
-/// A range of the device, and its file and offset there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
-    physical: u64,
-    length: u64,
-    inode: u64,
-    logical: u64,
 }
 
 impl Filesystem {
@@ -62,11 +57,13 @@ impl Filesystem {
         let stat = rustix::fs::fstat(file.fd).map_err(failed)?;
         // Checked for the privilege alone: without it GETFSMAP succeeds and reports every owner as unknown.
         xfs::inode(file.fd, stat.st_ino).map_err(failed)?;
-        let source = if geometry.reverse_map { Source::ReverseMap } else { Source::Scan(Scan::default()) };
+        let space = AddressSpace::from(Id::Device(stat.st_dev)).id();
+        let source = if geometry.reverse_map { Source::ReverseMap } else { Source::Scan(Scan::new(space)) };
         Ok(Filesystem {
             anchor: anchor(file)?,
             // Without /proc no names are found, and the owners are reported by number.
             mounts: mounts::of(file.fd).unwrap_or_default(),
+            space,
             device: getfsmap::device_code(stat.st_dev),
             source,
             names: Names::default(),
@@ -77,17 +74,14 @@ impl Filesystem {
         for extent in fiemap::extents(file.fd, false) {
             let extent = extent.map_err(|errno| unknown(file.path, errno))?;
             let Some(physical) = extent.physical else { continue };
-            let range = physical..physical.saturating_add(extent.length);
             if monitor.is_cancelled() {
                 return Err(Error::interrupted());
             }
             match &mut self.source {
-                Source::Scan(scan) => scan.want(range),
+                Source::Scan(scan) => scan.want(physical..physical.saturating_add(extent.length)),
                 Source::ReverseMap => {
-                    let pieces = mapped(self.anchor.as_fd(), self.device, range);
-                    for piece in pieces.map_err(|errno| unknown(file.path, errno))? {
-                        self.names.want(piece.inode);
-                    }
+                    let overlaps = self.mapped(physical, extent.length).map_err(|errno| unknown(file.path, errno))?;
+                    overlaps.iter().for_each(|overlap| self.names.want(overlap.by.file));
                 }
             }
         }
@@ -96,8 +90,8 @@ impl Filesystem {
 
     pub(super) fn resolve(&mut self, monitor: &dyn Monitor) -> Result<()> {
         if let Source::Scan(scan) = &mut self.source {
-            scan.run(&self.anchor, monitor)?;
-            scan.pieces.iter().for_each(|piece| self.names.want(piece.inode));
+            scan.run(&self.anchor, self.space, monitor)?;
+            scan.pieces.as_slice().iter().for_each(|piece| self.names.want(piece.by.file));
         }
         self.names.resolve(self.anchor.as_fd(), &self.mounts, monitor)
     }
@@ -117,20 +111,19 @@ impl Filesystem {
             if !merge.is_new(physical, 0, extent.length) {
                 continue;
             }
-            let range = physical..physical.saturating_add(extent.length);
-            let (mut pieces, missed) = match &self.source {
-                Source::ReverseMap => (mapped(self.anchor.as_fd(), self.device, range).map_err(failed)?, 0),
-                Source::Scan(scan) => (scan.within(range), scan.missed),
+            let (mut overlaps, missed) = match &self.source {
+                Source::ReverseMap => (self.mapped(physical, extent.length).map_err(failed)?, 0),
+                Source::Scan(scan) => (scan.pieces.overlaps(self.space.at(physical), extent.length), scan.missed),
             };
             // The file itself is first; a fixed order lets ranges be joined.
-            pieces.sort_unstable_by_key(|piece| (piece.inode != stat.st_ino, piece.inode, piece.logical));
-            let owners = pieces.into_iter().map(|piece| Owner {
-                names: self.names.of(piece.inode),
-                inode: piece.inode,
+            overlaps.sort_unstable_by_key(|overlap| (overlap.by.file != stat.st_ino, overlap.by));
+            let owners = overlaps.into_iter().map(|Overlap { ahead, length, by: Place { file, logical } }| Owner {
+                names: self.names.of(file),
+                inode: file,
                 subvolume: None,
-                logical: piece.logical,
-                physical: piece.physical,
-                length: piece.length,
+                logical,
+                physical: physical + ahead,
+                length,
                 part: Part::This,
             });
             let owners = owners.collect();
@@ -145,33 +138,27 @@ impl Filesystem {
         }
         Ok(())
     }
-}
 
-/// The entries of the reverse map for a range of the device.
-fn mapped(fd: impl std::os::fd::AsFd, device: u32, range: Range<u64>) -> rustix::io::Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    for record in getfsmap::records(fd, device, range.clone()) {
-        let record = record?;
-        if let (getfsmap::Owner::Inode(inode), true) = (record.owner, record.is_file_data()) {
-            let piece = Piece { physical: record.physical, length: record.length, inode, logical: record.offset };
-            pieces.extend(piece.clipped(&range));
+    /// The entries of the reverse map in `length` bytes from a place on the device.
+    fn mapped(&self, physical: u64, length: u64) -> rustix::io::Result<Vec<Overlap<u64>>> {
+        let mut pieces = Intervals::new(self.space);
+        for record in getfsmap::records(self.anchor.as_fd(), self.device, physical..physical.saturating_add(length)) {
+            let record = record?;
+            if let (getfsmap::Owner::Inode(inode), true) = (record.owner, record.is_file_data()) {
+                let place = Place { file: inode, logical: record.offset };
+                pieces.add(self.space.at(record.physical), record.length, place);
+            }
         }
-    }
-    Ok(pieces)
-}
-
-impl Piece {
-    /// The part of it in `range`.
-    fn clipped(self, range: &Range<u64>) -> Option<Piece> {
-        let start = self.physical.max(range.start);
-        let end = self.physical.saturating_add(self.length).min(range.end);
-        let logical = self.logical + (start - self.physical);
-        (start < end).then(|| Piece { physical: start, length: end - start, logical, ..self })
+        Ok(pieces.overlaps(self.space.at(physical), length))
     }
 }
 
 impl Scan {
-    fn want(&mut self, range: Range<u64>) {
+    fn new(space: SpaceId) -> Self {
+        Scan { wanted: Vec::new(), pieces: IntervalTree::of(Intervals::new(space)), done: false, missed: 0 }
+    }
+
+    fn want(&mut self, range: Bytes) {
         match self.wanted.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.wanted.push(range),
@@ -180,22 +167,16 @@ impl Scan {
     }
 
     /// Reads the extents of every regular file and keeps the wanted ones.
-    fn run(&mut self, fd: &OwnedFd, monitor: &dyn Monitor) -> Result<()> {
+    fn run(&mut self, fd: &OwnedFd, space: SpaceId, monitor: &dyn Monitor) -> Result<()> {
         if self.done || self.wanted.is_empty() {
             return Ok(());
         }
         let files = rustix::fs::fstatvfs(fd).map_or(0, |space| space.f_files.saturating_sub(space.f_ffree));
         monitor.event(Event::NoReverseMap { inodes: files });
         monitor.phase("looking for owners", Some(Amount { files, bytes: 0 }));
-        self.wanted.sort_unstable_by_key(|range| range.start);
-        self.wanted.dedup_by(|next, last| {
-            let joins = next.start <= last.end;
-            if joins {
-                last.end = last.end.max(next.end);
-            }
-            joins
-        });
-        (self.pieces, self.longest, self.missed) = (Vec::new(), 0, 0);
+        let wanted = ranges::list(std::mem::take(&mut self.wanted));
+        *self = Scan { wanted, ..Scan::new(space) };
+        let mut pieces = Intervals::new(space);
         for inode in xfs::inodes(fd) {
             let inode = inode.map_err(|errno| Error::failed("list the inodes of an XFS").because(errno))?;
             if monitor.is_cancelled() {
@@ -207,69 +188,34 @@ impl Scan {
                 // Deleted meanwhile: it holds nothing any more.
                 let flags = OFlags::RDONLY | OFlags::NOATIME | OFlags::NONBLOCK;
                 match xfs::open_inode(fd, inode.number, inode.generation, flags) {
-                    Ok(file) => self.look(&file, inode.number),
+                    Ok(file) => self.look(&file, inode.number, &mut pieces),
                     Err(Errno::STALE | Errno::NOENT) => {}
                     Err(_) => self.missed += 1,
                 }
             }
         }
-        self.pieces.sort_unstable();
+        self.pieces = IntervalTree::of(pieces);
         self.done = true;
         Ok(())
     }
 
-    fn look(&mut self, file: &OwnedFd, inode: u64) {
+    fn look(&mut self, file: &OwnedFd, inode: u64, pieces: &mut Intervals<Place<u64>>) {
         for extent in fiemap::extents(file, false) {
             let Ok(extent) = extent else {
                 self.missed += 1;
                 return;
             };
             let Some(physical) = extent.physical else { continue };
-            let end = physical.saturating_add(extent.length);
-            let after = self.wanted.partition_point(|range| range.end <= physical);
-            if self.wanted.get(after).is_none_or(|range| range.start >= end) {
+            let range = physical..physical.saturating_add(extent.length);
+            if ranges::within(&self.wanted, &range).next().is_none() {
                 continue;
             }
-            if self.pieces.len() == MOST_PIECES {
+            if pieces.len() == MOST_PIECES {
                 self.missed += 1;
                 return;
             }
-            self.longest = self.longest.max(extent.length);
-            self.pieces.push(Piece { physical, length: extent.length, inode, logical: extent.logical });
+            let place = Place { file: inode, logical: extent.logical };
+            pieces.add(pieces.space().at(physical), extent.length, place);
         }
-    }
-
-    /// The pieces found in a range.
-    fn within(&self, range: Range<u64>) -> Vec<Piece> {
-        let first = self.pieces.partition_point(|piece| piece.physical.saturating_add(self.longest) <= range.start);
-        let near = self.pieces[first..].iter().take_while(|piece| piece.physical < range.end);
-        near.filter_map(|piece| piece.clipped(&range)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_piece_is_clipped_on_both_sides() {
-        let piece = Piece { physical: 100, length: 50, inode: 1, logical: 1000 };
-        let clipped = |range| piece.clipped(&range).map(|piece| (piece.physical, piece.length, piece.logical));
-        assert_eq!(clipped(0..1000), Some((100, 50, 1000)));
-        assert_eq!(clipped(120..130), Some((120, 10, 1020)));
-        assert_eq!(clipped(0..100), None);
-        assert_eq!(clipped(150..160), None);
-    }
-
-    #[test]
-    fn what_was_found_is_looked_up_by_address_whatever_its_length() {
-        let piece = |physical, length| Piece { physical, length, inode: physical, logical: 0 };
-        let mut scan =
-            Scan { pieces: vec![piece(0, 1000), piece(10, 5), piece(500, 5), piece(600, 5)], ..Scan::default() };
-        scan.longest = 1000;
-        let found = |range| scan.within(range).iter().map(|piece| piece.inode).collect::<Vec<_>>();
-        assert_eq!(found(500..505), [0, 500]);
-        assert_eq!(found(12..13), [0, 10]);
-        assert_eq!(found(1000..2000), [0; 0]);
     }
 }

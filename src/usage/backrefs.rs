@@ -13,8 +13,9 @@
 
 use super::device::Volume;
 use super::part::{Part, Totals};
-use super::references::{Reference, sum, union};
+use super::references::{Reference, Referrers, extent_of, sum};
 use crate::error::{Error, Result};
+use crate::extents::intervals::covered_bytes;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical;
 use crate::sys::btrfs::tree::{
@@ -55,8 +56,8 @@ pub(super) fn judge(
 ) -> Result<Freed> {
     let last_snapshots = last_snapshots(volume).map_err(|errno| unreadable(volume, errno))?;
     let judge = Judge { volume, trees, last_snapshots, monitor };
-    let all = set.references(volume.number).sorted();
-    let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume.number).sorted()).collect();
+    let all = set.references(volume).sorted();
+    let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume).sorted()).collect();
     let share = (all.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
     let results = cut(all, share)
         .into_par_iter()
@@ -83,7 +84,7 @@ fn unreadable(volume: &Volume, errno: Errno) -> Error {
 fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
     let mut parts = Vec::new();
     while let Some(last) = sorted.get(share) {
-        let end = sorted.partition_point(|reference| reference.extent <= last.extent);
+        let end = sorted.partition_point(|reference| extent_of(reference) <= extent_of(last));
         let (part, rest) = sorted.split_at(end);
         parts.push(part);
         sorted = rest;
@@ -95,8 +96,8 @@ fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
 /// The references of a path to the extents of one part of `all`.
 fn within<'a>(path: &'a [Reference], all: &[Reference]) -> Groups<'a> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return Groups::new(&[]) };
-    let start = path.partition_point(|reference| reference.extent < first.extent);
-    let end = path.partition_point(|reference| reference.extent <= last.extent);
+    let start = path.partition_point(|reference| extent_of(reference) < extent_of(first));
+    let end = path.partition_point(|reference| extent_of(reference) <= extent_of(last));
     Groups::new(&path[start..end])
 }
 
@@ -170,10 +171,11 @@ impl<'a> Court<'a> {
     fn conclude(&mut self) {
         let group = self.all.next();
         let verdict = self.judge.judge(self.extent.take().as_ref(), group);
-        let of_paths = self.paths.iter_mut().map(|path| group.first().map_or(&[][..], |first| path.take(first.extent)));
+        let of_paths =
+            self.paths.iter_mut().map(|path| group.first().map_or(&[][..], |first| path.take(extent_of(first))));
         for (group, totals) in of_paths.chain([group]).zip(&mut self.totals) {
             match verdict.is_shared {
-                true => totals.shared_bytes += union(group),
+                true => totals.shared_bytes += covered_bytes(group),
                 false => totals.exclusive_bytes += sum(group),
             }
         }
@@ -210,16 +212,16 @@ impl<'a> Groups<'a> {
     }
 
     fn bounds(&self) -> Option<(u64, u64)> {
-        Some((self.rest.first()?.extent, self.rest.last()?.extent))
+        Some((extent_of(self.rest.first()?), extent_of(self.rest.last()?)))
     }
 
     fn first(&self) -> Option<u64> {
-        self.rest.first().map(|reference| reference.extent)
+        self.rest.first().map(extent_of)
     }
 
     fn next(&mut self) -> &'a [Reference] {
         let first = self.first();
-        let length = self.rest.iter().take_while(|reference| Some(reference.extent) == first).count();
+        let length = self.rest.iter().take_while(|reference| Some(extent_of(reference)) == first).count();
         let (group, rest) = self.rest.split_at(length);
         self.rest = rest;
         group
@@ -320,10 +322,10 @@ impl Judge<'_> {
 
     fn judge(&self, extent: Option<&Extent>, group: &[Reference]) -> Verdict {
         let sums =
-            |field: fn(&Reference) -> u32| group.iter().map(|reference| u64::from(field(reference))).sum::<u64>();
-        let (count, leaving) = (sums(|reference| reference.count), sums(|reference| reference.leaving));
+            |field: fn(&Referrers) -> u32| group.iter().map(|reference| u64::from(field(&reference.by))).sum::<u64>();
+        let (count, leaving) = (sums(|by| by.count), sums(|by| by.leaving));
         let Some(extent) = extent else {
-            return Verdict { undecided: union(group), ..Verdict::default() };
+            return Verdict { undecided: covered_bytes(group), ..Verdict::default() };
         };
         let is_held = extent.is_outside || leaving < count || extent.total > leaving;
         if !extent.may_be_common && extent.is_complete() {

@@ -6,6 +6,7 @@
 use super::device::{Device, Devices, Method, Volume};
 use super::mapped::{self, Mapped};
 use super::part::Part;
+use super::references::Referrers;
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
@@ -268,15 +269,14 @@ impl Tally {
             && part.add(device.number, mapped.inode)
         {
             count(part, &mapped);
-            mapped.shared.iter().for_each(|range| part.references(volume).add_range(range.clone(), 1, 0));
+            refer(part, &device.volume, &mapped.shared, 1, 0);
         }
         if !is_new || !self.set.add(device.number, mapped.inode) {
             return;
         }
         count(&mut self.set, &mapped);
         let leaves = mapped.links <= 1;
-        let references = self.set.references(volume);
-        mapped.shared.iter().for_each(|range| references.add_range(range.clone(), 1, u32::from(leaves)));
+        refer(&mut self.set, &device.volume, &mapped.shared, 1, u32::from(leaves));
         if leaves {
             self.leave(volume, mapped.own, mapped.encoded);
         } else {
@@ -304,11 +304,18 @@ impl Tally {
                 staying.push((device.number, inode));
                 continue;
             }
-            let volume = device.volume.number;
-            self.leave(volume, own, encoded);
-            shared.into_iter().for_each(|range| self.set.references(volume).add_range(range, 0, 1));
+            self.leave(device.volume.number, own, encoded);
+            refer(&mut self.set, &device.volume, &shared, 0, 1);
         }
         staying
+    }
+}
+
+/// Adds references of a file to its shared ranges.
+fn refer(part: &mut Part, volume: &Volume, shared: &[Range<u64>], count: u32, leaving: u32) {
+    let (references, by) = (part.references(volume), Referrers { offset: 0, count, leaving });
+    for range in shared {
+        references.add_range(volume.space.at(range.start), range.end - range.start, by);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::inodes::Inodes;
 use crate::error::{Error, Result};
+use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::fs::filesystem::{Filesystem, Id, Kind};
 use crate::sys::btrfs::{logical, tree};
 use crate::util::mutex::{self, lock};
@@ -31,6 +32,8 @@ pub(super) struct Volume {
     pub(super) number: usize,
     pub(super) kind: Kind,
     pub(super) id: Id,
+    /// The address space of its files.
+    pub(super) space: SpaceId,
     pub(super) method: Method,
     /// A directory of it, for calls that concern it as a whole.
     pub(super) fd: OwnedFd,
@@ -148,6 +151,7 @@ impl Devices {
                     number: known.volumes.len(),
                     kind,
                     id,
+                    space: AddressSpace::from(id).id(),
                     method,
                     fd: fd.as_fd().try_clone_to_owned().map_err(|error| Error::io("keep open", path, error))?,
                     path: path.to_path_buf(),

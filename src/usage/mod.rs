@@ -22,6 +22,7 @@ pub use crate::extents::bound::Bound;
 pub use part::Totals;
 
 use crate::error::{Error, Result};
+use crate::extents::intervals::covered_bytes;
 use crate::extents::ranges::RangeSet;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Event, Monitor};
@@ -29,7 +30,7 @@ use crate::tree::walk::{self, Sources};
 use census::{Census, Leaving, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;
-use references::{cover, union};
+use references::cover;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,11 +214,11 @@ fn by_maps(
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
     for part in &mut tally.paths {
-        let shared = union(part.references(volume.number).sorted());
+        let shared = covered_bytes(part.references(volume).sorted());
         part.totals.shared_bytes += shared;
     }
-    let sorted = tally.set.references(volume.number).sorted();
-    let shared = union(sorted);
+    let sorted = tally.set.references(volume).sorted();
+    let shared = covered_bytes(sorted);
     // A shared range that occurs once is also held by something outside. So is a range of a file that stays.
     let mut doubtful = RangeSet::default();
     cover(sorted, |range, count, leaving| {

@@ -1,5 +1,6 @@
 //! The extents and sums of one path, or of the whole set, updated as files are counted.
 
+use super::device::Volume;
 use super::inodes::Inodes;
 use super::references::References;
 
@@ -57,7 +58,7 @@ pub(super) struct Part {
     /// Indexed by the number of the device.
     pub(super) inodes: Vec<Inodes>,
     /// Indexed by the number of the volume.
-    pub(super) references: Vec<References>,
+    references: Vec<Option<References>>,
 }
 
 impl Part {
@@ -67,8 +68,8 @@ impl Part {
     }
 
     /// The references to a volume.
-    pub(super) fn references(&mut self, volume: usize) -> &mut References {
-        at(&mut self.references, volume)
+    pub(super) fn references(&mut self, volume: &Volume) -> &mut References {
+        at(&mut self.references, volume.number).get_or_insert_with(|| References::new(volume.space))
     }
 }
 

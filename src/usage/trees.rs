@@ -6,8 +6,9 @@
 use super::device::Device;
 use super::inodes::Inodes;
 use super::part::{Part, Totals};
-use super::references::{Reference, References};
+use super::references::{References, Referrers};
 use crate::error::{Error, Result};
+use crate::extents::address_space::Address;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Item, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
@@ -30,7 +31,7 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     let Some(inodes) = set.inodes.get_mut(device.number).map(std::mem::take) else { return Ok(()) };
     let runs = |inodes: Option<&Inodes>| inodes.into_iter().flat_map(Inodes::runs).collect::<Vec<_>>();
     let members: Vec<_> = paths.iter().map(|path| runs(path.inodes.get(device.number))).collect();
-    let volume = device.volume.number;
+    let volume = &device.volume;
     let share = (inodes.count() / (rayon::current_num_threads() as u64 * 4)).max(FEWEST);
     let segments = cut(&runs(Some(&inodes)), share);
     // The references of the set are last.
@@ -133,13 +134,14 @@ impl Sweep<'_, '_> {
                 Some(FileExtent::Inline(length)) => self.counts.each(|totals| totals.inline_bytes += length),
                 Some(FileExtent::Data(part)) => {
                     let Some(range) = on_disk(&part) else { return Step::Next };
-                    let (extent, offset, length) = (part.extent, range.start, range.end - range.start);
-                    let leaving = u32::from(file.leaves);
+                    let (offset, length) = (range.start, range.end - range.start);
+                    let at = self.device.volume.space.at(part.extent).plus(offset.into());
+                    let by = Referrers { offset, count: 1, leaving: file.leaves.into() };
                     self.counts.each(|totals| {
                         totals.references += 1;
                         totals.disk_bytes += u64::from(length);
                     });
-                    self.counts.refer(Reference { extent, offset, length, count: 1, leaving });
+                    self.counts.refer((at, length, by));
                 }
                 None => {}
             },
@@ -150,6 +152,9 @@ impl Sweep<'_, '_> {
         Step::Next
     }
 }
+
+/// A reference that is not in a list yet.
+type Reference = (Address, u32, Referrers);
 
 /// The counts of one thread, for the paths and, last, for the set.
 struct Counts<'a, 'b> {
@@ -189,7 +194,7 @@ impl<'a, 'b> Counts<'a, 'b> {
 
 fn give(own: &mut Vec<Reference>, all: &Mutex<&mut References>) {
     let mut all = lock(all);
-    own.drain(..).for_each(|reference| all.add(reference));
+    own.drain(..).for_each(|(at, length, by)| all.add(at, length, by));
 }
 
 fn next_inode(inode: u64) -> Step {

@@ -6,6 +6,7 @@ use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::extents::bound::Bound;
+use crate::extents::intervals::Place;
 use crate::extents::map::Map;
 use crate::extents::piece::Piece;
 use rustix::io::Result;
@@ -77,23 +78,23 @@ fn length(pieces: &[Piece]) -> u64 {
 /// does.
 fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<()> {
     let piece = part.piece;
-    let Some(from) = piece.address_in(context.account.space()) else { return Ok(()) };
-    let to = from + piece.length;
+    let Some(at) = piece.address() else { return Ok(()) };
     let taken = context.files.whole_blocks(file, piece.end()) - piece.logical;
-    let others = if context.holders.is_overflown() {
+    let others = if context.holders.is_overflown {
         Vec::new()
     } else {
-        context.still_holding(from, to, (file, piece.logical, piece.end()))
+        context.still_holding(at, piece.length, (file, piece.logical, piece.end()))
     };
     if others.is_empty() {
         context.leave(Why::Held, piece.length);
-        context.account.pin(from..from + taken);
+        context.account.pin(at, taken);
         return Ok(());
     }
     for other in others {
-        let source = part.source.advanced(other.address - from);
-        if source != (Source::File { file: other.file, offset: other.logical }) {
-            replace(other.file, other.logical, other.logical + other.length, source, false, context)?;
+        let Place { file, logical } = other.by;
+        let source = part.source.advanced(other.ahead);
+        if source != (Source::File { file, offset: logical }) {
+            replace(file, logical, logical + other.length, source, false, context)?;
         }
     }
     replace(file, piece.logical, piece.end(), part.source, true, context)

@@ -2,7 +2,7 @@
 
 use super::extent_lists::ExtentLists;
 use super::files::Files;
-use super::holders::{Holder, Holders};
+use super::holders::Holders;
 use super::plan::Why;
 use super::run::{Run, Source};
 use super::scratch::Scratch;
@@ -10,7 +10,8 @@ use super::share;
 use crate::dedupe::account::Account;
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::run::add;
-use crate::extents::address_space::SpaceId;
+use crate::extents::address_space::{Address, SpaceId};
+use crate::extents::intervals::{Overlap, Place};
 use crate::extents::piece::Piece;
 use crate::extents::ranges::{Bytes, RangeSet};
 use rustix::io::Result;
@@ -121,25 +122,20 @@ impl Context<'_> {
         shared
     }
 
-    /// The other holders of a range of addresses, except the range `but` of a file. Only those that still hold the same
-    /// place as when the run began.
-    pub(super) fn still_holding(&mut self, from: u64, to: u64, but: (u32, u64, u64)) -> Vec<Holder> {
+    /// The other holders of `length` bytes from an address, except the range `but` of a file. Only holders that
+    /// are still at the same place as when the run began.
+    pub(super) fn still_holding(&mut self, at: Address, length: u64, but: (u32, u64, u64)) -> Vec<Overlap<u32>> {
         let mut found = Vec::new();
-        for holder in self.holders.of(from, to) {
-            let (file, start, end) = but;
-            let skip = holder.address.max(from) - holder.address;
-            let length = holder.length.min(to - holder.address) - skip;
-            let holder = Holder { logical: holder.logical + skip, address: holder.address + skip, length, ..holder };
-            if holder.file == file && holder.logical < end && holder.logical + holder.length > start {
+        for Overlap { ahead, length, by: Place { file, logical } } in self.holders.tree.overlaps(at, length) {
+            let (except, start, end) = but;
+            if file == except && logical < end && logical + length > start {
                 continue;
             }
-            let end = holder.logical + holder.length;
-            let Ok(now) = self.files.pieces(holder.file, holder.logical, end, usize::MAX, false) else { continue };
-            let space = self.account.space();
+            let Ok(now) = self.files.pieces(file, logical, logical + length, usize::MAX, false) else { continue };
             found.extend(now.iter().filter_map(|piece| {
-                let address = piece.address_in(space)?;
-                let stays = address == holder.address + (piece.logical - holder.logical);
-                stays.then_some(Holder { logical: piece.logical, address, length: piece.length, ..holder })
+                let ahead = ahead + (piece.logical - logical);
+                let stays = piece.address()?.is_same_place(at.plus(ahead));
+                stays.then_some(Overlap { ahead, length: piece.length, by: Place { file, logical: piece.logical } })
             }));
         }
         found

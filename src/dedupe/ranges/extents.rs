@@ -28,7 +28,7 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
                 context.leave(*why, victim.found_bytes());
                 // Compressed bytes have no addresses of their own.
                 let held = victim.found_bytes().min(victim.disk);
-                context.account.pin(victim.extent..victim.extent + held);
+                context.account.pin(victim.extent, held);
             }
             Decision::Cover | Decision::Rewrite => chosen.push(number),
         }
@@ -39,8 +39,9 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
 /// Releases the chosen extents: first the ranges found in other extents, then the rest, then the ranges found within
 /// the chosen extents.
 fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Context<'_>) -> Result<()> {
-    let going: HashSet<u64> = chosen.iter().map(|&number| gathered[number].0.extent).collect();
-    let is_inner = |found: &Found| found.lies_in.is_some_and(|extent| going.contains(&extent));
+    let space = context.account.space();
+    let going: HashSet<_> = chosen.iter().filter_map(|&number| space.offset(gathered[number].0.extent)).collect();
+    let is_inner = |found: &Found| found.lies_in.and_then(|at| space.offset(at)).is_some_and(|at| going.contains(&at));
     let all = |numbers: &mut dyn Iterator<Item = &usize>| numbers.map(|&n| (n, &gathered[n].0)).collect::<Vec<_>>();
     let mut gone = Gone::default();
     let known = chosen.iter().filter(|&&number| gathered[number].1 == Outside::Nothing);
@@ -58,11 +59,10 @@ fn release(gathered: &[(Victim, Outside)], chosen: &[usize], context: &mut Conte
             continue;
         }
         // The freed bytes are counted from what the files hold now, not from the requests to the kernel.
-        let place = victim.extent..victim.extent + victim.disk;
         if gone.alone.contains(&number) && !victim.is_held(context) {
-            context.account.free(place);
+            context.account.free(victim.extent, victim.disk);
         } else {
-            context.account.pin(place);
+            context.account.pin(victim.extent, victim.disk);
         }
     }
     Ok(())

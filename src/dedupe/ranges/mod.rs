@@ -24,7 +24,7 @@ mod victims;
 use self::context::{Context, Seen};
 use self::extent_lists::ExtentLists;
 use self::files::Files;
-use self::holders::Holders;
+use self::holders::{Collection, Holders};
 use self::plan::Why;
 use self::scan::Scanner;
 use self::scratch::Scratch;
@@ -126,13 +126,14 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
         files: Files::new(run, rustix::process::geteuid().is_root(), options.index_memory / 4),
         lists: ExtentLists::default(),
         scratch: Scratch::new(run),
-        holders: Holders::new(volume.space, other_memory / 2),
+        holders: Holders::none(volume.space),
         seen: Seen::new(volume.space, other_memory / 2 / 64),
         block,
         min_run: options.min_run.div_ceil(block).saturating_mul(block),
         left: std::mem::take(left),
     };
-    let survey = survey::survey(files, &mut context);
+    let shared = Collection::new(volume.space, other_memory / 2);
+    let survey = survey::survey(files, shared, &mut context);
     run.monitor.phase("comparing blocks", Some(Amount { files: survey.files.len() as u64, bytes: survey.bytes }));
     let index = Index::new(index_memory, survey.bytes.div_ceil(block));
     if index.modulus() > 1 {

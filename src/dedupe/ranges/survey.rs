@@ -2,9 +2,10 @@
 //! reading.
 
 use super::context::Context;
-use super::holders::Holder;
+use super::holders::{Collection, Holders};
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::skip::Skip;
+use crate::extents::intervals::Place;
 use crate::extents::layout;
 use crate::extents::piece::Piece;
 use crate::fs::fidedupe::Refusal;
@@ -29,7 +30,7 @@ pub(super) struct Survey {
 ///
 /// The first copy that is read is kept, and equal data found later is released. Files with parts held by something
 /// outside the scope are therefore read first: those parts could not be freed anyway.
-pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
+pub(super) fn survey(files: &[u32], mut shared: Collection, context: &mut Context<'_>) -> Survey {
     let mut bytes = 0;
     let mut sharing = Vec::new();
     let mut order: Vec<(Reverse<u64>, u32)> = Vec::with_capacity(files.len());
@@ -43,8 +44,8 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
             None => {}
         }
         let mut shares = false;
-        pieces_of(file, context, |pieces, context| {
-            context.holders.add(file, pieces);
+        pieces_of(file, context, |pieces, _| {
+            shared.add(file, pieces);
             bytes += pieces.iter().map(|piece| piece.length).sum::<u64>();
             shares |= pieces.iter().any(|piece| piece.shared);
         });
@@ -55,8 +56,8 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
         order.push((Reverse(if obstacle.is_some() { u64::MAX } else { 0 }), file));
     }
     if !sharing.is_empty() {
-        add_others(files, context);
-        context.holders.sort();
+        add_others(files, &mut shared, context);
+        context.holders = Holders::of(shared);
         for number in sharing {
             let file = order[number].1;
             let mut outside = 0;
@@ -69,7 +70,7 @@ pub(super) fn survey(files: &[u32], context: &mut Context<'_>) -> Survey {
 }
 
 /// Adds the pieces that all other files of the filesystem hold and share.
-fn add_others(files: &[u32], context: &mut Context<'_>) {
+fn add_others(files: &[u32], shared: &mut Collection, context: &mut Context<'_>) {
     let (run, catalogue) = (context.run, context.run.catalogue);
     let volume = files.first().map(|&file| catalogue.volume_number(FileId(file)));
     let mut looked_at: Vec<_> = files.to_vec();
@@ -84,16 +85,16 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
     let others = catalogue.ids().filter(is_other);
     let (planned, others): (Vec<_>, Vec<_>) = others.partition(|file| run.planned.twin(*file).is_some());
     for file in planned {
-        pieces_of(file.0, context, |pieces, context| context.holders.add(file.0, pieces));
+        pieces_of(file.0, context, |pieces, _| shared.add(file.0, pieces));
     }
     let others: Vec<_> = others.into_iter().map(|file| (file, context.files.way(file.0))).collect();
-    let holders = Mutex::new(&mut context.holders);
+    let shared = Mutex::new(shared);
     parallel::each(run.threads.unwrap_or(parallel::READERS), others.chunks(64).collect(), |some| {
         for &(file, way) in some.iter().take_while(|_| !run.is_over()) {
             // A file that cannot be mapped was reported before, or will be when its data is read.
             let _ = run.open(file).map(|opened| {
                 layout::shared(opened.as_fd(), way, catalogue.size(file), |pieces| {
-                    lock(&holders).add(file.0, pieces);
+                    lock(&shared).add(file.0, pieces);
                 })
             });
         }
@@ -104,11 +105,11 @@ fn add_others(files: &[u32], context: &mut Context<'_>) {
 /// marks an extent as shared even if a single file holds it in two parts.)
 fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
     let is_outside = |piece: &&Piece| {
-        let Some(start) = Piece { offset: 0, ..**piece }.address_in(context.account.space()) else { return false };
+        let Some(start) = Piece { offset: 0, ..**piece }.address() else { return false };
         let length =
             if piece.encoded { piece.offset + piece.length } else { piece.disk.max(piece.offset + piece.length) };
-        let is_another = |holder: &Holder| (holder.file, holder.logical) != (file, piece.logical);
-        piece.shared && !context.holders.any(start, start.saturating_add(length), is_another)
+        let is_another = |place: &Place<u32>| *place != Place { file, logical: piece.logical };
+        piece.shared && !context.holders.tree.any(start, length, is_another)
     };
     pieces.iter().filter(is_outside).map(|piece| piece.length).sum()
 }

@@ -5,7 +5,8 @@ use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::whole_extents;
-use crate::extents::address_space::SpaceId;
+use crate::extents::address_space::{Address, SpaceId};
+use crate::extents::intervals::Place;
 use crate::extents::layout::join_neighbours;
 use crate::extents::piece::Piece;
 use crate::extents::ranges::RangeSet;
@@ -42,7 +43,7 @@ impl Reference {
 }
 
 /// A range of an extent that was found elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// Where it begins in the extent.
     pub(super) offset: u64,
@@ -53,14 +54,14 @@ pub(super) struct Found {
     /// Where the same bytes are.
     pub(super) source: Source,
     /// The extent in which they lie there, if they lie in one.
-    pub(super) lies_in: Option<u64>,
+    pub(super) lies_in: Option<Address>,
 }
 
 /// An extent.
 #[derive(Debug)]
 pub(super) struct Victim {
     /// Its address.
-    pub(super) extent: u64,
+    pub(super) extent: Address,
     /// The bytes that it takes on the disk.
     pub(super) disk: u64,
     /// Whether it is compressed.
@@ -109,8 +110,9 @@ impl Victim {
 
     /// Whether any of the references still refers to the extent.
     pub(super) fn is_held(&self, context: &mut Context<'_>) -> bool {
-        let place = self.extent..self.extent + self.disk.max(1);
         let space = context.account.space();
+        let Some(start) = space.offset(self.extent) else { return false };
+        let place = start..start + self.disk.max(1);
         let lies_there = |piece: &Piece| piece.extent_in(space).is_some_and(|extent| place.contains(&extent));
         self.references.iter().any(|Reference { file, logical, length, .. }| {
             let pieces = context.files.pieces(*file, *logical, logical + length, usize::MAX, false);
@@ -207,8 +209,8 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceI
         // A part may be cut more finely, or its file may have changed since the pieces were listed.
         for piece in pieces[at..].iter().take_while(|piece| piece.logical < part.piece.end()) {
             let Some(cut) = piece.within(part.piece.logical, part.piece.end().min(size)) else { continue };
-            let Some(extent) = cut.extent_in(space) else { continue };
-            let number = *numbers.entry(extent).or_insert_with(|| {
+            let Some((extent, place)) = cut.extent.zip(cut.extent_in(space)) else { continue };
+            let number = *numbers.entry(place).or_insert_with(|| {
                 let Piece { disk, encoded, .. } = *piece;
                 let (references, found, covered) = Default::default();
                 victims.push(Victim { extent, disk, encoded, references, found, covered, shared: false });
@@ -222,7 +224,7 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceI
                     length: gap.end - gap.start,
                     at: part.piece.logical + ahead,
                     source: part.source.advanced(ahead),
-                    lies_in: part.from.and_then(|from| from.extent_in(space)),
+                    lies_in: part.from.and_then(|from| from.extent),
                 };
                 victim.found.push(found);
                 victim.covered.insert(gap);
@@ -243,20 +245,19 @@ fn collect(file: u32, pieces: &[Piece], parts: &[Part], size: u64, space: SpaceI
 
 /// Adds the references of other files in scope. Returns whether there are any.
 fn add_other_files(file: u32, victim: &mut Victim, context: &mut Context<'_>) -> bool {
-    if !victim.shared || context.holders.is_overflown() {
+    if !victim.shared || context.holders.is_overflown {
         return false;
     }
-    let space = context.account.space();
-    let whole = Piece { encoded: victim.encoded, ..Piece::plain(0, victim.disk, space.at(victim.extent)) };
-    let Some(base) = whole.address_in(space) else { return false };
+    let whole = Piece { encoded: victim.encoded, ..Piece::plain(0, victim.disk, victim.extent) };
+    let Some(base) = whole.address() else { return false };
     let length = if victim.encoded { LONGEST_ENCODED } else { victim.disk };
     let mut any = false;
-    for holder in context.still_holding(base, base + length, (file, 0, u64::MAX)) {
-        let size = context.run.catalogue.size(FileId(holder.file));
-        let length = holder.length.min(size.saturating_sub(holder.logical));
+    for held in context.still_holding(base, length, (file, 0, u64::MAX)) {
+        let Place { file, logical } = held.by;
+        let size = context.run.catalogue.size(FileId(file));
+        let length = held.length.min(size.saturating_sub(logical));
         if length > 0 {
-            let offset = holder.address - base;
-            victim.references.push(Reference { file: holder.file, logical: holder.logical, offset, length });
+            victim.references.push(Reference { file, logical, offset: held.ahead, length });
             any = true;
         }
     }
@@ -288,7 +289,8 @@ fn outside(
 }
 
 /// The number of references to any part of an extent, in the whole filesystem.
-fn count_references(file: u32, extent: u64, context: &mut Context<'_>) -> Result<u64> {
+fn count_references(file: u32, extent: Address, context: &mut Context<'_>) -> Result<u64> {
     let opened = context.files.get(file).ok_or(Errno::NOENT)?;
-    whole_extents::references(opened.as_fd(), extent)
+    let place = context.account.space().offset(extent).ok_or(Errno::INVAL)?;
+    whole_extents::references(opened.as_fd(), place)
 }

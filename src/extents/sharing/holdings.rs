@@ -1,8 +1,9 @@
-//! The data collected before the comparison: the extents of files, by address space, in the least memory.
+//! The data collected before the comparison: the extents of files, by address space, as packed intervals.
 
 use super::set_key::Keys;
-use crate::extents::address_space::AddressSpace;
+use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::extents::extent::{Extent, ExtentFlags};
+use crate::extents::intervals::{Interval, Intervals, Place};
 
 /// A file of a comparison: the order in which it was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,42 +16,27 @@ impl FileId {
     }
 }
 
-/// A piece of a file in 32 bytes, without its address space, which belongs to its list. For a compressed extent, a part
-/// of it with the address of the whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packed {
-    pub(super) physical: u64,
-    pub(super) length: u64,
-    pub(super) logical: u64,
-    pub(super) file: u32,
-    /// The kernel reports that somebody else holds it too.
-    pub(super) is_marked: bool,
+/// A file, with the kernel's marks on a piece of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Marked {
+    pub(super) number: u32,
+    /// The kernel reports that somebody else holds the piece too.
+    pub(super) is_shared: bool,
     pub(super) is_unwritten: bool,
 }
 
+/// A piece of a file. For a compressed extent, a part of it with the address of the whole.
+pub(super) type Packed = Interval<Place<Marked>>;
+
 const _: () = assert!(size_of::<Packed>() == 32);
 
-impl Packed {
-    pub(super) fn physical_end(&self) -> u64 {
-        self.physical.saturating_add(self.length)
-    }
-
-    fn continues(&self, before: &Packed) -> bool {
-        let flags = |piece: &Packed| (piece.file, piece.is_marked, piece.is_unwritten);
-        flags(before) == flags(self)
-            && before.physical.checked_add(before.length) == Some(self.physical)
-            && before.logical.checked_add(before.length) == Some(self.logical)
-    }
-}
-
-/// The addresses of one address space, or of a file that has no address space in common with any other.
+/// The pieces in one address space, or of a file that has no address space in common with any other.
 #[derive(Debug)]
 pub(super) struct Space {
-    addresses: Option<AddressSpace>,
     /// Compared byte by byte.
-    pub(super) plain: Vec<Packed>,
+    pub(super) plain: Intervals<Place<Marked>>,
     /// Compared by address alone.
-    pub(super) encoded: Vec<Packed>,
+    pub(super) encoded: Intervals<Place<Marked>>,
 }
 
 /// The extents of the files to compare.
@@ -65,9 +51,11 @@ pub struct Holdings {
 impl Holdings {
     /// Begins a file of this address space. Without one, the file is compared with no other.
     pub fn begin(&mut self, addresses: Option<AddressSpace>) -> FileId {
-        let is_known = |space: &Space| addresses.is_some() && space.addresses == addresses;
-        let space = self.spaces.iter().position(is_known).unwrap_or_else(|| {
-            self.spaces.push(Space { addresses, plain: Vec::new(), encoded: Vec::new() });
+        let id = addresses.map(AddressSpace::id);
+        let known = id.and_then(|id| self.spaces.iter().position(|space| space.plain.space() == id));
+        let space = known.unwrap_or_else(|| {
+            let id = id.unwrap_or_else(SpaceId::separate);
+            self.spaces.push(Space { plain: Intervals::new(id), encoded: Intervals::new(id) });
             self.spaces.len() - 1
         });
         self.files.push(space);
@@ -81,21 +69,15 @@ impl Holdings {
             return;
         }
         let has = |flag| extent.flags.contains(flag);
-        let piece = Packed {
-            physical,
-            length: extent.length,
-            logical: extent.logical,
-            file: file.0,
-            is_marked: has(ExtentFlags::SHARED),
-            is_unwritten: has(ExtentFlags::UNWRITTEN),
-        };
-        let space = &mut self.spaces[*space];
+        let file =
+            Marked { number: file.0, is_shared: has(ExtentFlags::SHARED), is_unwritten: has(ExtentFlags::UNWRITTEN) };
+        let place = Place { file, logical: extent.logical };
+        let Space { plain, encoded } = &mut self.spaces[*space];
+        let at = plain.space().at(physical);
         if has(ExtentFlags::ENCODED) {
-            return space.encoded.push(piece);
-        }
-        match space.plain.last_mut() {
-            Some(last) if piece.continues(last) => last.length += piece.length,
-            _ => space.plain.push(piece),
+            encoded.add(at, extent.length, place);
+        } else {
+            plain.add_joined(at, extent.length, place);
         }
     }
 
@@ -103,9 +85,9 @@ impl Holdings {
     pub fn withdraw_last(&mut self) {
         let Some(space) = self.files.pop() else { return };
         let file = self.files.len() as u32;
-        let space = &mut self.spaces[space];
-        for pieces in [&mut space.plain, &mut space.encoded] {
-            while pieces.pop_if(|piece| piece.file == file).is_some() {}
+        let Space { plain, encoded } = &mut self.spaces[space];
+        for pieces in [plain, encoded] {
+            pieces.remove_last(|place| place.file.number == file);
         }
     }
 
@@ -121,9 +103,8 @@ impl Holdings {
 
     pub(super) fn sort(&mut self) {
         for space in &mut self.spaces {
-            for pieces in [&mut space.plain, &mut space.encoded] {
-                pieces.sort_unstable_by_key(|piece| (piece.physical, piece.file, piece.logical));
-            }
+            space.plain.sort();
+            space.encoded.sort();
         }
     }
 }

@@ -116,10 +116,10 @@ impl Visitor for Sets {
     }
 
     fn ended(&mut self, piece: &Packed, shared: u64) {
-        let file = &mut self.files[piece.file as usize];
+        let file = &mut self.files[piece.by.file.number as usize];
         file.shared.bytes = file.shared.bytes.saturating_add(shared);
-        if piece.is_marked {
-            file.marked_only_bytes = file.marked_only_bytes.saturating_add(piece.length.saturating_sub(shared));
+        if piece.by.file.is_shared {
+            file.marked_only_bytes = file.marked_only_bytes.saturating_add(piece.length().saturating_sub(shared));
         }
     }
 

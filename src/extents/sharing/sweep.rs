@@ -1,12 +1,12 @@
-//! The sweep: one pass over the sorted pieces from the lowest address to the highest, which tracks the pieces that
-//! cover the present address. A visitor decides what to do at each place.
+//! The sweep of `intervals` over the pieces of all files: tracks the files at the present address, and the key of their
+//! set. A visitor decides what to do at each place.
 
-use super::holdings::{FileId, Holdings, Packed};
+use super::holdings::{FileId, Holdings, Marked, Packed};
 use super::set_key::{Keys, SetKey};
 use crate::error::{Error, Result};
+use crate::extents::intervals::{Bounds, Place, Sweep};
+use crate::extents::ranges::Bytes;
 use crate::monitor::Monitor;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// The number of pieces between two checks of the monitor.
 const BREATH: usize = 4096;
@@ -47,20 +47,20 @@ impl Segment<'_> {
     /// The watched holders, in no particular order.
     pub(super) fn each_holder(&self, mut each: impl FnMut(Holder)) {
         let holder = |piece: &Packed, skipped: u64, length: u64| Holder {
-            file: FileId(piece.file),
-            logical: piece.logical.saturating_add(skipped),
+            file: FileId(piece.by.file.number),
+            logical: piece.by.logical.saturating_add(skipped),
             length,
-            is_unwritten: piece.is_unwritten,
+            is_unwritten: piece.by.file.is_unwritten,
         };
         match self.held {
             Held::Active(active) => active.iter().for_each(|active| {
-                each(holder(&active.piece, self.physical - active.piece.physical, self.length));
+                each(holder(&active.piece, self.physical - active.piece.start(), self.length));
             }),
             Held::Token(pieces, watched) => {
                 pieces
                     .iter()
-                    .filter(|piece| piece.file < watched)
-                    .for_each(|piece| each(holder(piece, 0, piece.length)));
+                    .filter(|piece| piece.by.file.number < watched)
+                    .for_each(|piece| each(holder(piece, 0, piece.length())));
             }
         }
     }
@@ -89,22 +89,22 @@ pub(super) fn sweep(
     watched: u32,
     monitor: &dyn Monitor,
 ) -> Result<()> {
-    let mut present = Present::new(&holdings.keys, holdings.file_count(), watched);
+    let mut present = Present::new(&holdings.keys, holdings.file_count(), watched, visitor);
     for space in &holdings.spaces {
-        for pieces in space.plain.chunks(BREATH) {
+        let mut sweep = Sweep::new(&mut present);
+        for pieces in space.plain.as_slice().chunks(BREATH) {
             if monitor.is_cancelled() {
                 return Err(Error::interrupted());
             }
-            pieces.iter().for_each(|piece| present.begin(piece, visitor));
+            pieces.iter().for_each(|piece| sweep.begin(piece));
         }
-        present.advance(u64::MAX, visitor);
-        // Back to the lowest address, for the next space.
-        (present.at, present.shared) = (0, 0);
-        for (n, pieces) in space.encoded.chunk_by(|a, b| a.physical == b.physical).enumerate() {
+        sweep.finish();
+        present.shared = 0;
+        for (n, pieces) in space.encoded.as_slice().chunk_by(|a, b| a.start() == b.start()).enumerate() {
             if n % BREATH == 0 && monitor.is_cancelled() {
                 return Err(Error::interrupted());
             }
-            token(pieces, &holdings.keys, watched, visitor);
+            token(pieces, &holdings.keys, watched, present.visitor);
         }
     }
     Ok(())
@@ -112,16 +112,16 @@ pub(super) fn sweep(
 
 /// The pieces of one compressed extent, sorted by file.
 fn token(pieces: &[Packed], keys: &Keys, watched: u32, visitor: &mut impl Visitor) {
-    let of_files = pieces.chunk_by(|a, b| a.file == b.file);
-    let bytes = |pieces: &[Packed]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length));
-    let holders: Vec<_> = of_files.map(|pieces| (pieces[0].file, bytes(pieces))).collect();
+    let of_files = pieces.chunk_by(|a, b| a.by.file.number == b.by.file.number);
+    let bytes = |pieces: &[Packed]| pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.length()));
+    let holders: Vec<_> = of_files.map(|pieces| (pieces[0].by.file.number, bytes(pieces))).collect();
     // Several pieces of an extent in a single file usually remain from an overwrite; they are not shared.
     if holders.len() < 2 {
         return pieces.iter().for_each(|piece| visitor.ended(piece, 0));
     }
     visitor.token(&holders);
     visitor.segment(&Segment {
-        physical: pieces[0].physical,
+        physical: pieces[0].start(),
         length: holders.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0),
         is_encoded: true,
         key: holders.iter().fold(SetKey::default(), |key, (file, _)| key.with(keys.of(*file))),
@@ -147,10 +147,10 @@ struct Slot {
 }
 
 /// The pieces and files that cover the present address.
-struct Present<'a> {
+struct Present<'a, V> {
     keys: &'a Keys,
     watched_files: u32,
-    at: u64,
+    visitor: &'a mut V,
     key: SetKey,
     places: usize,
     /// Watched pieces and others, both lists in no particular order.
@@ -158,7 +158,6 @@ struct Present<'a> {
     others: Vec<Active>,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    ends: BinaryHeap<Reverse<(u64, usize)>>,
     /// The present files, in no particular order; and for each file its position in that list and the number of its
     /// present places.
     files: Vec<u32>,
@@ -169,83 +168,75 @@ struct Present<'a> {
     shared: u64,
 }
 
-impl<'a> Present<'a> {
-    fn new(keys: &'a Keys, files: usize, watched_files: u32) -> Self {
+impl<'a, V: Visitor> Present<'a, V> {
+    fn new(keys: &'a Keys, files: usize, watched_files: u32, visitor: &'a mut V) -> Self {
         Present {
             keys,
             watched_files,
-            at: 0,
+            visitor,
             key: SetKey::default(),
             places: 0,
             watched: Vec::new(),
             others: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
-            ends: BinaryHeap::new(),
             files: Vec::new(),
             standing: vec![(0, 0); files],
             doubled_since: vec![0; files],
             shared: 0,
         }
     }
+}
 
-    fn begin(&mut self, piece: &Packed, visitor: &mut impl Visitor) {
-        self.advance(piece.physical, visitor);
-        self.reach(piece.physical, visitor);
+impl<V: Visitor> Bounds for Present<'_, V> {
+    type Holder = Place<Marked>;
+    /// The slot.
+    type Open = usize;
+
+    fn begins(&mut self, piece: &Packed) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
         });
-        let is_watched = piece.file < self.watched_files;
+        let file = piece.by.file.number;
+        let is_watched = file < self.watched_files;
         let list = if is_watched { &mut self.watched } else { &mut self.others };
         self.slots[slot] = Slot { index: list.len(), is_watched, shared_before: self.shared };
         list.push(Active { piece: *piece, slot });
-        self.ends.push(Reverse((piece.physical_end(), slot)));
         self.places += 1;
-        let standing = &mut self.standing[piece.file as usize];
+        let standing = &mut self.standing[file as usize];
         standing.1 += 1;
         match standing.1 {
             1 => {
-                visitor.entered(piece.file, self.at, &self.files);
+                self.visitor.entered(file, piece.start(), &self.files);
                 standing.0 = self.files.len() as u32;
-                self.files.push(piece.file);
-                self.key = self.key.with(self.keys.of(piece.file));
+                self.files.push(file);
+                self.key = self.key.with(self.keys.of(file));
             }
-            2 => self.doubled_since[piece.file as usize] = self.at,
+            2 => self.doubled_since[file as usize] = piece.start(),
             _ => {}
         }
+        slot
     }
 
-    /// Ends all pieces that end up to `to`.
-    fn advance(&mut self, to: u64, visitor: &mut impl Visitor) {
-        while let Some(&Reverse((end, slot))) = self.ends.peek()
-            && end <= to
-        {
-            self.ends.pop();
-            self.reach(end, visitor);
-            self.end(slot, visitor);
+    fn covers(&mut self, range: Bytes) {
+        if self.places < 2 {
+            return;
         }
+        let length = range.end - range.start;
+        self.shared = self.shared.saturating_add(length);
+        self.visitor.segment(&Segment {
+            physical: range.start,
+            length,
+            is_encoded: false,
+            key: self.key,
+            files: self.files.len() as u32,
+            places: self.places,
+            held: Held::Active(&self.watched),
+        });
     }
 
-    /// Passes over the addresses up to `to`, where nothing begins or ends.
-    fn reach(&mut self, to: u64, visitor: &mut impl Visitor) {
-        let length = to.saturating_sub(self.at);
-        if self.places >= 2 && length > 0 {
-            self.shared = self.shared.saturating_add(length);
-            visitor.segment(&Segment {
-                physical: self.at,
-                length,
-                is_encoded: false,
-                key: self.key,
-                files: self.files.len() as u32,
-                places: self.places,
-                held: Held::Active(&self.watched),
-            });
-        }
-        self.at = self.at.max(to);
-    }
-
-    fn end(&mut self, slot: usize, visitor: &mut impl Visitor) {
+    fn ends(&mut self, slot: usize, at: u64) {
         let Slot { index, is_watched, shared_before } = self.slots[slot];
         let list = if is_watched { &mut self.watched } else { &mut self.others };
         let piece = list.swap_remove(index).piece;
@@ -254,8 +245,9 @@ impl<'a> Present<'a> {
         }
         self.free.push(slot);
         self.places -= 1;
-        visitor.ended(&piece, self.shared - shared_before);
-        let standing = &mut self.standing[piece.file as usize];
+        self.visitor.ended(&piece, self.shared - shared_before);
+        let file = piece.by.file.number;
+        let standing = &mut self.standing[file as usize];
         standing.1 -= 1;
         match standing.1 {
             0 => {
@@ -264,10 +256,10 @@ impl<'a> Present<'a> {
                 if let Some(moved) = self.files.get(index) {
                     self.standing[*moved as usize].0 = index as u32;
                 }
-                self.key = self.key.without(self.keys.of(piece.file));
-                visitor.left(piece.file, self.at, &self.files);
+                self.key = self.key.without(self.keys.of(file));
+                self.visitor.left(file, at, &self.files);
             }
-            1 => visitor.doubled(piece.file, self.at - self.doubled_since[piece.file as usize]),
+            1 => self.visitor.doubled(file, at - self.doubled_since[file as usize]),
             _ => {}
         }
     }
