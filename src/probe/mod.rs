@@ -1,4 +1,4 @@
-//! The capabilities of a filesystem, found by trying, and what each answer means to a person.
+//! The capabilities of a filesystem, found by trying. The answers are typed facts (`answer`); `output` words them.
 //!
 //! A question is a small function of a `Place`; `QUESTIONS` lists them all. Questions try things on unnamed files
 //! (see `place`), so nothing stays behind. A question that cannot be tried stays open; nothing is guessed.
@@ -14,29 +14,30 @@ mod place;
 mod sharing;
 mod subvolume;
 
-pub use answer::Value;
+pub use answer::{
+    AccessTimes, Answer, CopyFileRange, Dedupe, DirectIo, Discard, Free, IoUring, Quota, Reflink, ReverseMap,
+    TrustedXattrs,
+};
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-use crate::util::text;
-use answer::{Answer, Reply};
+use answer::Reply;
 use place::Place;
 use rustix::io::Errno;
+use std::io;
 use std::path::Path;
 
 /// A question and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Item {
     /// The question, as one word.
     pub name: &'static str,
-    /// The answer.
-    pub value: Value,
-    /// The meaning for the user.
-    pub means: String,
+    /// The answer. An error: the question stays open, because of this.
+    pub answer: io::Result<Answer>,
 }
 
 /// The answers of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Stats {
     /// The answers, in the order of the questions. Questions that make no sense on this filesystem are omitted.
     pub items: Vec<Item>,
@@ -97,12 +98,11 @@ pub fn probe(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
             return Err(Error::interrupted());
         }
         match question(&place) {
-            Ok(Some(Answer { value, means })) => stats.items.push(Item { name, value, means }),
+            Ok(Some(answer)) => stats.items.push(Item { name, answer: Ok(answer) }),
             Ok(None) => {}
             Err(errno) => {
                 stats.open += 1;
-                let means = format!("could not be tried: {}", text::cause(&errno.into()));
-                stats.items.push(Item { name, value: Value::Open, means });
+                stats.items.push(Item { name, answer: Err(errno.into()) });
             }
         }
     }
