@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         if reason.is_error() {
             self.monitor.problem(&Error::failed("share the data of").at(path).because(reason.cause()));
         } else {
-            self.monitor.event(Event::FileSkipped { path: &path, why: reason.words() });
+            self.monitor.event(Event::FileSkipped { path: &path, why: reason });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Why a file was skipped, and how many files were skipped for each reason.
 //!
-//! To add a reason: add the variant and its line in `Skip::about`, and decide it in one of three places.
+//! To add a reason: add the variant of `Skip` (`src/monitor/reason.rs`), its name and cause here and its words in
+//! `output`, and decide it in one of three places.
 //! - By what the walk sees (type, size, flags of the status): in `gather`, before the file enters the catalogue. It
 //!   then costs nothing and is never opened.
 //! - By what an open file shows: in `Opener::open` (`file`). Only files that have another of their size are opened.
@@ -11,117 +12,70 @@
 
 use super::catalogue::FileId;
 use crate::fs::fidedupe::Refusal;
+pub use crate::monitor::Skip;
 use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
-/// Why a file, or a range of it, was not shared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
-    /// It looked equal, but the kernel found a byte that differs.
-    Differs,
-    /// It was written to or replaced after the walk saw it.
-    Changed,
-    /// It was removed after the walk saw it.
-    Vanished,
-    /// It could not be opened or read.
-    Unreadable,
-    /// Its data lies beside the metadata, where nothing can be shared.
-    Inline,
-    /// It may not be changed: `chattr +i`.
-    Immutable,
-    /// This user neither owns it nor may write to it.
-    NoPermission,
-    /// It is a swap file in use.
-    SwapFile,
-    /// One of the two is written in place (`chattr +C`), the other is not.
-    Nocow,
-    /// It lies on a mount, or in a subvolume, that is read-only.
-    ReadOnly,
-    /// Its subvolume is being sent.
-    Sending,
-    /// The kernel reports it as being on another filesystem.
-    OtherFilesystem,
-    /// The filesystem cannot share extents.
-    Unsupported,
-    /// Its holes are out of proportion to its data.
-    Sparse,
-    /// The kernel refused for another reason.
-    Refused,
-}
-
-/// What is said of a reason.
-struct About {
-    name: &'static str,
-    words: &'static str,
-    cause: &'static str,
-    is_error: bool,
-}
-
 impl Skip {
-    /// All that is said of a reason, in one line each.
-    fn about(self) -> About {
-        let about = |name, words, cause, is_error| About { name, words, cause, is_error };
-        match self {
-            Skip::Differs => about("differs", "looked equal but differ", "its data differs", false),
-            Skip::Changed => about("changed", "changed meanwhile", "it changed meanwhile", true),
-            Skip::Vanished => about("vanished", "vanished meanwhile", "it vanished meanwhile", false),
-            Skip::Unreadable => about("unreadable", "unreadable", "it cannot be read", true),
-            Skip::Inline => about(
-                "inline",
-                "so small that they lie in the metadata",
-                "it is so small that it lies in the metadata",
-                false,
-            ),
-            Skip::Immutable => about("immutable", "immutable", "it is immutable", true),
-            Skip::NoPermission => about(
-                "no_permission",
-                "not yours to write",
-                "only its owner, root, and who may write to it may share its data",
-                true,
-            ),
-            Skip::SwapFile => about("swap_file", "swap files", "it is a swap file", false),
-            Skip::Nocow => {
-                about("nocow", "NOCOW beside COW", "it is NOCOW and its equal is not, or the other way round", false)
-            }
-            Skip::ReadOnly => about("read_only", "on a read-only mount", "it is on a read-only mount", true),
-            Skip::Sending => {
-                about("sending", "being sent by btrfs send", "its subvolume is being sent by btrfs send", true)
-            }
-            Skip::OtherFilesystem => {
-                about("other_filesystem", "on another filesystem", "it is on another filesystem", true)
-            }
-            Skip::Unsupported => about(
-                "unsupported",
-                "on a filesystem that cannot share extents",
-                "its filesystem cannot share extents",
-                true,
-            ),
-            Skip::Sparse => about("sparse", "nearly nothing but holes", "it has nearly nothing but holes", false),
-            Skip::Refused => about("refused", "refused by the kernel", "the kernel refused", true),
-        }
-    }
-
     /// The name in the JSON summary.
     pub fn name(self) -> &'static str {
-        self.about().name
-    }
-
-    /// The reason, as text after a number of files.
-    pub fn words(self) -> &'static str {
-        self.about().words
+        match self {
+            Skip::Differs => "differs",
+            Skip::Changed => "changed",
+            Skip::Vanished => "vanished",
+            Skip::Unreadable => "unreadable",
+            Skip::Inline => "inline",
+            Skip::Immutable => "immutable",
+            Skip::NoPermission => "no_permission",
+            Skip::SwapFile => "swap_file",
+            Skip::Nocow => "nocow",
+            Skip::ReadOnly => "read_only",
+            Skip::Sending => "sending",
+            Skip::OtherFilesystem => "other_filesystem",
+            Skip::Unsupported => "unsupported",
+            Skip::Sparse => "sparse",
+            Skip::Refused => "refused",
+        }
     }
 
     /// The reason as the cause of an error of one file.
     pub(super) fn cause(self) -> std::io::Error {
-        std::io::Error::other(self.about().cause)
+        std::io::Error::other(match self {
+            Skip::Differs => "its data differs",
+            Skip::Changed => "it changed meanwhile",
+            Skip::Vanished => "it vanished meanwhile",
+            Skip::Unreadable => "it cannot be read",
+            Skip::Inline => "it is so small that it lies in the metadata",
+            Skip::Immutable => "it is immutable",
+            Skip::NoPermission => "only its owner, root, and who may write to it may share its data",
+            Skip::SwapFile => "it is a swap file",
+            Skip::Nocow => "it is NOCOW and its equal is not, or the other way round",
+            Skip::ReadOnly => "it is on a read-only mount",
+            Skip::Sending => "its subvolume is being sent by btrfs send",
+            Skip::OtherFilesystem => "it is on another filesystem",
+            Skip::Unsupported => "its filesystem cannot share extents",
+            Skip::Sparse => "it has nearly nothing but holes",
+            Skip::Refused => "the kernel refused",
+        })
     }
 
     /// Whether the file could have been shared otherwise; the exit status shows it. Files that differ, are inline, in
     /// use as swap, written in place or gone are no failures.
     pub fn is_error(self) -> bool {
-        self.about().is_error
+        match self {
+            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,
+            Skip::Changed
+            | Skip::Unreadable
+            | Skip::Immutable
+            | Skip::NoPermission
+            | Skip::ReadOnly
+            | Skip::Sending
+            | Skip::OtherFilesystem
+            | Skip::Unsupported
+            | Skip::Refused => true,
+        }
     }
 
     /// The reason for a failed opening.

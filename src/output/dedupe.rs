@@ -3,6 +3,7 @@
 use super::Output;
 use super::bound;
 use super::json::PathField;
+use super::reasons;
 use super::summary;
 use pleach::dedupe::{Options, Ranges, Stats};
 use pleach::error::Error;
@@ -165,7 +166,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     }
     rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
     let skipped: Vec<_> =
-        stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reason.words())).collect();
+        stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reasons::skip(*reason))).collect();
     if !skipped.is_empty() {
         rows.push(("skipped", skipped.join(", ")));
     }

@@ -151,9 +151,9 @@ impl Work<'_> {
                 Err(Halt::Refused(errno)) => {
                     let next = engines::next(self.engine);
                     if self.strategy.refused(self.engine, self.dev, errno) {
-                        let (engine, why) = (self.engine, super::refusals::describe(self.engine, errno));
+                        let (engine, why) = (self.engine, super::refusals::meaning(self.engine, errno));
                         let (engine, next) = (engine.to_string(), next.to_string());
-                        job.monitor.event(Event::EngineRefused { engine: &engine, why: &why, next: Some(&next) });
+                        job.monitor.event(Event::EngineRefused { engine: &engine, why, next: Some(&next) });
                     }
                     self.fall_back(job, next);
                 }

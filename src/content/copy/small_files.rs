@@ -102,8 +102,8 @@ pub fn files<F: Files>(
     };
     lend_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
         if strategy.refused(Engine::Uring, 0, *errno) {
-            let why = refusals::describe(Engine::Uring, *errno);
-            monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why: &why, next: None });
+            let why = refusals::meaning(Engine::Uring, *errno);
+            monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why, next: None });
         }
     })
 }

@@ -1,6 +1,7 @@
 //! What an engine provides: a function that copies ranges, and the facts that it states about itself.
 
 use super::job::{Halt, Job};
+use crate::monitor::EngineRefusal;
 use rustix::io::Errno;
 use std::ops::Range;
 
@@ -30,8 +31,8 @@ pub(crate) struct Capabilities {
     pub(crate) first_write: u64,
     /// What a refusal applies to.
     pub(crate) scope: Scope,
-    /// The meaning of a refusal, if the engine has its own words for it.
-    pub(crate) explain: fn(Errno) -> Option<&'static str>,
+    /// The meaning of a refusal, if the error has a special meaning for this engine.
+    pub(crate) explain: fn(Errno) -> Option<EngineRefusal>,
 }
 
 /// What a refusal applies to.
