@@ -59,7 +59,7 @@ pub(super) fn gather(
         own,
         monitor,
         errors,
-        hollow: AtomicU64::new(0),
+        too_sparse: AtomicU64::new(0),
         unsupported: AtomicU64::new(0),
         beyond: if options.excludes.one_file_system { Vec::new() } else { mounts_that_can_share() },
         places: Places::default(),
@@ -73,7 +73,8 @@ pub(super) fn gather(
     })?;
     gather.put(&mut entries)?;
     gather.filter.report_unmatched(monitor);
-    let skipped = [(Skip::Sparse, gather.hollow.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
+    let skipped =
+        [(Skip::Sparse, gather.too_sparse.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
     let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
     let mut catalogue = mutex::into_inner(gather.directories);
@@ -110,7 +111,7 @@ struct Gather<'a> {
     monitor: &'a dyn Monitor,
     errors: AtomicU64,
     /// Files that consist almost entirely of holes, which are skipped.
-    hollow: AtomicU64,
+    too_sparse: AtomicU64,
     /// Named paths on a filesystem that cannot share extents.
     unsupported: AtomicU64,
     /// The mount points of filesystems that can share extents.
@@ -253,8 +254,8 @@ impl Visitor for Gather<'_> {
             match Status::at(&directory.fd, name.bytes) {
                 Ok(status) if status.file_type() != FileType::RegularFile => {}
                 Ok(status) if self.own == Some((status.dev, status.ino)) => {}
-                Ok(status) if hash::is_hollow(&status) => {
-                    self.hollow.fetch_add(1, Ordering::Relaxed);
+                Ok(status) if hash::is_too_sparse(&status) => {
+                    self.too_sparse.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(status) => files.push((name.bytes.to_vec(), status)),
                 // Removed since it was listed.
