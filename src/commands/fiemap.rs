@@ -4,7 +4,7 @@ use super::outcome::status;
 use super::owners::Finder;
 use super::views::Views;
 use crate::cli;
-use crate::output::fiemap::{Listing, Total, listing};
+use crate::output::fiemap::{ExtentListing, Total, listing};
 use crate::output::{Output, progress};
 use pleach::error::{ErrorKind, ExitStatus, Result};
 use pleach::fiemap::{self, File, Found, Options, Stats};
@@ -42,7 +42,12 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     Ok(if total.files == 0 { ExitStatus::Failed } else { status(total.errors) })
 }
 
-fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &dyn Monitor) -> Result<(File, Stats)> {
+fn show(
+    found: &Found,
+    options: &Options,
+    listing: &mut dyn ExtentListing,
+    monitor: &dyn Monitor,
+) -> Result<(File, Stats)> {
     let file = found.open()?;
     let shown = listing.begin(&file).and_then(|()| {
         let stats = fiemap::report(&file, |extent| listing.extent(extent), options, monitor)?;

@@ -1,7 +1,7 @@
 //! The part of `pleach fiemap` behind `--owners`: all files are announced first, then each is listed.
 
 use crate::output::Output;
-use crate::output::owners::Listing;
+use crate::output::owners::OwnersListing;
 use pleach::error::{ErrorKind, Result};
 use pleach::fiemap::{self, File};
 use pleach::monitor::Monitor;
@@ -33,7 +33,7 @@ impl Finder {
 
     /// Lists the owners of a file's extents.
     pub(super) fn list(&mut self, file: &File, output: &Output, monitor: &dyn Monitor) -> Result<()> {
-        let mut listing = Listing::new(output, file.path());
+        let mut listing = OwnersListing::new(output, file.path());
         let subject = Subject { path: file.path(), fd: file.as_fd() };
         let stats = self.0.list(subject, &mut |held| listing.range(held), monitor)?;
         listing.end(&stats);

@@ -26,7 +26,7 @@ pub use layout::{CONTROL, FORMAT, LATEST};
 pub use leftovers::Leftover;
 pub use lock::Lock;
 pub use name::check_name;
-pub use snapshots::{Listing, SnapshotInfo};
+pub use snapshots::{SnapshotInfo, SnapshotList};
 pub use staging::Staging;
 pub use subvolume::Start;
 
