@@ -84,7 +84,7 @@ impl Work<'_> {
         // When a write extends a file, XFS reserves more than is written: space that stays in the holes, and behind the
         // end for minutes. Such writes also exclude each other. Setting the size of an empty file is cheap; if the file
         // has dirty pages, XFS writes them out and waits.
-        let mut is_sized = size > engines::capabilities(self.engine).first_write;
+        let mut is_sized = size > engines::capabilities(self.engine).longest_write;
         if is_sized {
             ftruncate(job.destination, size).map_err(CopyError::Destination)?;
         }

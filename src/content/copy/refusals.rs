@@ -39,7 +39,7 @@ struct Pair {
 impl Refusals {
     /// Whether an engine is worth trying.
     pub(super) fn is_open(&self, engine: Engine, dev: u64) -> bool {
-        !engines::capabilities(engine).refuses || !self.read(engine, dev, |pair| pair.is_closed)
+        !engines::capabilities(engine).can_refuse || !self.read(engine, dev, |pair| pair.is_closed)
     }
 
     /// Records that an engine copied data.
