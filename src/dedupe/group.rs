@@ -52,7 +52,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     differing.sort_by_key(|member| (member.facts.layout, member.file));
     match layouts(&differing) {
         0 => {}
-        1 => differing.iter().for_each(|member| run.skip(member.file, Skip::Differs)),
+        1 => differing.iter().for_each(|member| run.record_skip(member.file, Skip::Differs)),
         _ => sort_out(run, sources.into_iter().next(), differing),
     }
 }
@@ -80,7 +80,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
         if layouts_of(&equal) > 1 {
             share_equal(run, equal);
         } else {
-            equal.iter().for_each(|member| run.skip(member.file, Skip::Differs));
+            equal.iter().for_each(|member| run.record_skip(member.file, Skip::Differs));
         }
     }
 }

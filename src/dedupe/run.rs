@@ -208,11 +208,11 @@ impl<'a> Run<'a> {
 
     /// Opens a file; if that fails, counts and reports why.
     pub fn open(&self, file: FileId) -> Option<Opened> {
-        self.opener.open(file).map_err(|reason| self.skip(file, reason)).ok()
+        self.opener.open(file).map_err(|reason| self.record_skip(file, reason)).ok()
     }
 
-    /// Skips a file: counted, and reported if it changes the exit status.
-    pub fn skip(&self, file: FileId, reason: Skip) {
+    /// Records that a file is skipped: counts it, and reports it once.
+    pub fn record_skip(&self, file: FileId, reason: Skip) {
         if !self.skips.add(file, reason) {
             return;
         }
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Skips a file because a system call failed.
+    /// Records that a file is skipped because a system call failed.
     pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
         if self.skips.add(file, Skip::Unreadable) {
             self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));

@@ -95,7 +95,7 @@ pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
 /// Removes a file from the run.
 pub(super) fn leave_out(run: &Run<'_>, member: &mut Member, reason: Skip) {
     member.out = true;
-    run.skip(member.file, reason);
+    run.record_skip(member.file, reason);
 }
 
 /// Removes a file from the run because a system call failed.

@@ -105,12 +105,12 @@ fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Fil
     }
     match result.refused {
         // The reason concerns the pair of files, not this file alone.
-        Some(Skip::Nocow) => run.skip(FileId(file), Skip::Nocow),
+        Some(Skip::Nocow) => run.record_skip(FileId(file), Skip::Nocow),
         Some(reason) => {
             files.refuse(file, reason);
-            run.skip(FileId(file), reason);
+            run.record_skip(FileId(file), reason);
         }
-        None if result.shared < length && !run.monitor.is_cancelled() => run.skip(FileId(file), Skip::Differs),
+        None if result.shared < length && !run.monitor.is_cancelled() => run.record_skip(FileId(file), Skip::Differs),
         None => {}
     }
     result.shared
