@@ -24,7 +24,7 @@ impl Opened {
         &self.status
     }
 
-    /// Why the kernel would not change the file's extents, as far as known without a call.
+    /// A reason for the kernel not to change the file's extents, found without calling FIDEDUPERANGE.
     pub fn obstacle(&self) -> Option<Skip> {
         fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::from)
     }

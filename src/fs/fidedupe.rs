@@ -114,8 +114,8 @@ fn call(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Optio
     statuses.into_iter().zip(destinations).map(meaning).collect()
 }
 
-/// Why the kernel would refuse this destination whatever its data, as far as known without a call. `owner` is the user
-/// id of the file's owner.
+/// A reason for the kernel to refuse this destination, found without calling FIDEDUPERANGE. `None`: only the call shows
+/// it. `owner` is the user id of the file's owner.
 pub fn obstacle(fd: BorrowedFd<'_>, owner: u32) -> Option<Refusal> {
     if rustix::fs::fstatvfs(fd).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY)) {
         return Some(Refusal::ReadOnly);

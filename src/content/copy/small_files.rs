@@ -43,7 +43,7 @@ pub struct Wanted<'a> {
     pub dir: BorrowedFd<'a>,
     /// The name of the file in the directory. Symbolic links are not followed.
     pub name: &'a [u8],
-    /// The size, as far as known. It only affects how the file is read.
+    /// The expected size. It only affects how the file is read.
     pub size: u64,
 }
 
