@@ -4,6 +4,7 @@
 //! tests.
 
 mod event;
+mod reason;
 
 use crate::error::Error;
 use crate::util::mutex::lock;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 pub use event::Event;
+pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};
 
 /// An amount of work, done or expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -56,8 +56,8 @@ fn is_for_ring(pair: &Pair<'_>, status: &Status) -> bool {
     status.size > 0 && is_read(pair, status.dev) && copy::goes_by_ring(pair.context.request.engine, status.size, kind)
 }
 
-/// Whether the content of files from this device will be read, as far as known. Before the first clone was tried, in
-/// the first group of each thread, the plan decides.
+/// Whether the content of files from this device will probably be read. Before the first clone was tried, in the first
+/// group of each thread, the plan decides.
 fn is_read(pair: &Pair<'_>, dev: u64) -> bool {
     match pair.context.request.engine {
         None => match pair.place().dir.device.strategy.known(dev) {

@@ -15,6 +15,7 @@ use super::run::{Run, add};
 use crate::error::Result;
 use crate::extents::map::Map;
 use crate::fs::status::Time;
+use crate::monitor::CacheFault;
 use crate::util::mutex::{self, lock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,13 +49,13 @@ impl Cache {
     ///
     /// # Errors
     /// If something else than a cache is at that path: it must not be replaced.
-    pub(super) fn open(path: PathBuf) -> Result<(Cache, Option<String>)> {
+    pub(super) fn open(path: PathBuf) -> Result<(Cache, Option<CacheFault>)> {
         let begun = Time::now();
         let (file, content) = CacheFile::open(path)?;
         let (old, unusable) = match content {
             Content::Absent => (Vec::new(), None),
             Content::Entries(old) => (old, None),
-            Content::Unusable(reason) => (Vec::new(), Some(reason)),
+            Content::Unusable(fault) => (Vec::new(), Some(fault)),
         };
         let met = old.iter().map(|_| AtomicBool::new(false)).collect();
         Ok((Cache { file: Some(file), old, met, new: Mutex::default(), begun }, unusable))

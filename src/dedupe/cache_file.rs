@@ -7,6 +7,7 @@
 use super::entry::{Entry, LENGTH};
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
+use crate::monitor::CacheFault;
 use crate::tree::writer::{self, TempFile, Version};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -38,7 +39,7 @@ pub(super) enum Content {
     /// There is no file.
     Absent,
     /// The file is a cache but cannot be used, for this reason.
-    Unusable(String),
+    Unusable(CacheFault),
     /// Sorted by their keys.
     Entries(Vec<Entry>),
 }
@@ -54,7 +55,7 @@ impl CacheFile {
         };
         let content = match status.mode & 0o022 {
             0 => read(file, status.size).unwrap_or_else(|error| Content::Unusable(reason(&error))),
-            _ => Content::Unusable("can be written by others".to_string()),
+            _ => Content::Unusable(CacheFault::WritableByOthers),
         };
         Ok((CacheFile { path, inode: Some((status.dev, status.ino)) }, content))
     }
@@ -129,25 +130,25 @@ fn not_a_cache(path: &Path, why: &str) -> Error {
     Error::usage("keep the cache in").at(path).hint(format!("{why}, and was not changed; name another file"))
 }
 
-fn reason(error: &io::Error) -> String {
+fn reason(error: &io::Error) -> CacheFault {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => "is cut short".to_string(),
-        _ => format!("cannot be read ({})", crate::util::text::cause(error)),
+        io::ErrorKind::UnexpectedEof => CacheFault::Truncated,
+        _ => CacheFault::Unreadable { cause: crate::util::text::cause(error) },
     }
 }
 
 fn read(file: File, size: u64) -> io::Result<Content> {
-    let unusable = |why: &str| Ok(Content::Unusable(why.to_string()));
+    let unusable = |fault| Ok(Content::Unusable(fault));
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut header = [0; HEADER];
     reader.read_exact(&mut header)?;
     if header[16..20] != VERSION.to_le_bytes() {
-        return unusable("is of another version");
+        return unusable(CacheFault::OtherVersion);
     }
     let count = header[24..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let expected = count.checked_mul(LENGTH as u64).and_then(|bytes| bytes.checked_add((HEADER + CHECKSUM) as u64));
     if expected != Some(size) {
-        return unusable("is cut short");
+        return unusable(CacheFault::Truncated);
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(&header);
@@ -160,13 +161,13 @@ fn read(file: File, size: u64) -> io::Result<Content> {
         let entry = Entry::from_bytes(&bytes);
         // Checked for each entry: of a forged file no more than its first entries are kept in memory.
         if entries.last().is_some_and(|last| last.key >= entry.key) {
-            return unusable("is damaged");
+            return unusable(CacheFault::Damaged);
         }
         entries.push(entry);
     }
     let mut checksum = [0; CHECKSUM];
     reader.read_exact(&mut checksum)?;
-    if hasher.finalize() != checksum { unusable("is damaged") } else { Ok(Content::Entries(entries)) }
+    if hasher.finalize() != checksum { unusable(CacheFault::Damaged) } else { Ok(Content::Entries(entries)) }
 }
 
 /// Writes a whole cache to an empty file and syncs it.
@@ -237,20 +238,25 @@ mod tests {
         let all = Content::Entries(vec![entry(1, 7, 0), entry(2, 2, 5), entry(3, 3, 0)]);
         assert_eq!(content(&path), all);
         let whole = fs::read(&path).unwrap();
-        for (at, word) in [(17, "version"), (30, "cut short"), (40, "damaged"), (whole.len() - 1, "damaged")] {
+        for (at, fault) in [
+            (17, CacheFault::OtherVersion),
+            (30, CacheFault::Truncated),
+            (40, CacheFault::Damaged),
+            (whole.len() - 1, CacheFault::Damaged),
+        ] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&path, bytes).unwrap();
-            assert!(matches!(content(&path), Content::Unusable(why) if why.contains(word)), "{at}");
+            assert_eq!(content(&path), Content::Unusable(fault), "{at}");
         }
         for length in [MAGIC.len(), HEADER, HEADER + 5, whole.len() - 1] {
             fs::write(&path, &whole[..length]).unwrap();
-            assert!(matches!(content(&path), Content::Unusable(why) if why.contains("cut short")), "{length}");
+            assert_eq!(content(&path), Content::Unusable(CacheFault::Truncated), "{length}");
         }
         replace(&path, &[], &[entry(1, 1, 0)]).unwrap();
         assert_eq!(content(&path), Content::Entries(vec![entry(1, 1, 0)]));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
-        assert!(matches!(content(&path), Content::Unusable(why) if why.contains("by others")));
+        assert_eq!(content(&path), Content::Unusable(CacheFault::WritableByOthers));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
     }
 
@@ -266,7 +272,7 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         let size = count * LENGTH as u64 + (HEADER + CHECKSUM) as u64;
         File::options().write(true).open(&path).unwrap().set_len(size).unwrap();
-        assert!(matches!(content(&path), Content::Unusable(why) if why.contains("damaged")));
+        assert_eq!(content(&path), Content::Unusable(CacheFault::Damaged));
     }
 
     #[test]

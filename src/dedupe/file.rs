@@ -2,7 +2,7 @@
 
 use super::catalogue::{Catalogue, FileId};
 use super::skip::Skip;
-use crate::fs::fidedupe::{self, Refusal};
+use crate::fs::fidedupe;
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;
@@ -24,9 +24,9 @@ impl Opened {
         &self.status
     }
 
-    /// Why the kernel would not change the file's extents, as far as known without a call.
+    /// A reason for the kernel not to change the file's extents, found without calling FIDEDUPERANGE.
     pub fn obstacle(&self) -> Option<Skip> {
-        fidedupe::obstacle(self.as_fd(), self.status.uid).map(Skip::Refused)
+        fidedupe::obstacle(self.as_fd(), self.status.uid)
     }
 
     /// Whether nothing was written to it since it was opened.
@@ -70,7 +70,7 @@ impl<'a> Opener<'a> {
         let same = status.file_type() == FileType::RegularFile
             && (status.dev, status.ino) == (self.catalogue.subvolume(file).dev, record.ino)
             && status.size == record.size;
-        if same { Ok(Opened { fd, status }) } else { Err(Skip::Refused(Refusal::Changed)) }
+        if same { Ok(Opened { fd, status }) } else { Err(Skip::Changed) }
     }
 
     /// How often a file was opened.

@@ -6,12 +6,11 @@
 
 use super::catalogue::{Catalogue, NO_PARENT};
 use super::durable::Disks;
+use super::filesystems::Filesystems;
 use super::options::Options;
-use super::places::Places;
 use super::skip::Skip;
 use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::fs::fidedupe::Refusal;
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts;
 use crate::fs::status::Status;
@@ -43,13 +42,13 @@ pub(super) struct Gathered {
 /// not many cores.
 const THREADS: usize = 8;
 
-/// Walks the paths. `own` is the inode of a file that the walk must skip.
+/// Walks the paths. `cache_inode` is the inode of the cache, which the walk skips.
 ///
 /// # Errors
 /// If none of the paths exists, or the user stops the walk.
 pub(super) fn gather(
     paths: &[PathBuf],
-    own: Option<(u64, u64)>,
+    cache_inode: Option<(u64, u64)>,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Gathered> {
@@ -57,13 +56,13 @@ pub(super) fn gather(
     let sources = sources(paths, &errors, monitor)?;
     let gather = Gather {
         filter: Filter::new(&options.excludes, &sources),
-        own,
+        cache_inode,
         monitor,
         errors,
-        hollow: AtomicU64::new(0),
+        too_sparse: AtomicU64::new(0),
         unsupported: AtomicU64::new(0),
-        beyond: if options.excludes.one_file_system { Vec::new() } else { mounts_that_can_share() },
-        places: Places::default(),
+        sharing_mounts: if options.excludes.one_file_system { Vec::new() } else { mounts_that_can_share() },
+        filesystems: Filesystems::default(),
         directories: Mutex::new(Catalogue::default()),
     };
     let mut entries: Vec<Batch> = Vec::new();
@@ -74,14 +73,12 @@ pub(super) fn gather(
     })?;
     gather.put(&mut entries)?;
     gather.filter.report_unmatched(monitor);
-    let skipped = [
-        (Skip::Sparse, gather.hollow.into_inner()),
-        (Skip::Refused(Refusal::Unsupported), gather.unsupported.into_inner()),
-    ];
+    let skipped =
+        [(Skip::Sparse, gather.too_sparse.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
     let skipped = skipped.into_iter().filter(|(_, files)| *files > 0).collect();
     let errors = gather.errors.into_inner();
     let mut catalogue = mutex::into_inner(gather.directories);
-    let (subvolumes, volumes, disks) = gather.places.into_parts();
+    let (subvolumes, volumes, disks) = gather.filesystems.into_parts();
     catalogue.set_places(subvolumes, volumes);
     Ok(Gathered { catalogue, disks, errors, skipped })
 }
@@ -110,21 +107,21 @@ fn sources(paths: &[PathBuf], errors: &AtomicU64, monitor: &dyn Monitor) -> Resu
 
 struct Gather<'a> {
     filter: Filter,
-    own: Option<(u64, u64)>,
+    cache_inode: Option<(u64, u64)>,
     monitor: &'a dyn Monitor,
     errors: AtomicU64,
     /// Files that consist almost entirely of holes, which are skipped.
-    hollow: AtomicU64,
+    too_sparse: AtomicU64,
     /// Named paths on a filesystem that cannot share extents.
     unsupported: AtomicU64,
     /// The mount points of filesystems that can share extents.
-    beyond: Vec<PathBuf>,
-    places: Places,
+    sharing_mounts: Vec<PathBuf>,
+    filesystems: Filesystems,
     directories: Mutex<Catalogue>,
 }
 
 /// A directory, with the facts that matter for its files.
-pub(super) struct Place {
+pub(super) struct DirectoryFacts {
     /// Its number.
     number: u32,
     /// The subvolume of its files, if they can share extents.
@@ -164,10 +161,10 @@ impl Gather<'_> {
 
     /// The subvolume of a directory's files, and whether the directory is a passage. `None`: the directory is not
     /// entered.
-    fn place(
+    fn classify(
         &self,
         directory: &Directory<()>,
-        parent: Option<&Directory<Place>>,
+        parent: Option<&Directory<DirectoryFacts>>,
     ) -> rustix::io::Result<Option<(Option<u16>, bool)>> {
         let above = parent.and_then(|parent| parent.place.subvolume);
         if let (Some(subvolume), Some(parent)) = (above, parent)
@@ -175,13 +172,13 @@ impl Gather<'_> {
         {
             return Ok(Some((Some(subvolume), false)));
         }
-        let (kind, subvolume) = self.places.find(&directory.fd, &directory.status)?;
+        let (kind, subvolume) = self.filesystems.find(&directory.fd, &directory.status)?;
         if directory.scaffold || subvolume.is_some() {
             return Ok(Some((subvolume, false)));
         }
         let named = parent.is_none_or(|parent| parent.scaffold);
         let path = absolute(&directory.path);
-        let is_first = self.places.is_first_of(directory.status.dev);
+        let is_first = self.filesystems.is_first_of(directory.status.dev);
         if named {
             self.unsupported.fetch_add(1, Ordering::Relaxed);
             self.problem(&unsupported(kind).at(&path));
@@ -193,7 +190,7 @@ impl Gather<'_> {
 
     /// Whether a filesystem that can share extents is mounted below a directory.
     fn leads_on(&self, path: &Path) -> bool {
-        self.beyond.iter().any(|point| point != path && point.starts_with(path))
+        self.sharing_mounts.iter().any(|point| point != path && point.starts_with(path))
     }
 }
 
@@ -210,16 +207,16 @@ fn unsupported(kind: Kind) -> Error {
 }
 
 impl Visitor for Gather<'_> {
-    type Place = Place;
+    type Place = DirectoryFacts;
     type Output = Option<Batch>;
 
     fn enter(
         &self,
         directory: &Directory<()>,
-        parent: Option<&Directory<Place>>,
-    ) -> Result<Option<(Place, Option<Batch>)>> {
-        let (subvolume, is_passage) = match self.place(directory, parent) {
-            Ok(Some(place)) => place,
+        parent: Option<&Directory<DirectoryFacts>>,
+    ) -> Result<Option<(DirectoryFacts, Option<Batch>)>> {
+        let (subvolume, is_passage) = match self.classify(directory, parent) {
+            Ok(Some(facts)) => facts,
             Ok(None) => return Ok(None),
             Err(errno) => {
                 self.problem(&Error::io("look at the filesystem of", absolute(&directory.path), errno));
@@ -229,22 +226,26 @@ impl Visitor for Gather<'_> {
         let above = parent.map_or(NO_PARENT, |parent| parent.place.number);
         let number = self.directories().add_directory(above, directory.name());
         let number = number.ok_or_else(|| Error::failed("keep so many names (4 GiB)"))?;
-        Ok(Some((Place { number, subvolume, is_passage }, None)))
+        Ok(Some((DirectoryFacts { number, subvolume, is_passage }, None)))
     }
 
     fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
         self.filter.list(directory)
     }
 
-    fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Option<Batch>>>> {
+    fn approach(&self, parent: &Directory<DirectoryFacts>, path: &[u8]) -> Result<ControlFlow<Option<Option<Batch>>>> {
         let path_of = || absolute(path);
         let is_dead_end =
-            || parent.place.is_passage && !(self.leads_on(&path_of()) || self.beyond.contains(&path_of()));
+            || parent.place.is_passage && !(self.leads_on(&path_of()) || self.sharing_mounts.contains(&path_of()));
         let stops = is_dead_end() || self.filter.stops_at(parent, path);
         Ok(if stops { ControlFlow::Break(None) } else { ControlFlow::Continue(()) })
     }
 
-    fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Option<Batch>> {
+    fn batch(
+        &self,
+        directory: &Directory<DirectoryFacts>,
+        names: &mut dyn Iterator<Item = Name<'_>>,
+    ) -> Result<Option<Batch>> {
         if self.monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -256,9 +257,9 @@ impl Visitor for Gather<'_> {
         for name in names {
             match Status::at(&directory.fd, name.bytes) {
                 Ok(status) if status.file_type() != FileType::RegularFile => {}
-                Ok(status) if self.own == Some((status.dev, status.ino)) => {}
-                Ok(status) if hash::is_hollow(&status) => {
-                    self.hollow.fetch_add(1, Ordering::Relaxed);
+                Ok(status) if self.cache_inode == Some((status.dev, status.ino)) => {}
+                Ok(status) if hash::is_too_sparse(&status) => {
+                    self.too_sparse.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(status) => files.push((name.bytes.to_vec(), status)),
                 // Removed since it was listed.
@@ -270,19 +271,20 @@ impl Visitor for Gather<'_> {
         self.monitor.advance(Amount { files: files.len() as u64, bytes });
         let Some(subvolume) = directory.place.subvolume else {
             for (name, _) in files {
-                let kind = self.places.find(&directory.fd, &directory.status).map_or(Kind::UNKNOWN, |(kind, _)| kind);
+                let kind =
+                    self.filesystems.find(&directory.fd, &directory.status).map_or(Kind::UNKNOWN, |(kind, _)| kind);
                 self.unsupported.fetch_add(1, Ordering::Relaxed);
                 self.problem(&unsupported(kind).at(absolute(&directory.join(&name))));
             }
             return Ok(None);
         };
         if !files.is_empty() {
-            self.places.use_directory(&directory.fd, subvolume);
+            self.filesystems.use_directory(&directory.fd, subvolume);
         }
         Ok(Some(Batch { directory: directory.place.number, subvolume, files }))
     }
 
-    fn leave(&self, _: &Directory<Place>) -> Result<()> {
+    fn leave(&self, _: &Directory<DirectoryFacts>) -> Result<()> {
         Ok(())
     }
 
@@ -291,7 +293,12 @@ impl Visitor for Gather<'_> {
         self.problem(&error);
     }
 
-    fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Option<Batch>>> {
+    fn unreadable(
+        &self,
+        _: Option<&Directory<DirectoryFacts>>,
+        _: &[u8],
+        error: Error,
+    ) -> Result<Option<Option<Batch>>> {
         self.filter.note_unreadable();
         self.problem(&error);
         Ok(None)

@@ -9,7 +9,6 @@ use super::run::Run;
 use super::share;
 use super::skip::Skip;
 use super::survey;
-use crate::fs::fidedupe::Refusal;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
@@ -53,7 +52,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
     differing.sort_by_key(|member| (member.facts.layout, member.file));
     match layouts(&differing) {
         0 => {}
-        1 => differing.iter().for_each(|member| run.skip(member.file, Skip::Refused(Refusal::Differs))),
+        1 => differing.iter().for_each(|member| run.record_skip(member.file, Skip::Differs)),
         _ => sort_out(run, sources.into_iter().next(), differing),
     }
 }
@@ -81,7 +80,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
         if layouts_of(&equal) > 1 {
             share_equal(run, equal);
         } else {
-            equal.iter().for_each(|member| run.skip(member.file, Skip::Refused(Refusal::Differs)));
+            equal.iter().for_each(|member| run.record_skip(member.file, Skip::Differs));
         }
     }
 }

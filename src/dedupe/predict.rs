@@ -13,7 +13,7 @@ use super::survey;
 use super::windows::{at_once, ranges, rounds, windows};
 use crate::extents::bound::Bound;
 use crate::extents::map::Map;
-use crate::fs::fidedupe::{self, Refusal};
+use crate::fs::fidedupe;
 use crate::fs::pread::{prefetch, read_exact};
 use crate::monitor::Amount;
 use rustix::io::{Errno, Result};
@@ -104,7 +104,7 @@ impl Prediction<'_, '_> {
                 Ok(found) => shared = found,
                 Err(Errno::CANCELED) => return false,
                 Err(Errno::STALE) => {
-                    survey::leave_out(run, member, Skip::Refused(Refusal::Changed));
+                    survey::leave_out(run, member, Skip::Changed);
                     return false;
                 }
                 Err(errno) => {

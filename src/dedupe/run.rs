@@ -7,7 +7,6 @@ use super::planned::Planned;
 use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
 use crate::extents::address_space::SpaceId;
-use crate::fs::fidedupe::Refusal;
 use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use rustix::io::Errno;
@@ -209,29 +208,29 @@ impl<'a> Run<'a> {
 
     /// Opens a file; if that fails, counts and reports why.
     pub fn open(&self, file: FileId) -> Option<Opened> {
-        self.opener.open(file).map_err(|reason| self.skip(file, reason)).ok()
+        self.opener.open(file).map_err(|reason| self.record_skip(file, reason)).ok()
     }
 
-    /// Skips a file: counted, and reported if it changes the exit status.
-    pub fn skip(&self, file: FileId, reason: Skip) {
+    /// Records that a file is skipped: counts it, and reports it once.
+    pub fn record_skip(&self, file: FileId, reason: Skip) {
         if !self.skips.add(file, reason) {
             return;
         }
         // One report for a filesystem is enough.
-        if reason == Skip::Refused(Refusal::Unsupported) && !self.set_unsupported(file) {
+        if reason == Skip::Unsupported && !self.set_unsupported(file) {
             return;
         }
         let path = self.catalogue.path(file);
         if reason.is_error() {
             self.monitor.problem(&Error::failed("share the data of").at(path).because(reason.cause()));
         } else {
-            self.monitor.event(Event::FileSkipped { path: &path, why: reason.words() });
+            self.monitor.event(Event::FileSkipped { path: &path, why: reason });
         }
     }
 
-    /// Skips a file because a system call failed.
+    /// Records that a file is skipped because a system call failed.
     pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
-        if self.skips.add(file, Skip::Refused(Refusal::Unreadable)) {
+        if self.skips.add(file, Skip::Unreadable) {
             self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));
         }
     }

@@ -10,7 +10,7 @@ use super::skip::Skip;
 use super::survey;
 use super::windows::{at_once, ranges, rounds, windows};
 use crate::extents::map::Map;
-use crate::fs::fidedupe::{self, Refusal, WINDOW};
+use crate::fs::fidedupe::{self, WINDOW};
 use crate::fs::pread::prefetch;
 use crate::monitor::Amount;
 use std::cell::Cell;
@@ -68,7 +68,7 @@ pub(super) fn share<'m>(
                 let identity = source.identity;
                 match answer {
                     Answer::Same => member.facts.set_compared(identity, true),
-                    Answer::Skipped(Skip::Refused(Refusal::Differs)) => {
+                    Answer::Skipped(Skip::Differs) => {
                         member.facts.set_compared(identity, false);
                         layouts.insert(member.facts.layout);
                         differing.push(member);
@@ -203,7 +203,7 @@ impl Transfer<'_, '_> {
                 true
             }
             Some(reason) => {
-                outcomes[number].0 = Answer::Skipped(Skip::Refused(reason));
+                outcomes[number].0 = Answer::Skipped(reason);
                 false
             }
         });

@@ -13,7 +13,7 @@ use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::survey;
-use crate::fs::fidedupe::{self, Refusal};
+use crate::fs::fidedupe;
 use crate::monitor::Amount;
 use crate::util::parallel;
 use std::sync::mpsc;
@@ -186,7 +186,7 @@ impl<'a> Stage<'a, '_> {
             let mixed = same.iter().any(|member| member.facts.nocow) && same.iter().any(|member| !member.facts.nocow);
             for alike in same.chunk_by_mut(|a, b| a.facts.nocow == b.facts.nocow) {
                 if mixed && alike.iter().any(|member| member.facts.nocow) {
-                    alike.iter().for_each(|member| self.run.skip(member.file, Skip::Refused(Refusal::Nocow)));
+                    alike.iter().for_each(|member| self.run.record_skip(member.file, Skip::Nocow));
                 }
                 groups.push(alike.iter_mut().collect());
             }

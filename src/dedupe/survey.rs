@@ -6,7 +6,7 @@ use super::run::{Run, add};
 use super::sample;
 use super::skip::Skip;
 use crate::extents::map::Map;
-use crate::fs::fidedupe::{self, Refusal};
+use crate::fs::fidedupe;
 use crate::fs::filesystem::Kind;
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -33,15 +33,15 @@ pub(super) fn place(run: &Run<'_>, member: &mut Member) {
         Ok(map) => {
             let obstacle = opened.obstacle();
             // It can be neither source nor destination.
-            if obstacle == Some(Skip::Refused(Refusal::SwapFile)) {
-                return leave_out(run, member, Skip::Refused(Refusal::SwapFile));
+            if obstacle == Some(Skip::SwapFile) {
+                return leave_out(run, member, Skip::SwapFile);
             }
             member.facts.set_map(member.file, &map);
             member.facts.fixed = obstacle.is_some();
             member.facts.nocow =
                 run.catalogue.volume(member.file).kind == Kind::Btrfs && fidedupe::is_nocow(opened.as_fd());
         }
-        Err(Errno::OPNOTSUPP | Errno::NOTTY) => leave_out(run, member, Skip::Refused(Refusal::Unsupported)),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY) => leave_out(run, member, Skip::Unsupported),
         Err(errno) => fail(run, member, "read the extents of", errno),
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn samples(run: &Run<'_>, member: &mut Member) {
             member.facts.fresh = true;
             member.facts.changing |= !opened.is_untouched();
         }
-        Err(Errno::STALE) => leave_out(run, member, Skip::Refused(Refusal::Changed)),
+        Err(Errno::STALE) => leave_out(run, member, Skip::Changed),
         Err(errno) => fail(run, member, "read", errno),
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn hash(run: &Run<'_>, member: &mut Member) -> Option<NonZeroU64> {
 /// Removes a file from the run.
 pub(super) fn leave_out(run: &Run<'_>, member: &mut Member, reason: Skip) {
     member.out = true;
-    run.skip(member.file, reason);
+    run.record_skip(member.file, reason);
 }
 
 /// Removes a file from the run because a system call failed.

@@ -4,6 +4,7 @@
 //! A call has at most 127 destinations, and each answer is translated to its meaning. The call changes where data is
 //! stored, but never the content that a reader sees. The callers decide which ranges are worth submitting.
 
+use crate::monitor::Skip;
 use crate::sys::reflink::{self, DedupeStatus, MAX_DEDUPE_DESTINATIONS};
 use rustix::fs::{Access, AtFlags, CWD, IFlags, StatVfsMountFlags, ioctl_getflags};
 use rustix::io::Errno;
@@ -17,67 +18,13 @@ pub const WINDOW: u64 = 16 << 20;
 /// The start of a range: descriptor and offset. The length belongs to the request.
 pub type Place<'fd> = (BorrowedFd<'fd>, u64);
 
-/// Why the kernel did not share a range, or would not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The bytes differ.
-    Differs,
-    /// One of the files became shorter, or was written to or replaced before the call.
-    Changed,
-    /// The file could not be opened, or its data not read.
-    Unreadable,
-    /// The file is immutable (`chattr +i`).
-    Immutable,
-    /// The user neither owns the file nor may write to it.
-    NoPermission,
-    /// One of the files is a swap file in use.
-    SwapFile,
-    /// One of the files is written in place (`chattr +C`), the other is not.
-    Nocow,
-    /// The mount or the subvolume is read-only.
-    ReadOnly,
-    /// The subvolume is being sent.
-    Sending,
-    /// The files are on different filesystems.
-    OtherFilesystem,
-    /// The filesystem cannot share extents.
-    Unsupported,
-    /// Another reason.
-    Other,
-}
-
-impl Refusal {
-    /// The meaning of an answer; `None`: the range is shared. For `EINVAL` and `EPERM` the files must be examined too.
-    fn of_status(status: DedupeStatus) -> Option<Refusal> {
-        match status {
-            DedupeStatus::Same => None,
-            DedupeStatus::Differs => Some(Refusal::Differs),
-            DedupeStatus::Failed(errno) => Some(Refusal::of_errno(errno)),
-        }
-    }
-
-    fn of_errno(errno: Errno) -> Refusal {
-        match errno {
-            Errno::PERM | Errno::ACCESS => Refusal::NoPermission,
-            Errno::TXTBSY => Refusal::SwapFile,
-            Errno::ROFS => Refusal::ReadOnly,
-            Errno::AGAIN => Refusal::Sending,
-            Errno::XDEV => Refusal::OtherFilesystem,
-            Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => Refusal::Unsupported,
-            Errno::IO => Refusal::Unreadable,
-            _ => Refusal::Other,
-        }
-    }
-}
-
 /// Asks the kernel to compare `length` bytes at `source` with each destination, and to share equal ones. Returns for
 /// each destination `None`, or why it was not shared. Long ranges are cut into windows. A destination drops out at its
 /// first window that is not shared; its earlier windows stay shared.
 ///
 /// Offsets are multiples of the filesystem's block size. `length` is too, unless both ranges end at the end of their
 /// files.
-pub fn submit(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Option<Refusal>> {
+pub fn submit(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Option<Skip>> {
     let mut answers = vec![None; destinations.len()];
     let mut done = 0;
     while done < length {
@@ -99,7 +46,7 @@ pub fn submit(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec
 }
 
 /// Makes one call.
-fn call(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Option<Refusal>> {
+fn call(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Option<Skip>> {
     let statuses = loop {
         match reflink::dedupe(source.0, source.1, length, destinations) {
             Err(Errno::INTR) => {}
@@ -109,23 +56,45 @@ fn call(source: Place<'_>, length: u64, destinations: &[Place<'_>]) -> Vec<Optio
     };
     let meaning = |(status, place): (DedupeStatus, &Place<'_>)| match status {
         DedupeStatus::Failed(Errno::INVAL) => Some(invalid(source, length, *place)),
-        DedupeStatus::Failed(Errno::PERM) if is_immutable(place.0) => Some(Refusal::Immutable),
-        status => Refusal::of_status(status),
+        DedupeStatus::Failed(Errno::PERM) if is_immutable(place.0) => Some(Skip::Immutable),
+        status => of_status(status),
     };
     statuses.into_iter().zip(destinations).map(meaning).collect()
 }
 
-/// Why the kernel would refuse this destination whatever its data, as far as known without a call. `owner` is the user
-/// id of the file's owner.
-pub fn obstacle(fd: BorrowedFd<'_>, owner: u32) -> Option<Refusal> {
+/// The meaning of an answer; `None`: the range is shared. For `EINVAL` and `EPERM` the files must be examined too.
+fn of_status(status: DedupeStatus) -> Option<Skip> {
+    match status {
+        DedupeStatus::Same => None,
+        DedupeStatus::Differs => Some(Skip::Differs),
+        DedupeStatus::Failed(errno) => Some(of_errno(errno)),
+    }
+}
+
+fn of_errno(errno: Errno) -> Skip {
+    match errno {
+        Errno::PERM | Errno::ACCESS => Skip::NoPermission,
+        Errno::TXTBSY => Skip::SwapFile,
+        Errno::ROFS => Skip::ReadOnly,
+        Errno::AGAIN => Skip::Sending,
+        Errno::XDEV => Skip::OtherFilesystem,
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => Skip::Unsupported,
+        Errno::IO => Skip::Unreadable,
+        _ => Skip::Refused,
+    }
+}
+
+/// A reason for the kernel to refuse this destination, found without calling FIDEDUPERANGE. `None`: only the call shows
+/// it. `owner` is the user id of the file's owner.
+pub fn obstacle(fd: BorrowedFd<'_>, owner: u32) -> Option<Skip> {
     if rustix::fs::fstatvfs(fd).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY)) {
-        return Some(Refusal::ReadOnly);
+        return Some(Skip::ReadOnly);
     }
     if is_immutable(fd) {
-        return Some(Refusal::Immutable);
+        return Some(Skip::Immutable);
     }
     if is_swap(fd) {
-        return Some(Refusal::SwapFile);
+        return Some(Skip::SwapFile);
     }
     let user = rustix::process::geteuid();
     // For root, access(2) refuses files of a read-only snapshot, but the kernel shares them.
@@ -133,20 +102,20 @@ pub fn obstacle(fd: BorrowedFd<'_>, owner: u32) -> Option<Refusal> {
     // Through the link in /proc: rustix has no call for a descriptor.
     let link = || format!("/proc/self/fd/{}", fd.as_raw_fd());
     let may_write = || rustix::fs::accessat(CWD, link(), Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-    (!is_own && !may_write()).then_some(Refusal::NoPermission)
+    (!is_own && !may_write()).then_some(Skip::NoPermission)
 }
 
 /// The reason for an `EINVAL`: a file that became shorter, one file of the two written in place, or a swap file.
-fn invalid(source: Place<'_>, length: u64, destination: Place<'_>) -> Refusal {
+fn invalid(source: Place<'_>, length: u64, destination: Place<'_>) -> Skip {
     let size = |fd| rustix::fs::fstat(fd).map_or(0, |stat| stat.st_size as u64);
     if size(source.0) < source.1 + length || size(destination.0) < destination.1 + length {
-        return Refusal::Changed;
+        return Skip::Changed;
     }
     match (is_nocow(source.0), is_nocow(destination.0)) {
-        (one, other) if one != other => Refusal::Nocow,
+        (one, other) if one != other => Skip::Nocow,
         // Btrfs allows only such files as swap, and refuses them with this error.
-        (true, true) if is_swap(source.0) || is_swap(destination.0) => Refusal::SwapFile,
-        _ => Refusal::Other,
+        (true, true) if is_swap(source.0) || is_swap(destination.0) => Skip::SwapFile,
+        _ => Skip::Refused,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Events that engines report in addition to failures: typed facts, without sentences. `output` turns them into words
 //! and JSON.
 
+use super::reason::{CacheFault, EngineRefusal, Pinned, Skip};
 use crate::error::Error;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -25,7 +26,7 @@ pub enum Event<'a> {
         /// The engine.
         engine: &'a str,
         /// Why not.
-        why: &'a str,
+        why: EngineRefusal,
         /// The engine that replaces it. `None`: files are copied one at a time.
         next: Option<&'a str>,
     },
@@ -132,7 +133,7 @@ pub enum Event<'a> {
         /// The file.
         path: &'a Path,
         /// Why.
-        why: &'a str,
+        why: Skip,
     },
     /// `dedupe`: the cache describes another state of the filesystem.
     CacheOutdated,
@@ -141,7 +142,7 @@ pub enum Event<'a> {
         /// The cache file.
         path: &'a Path,
         /// Why.
-        why: &'a str,
+        why: &'a CacheFault,
     },
     /// `dedupe`: the cache cannot be read or written.
     CacheFailed(&'a Error),
@@ -156,7 +157,7 @@ pub enum Event<'a> {
         /// How much.
         bytes: u64,
         /// Why.
-        why: &'a str,
+        why: Pinned,
     },
     /// `dedupe`: the index has room for only some of the blocks.
     IndexSampled {

@@ -1,29 +1,19 @@
 //! Questions on the user and the user's rights on this system.
 
-use super::answer::{Answer, Reply};
+use super::answer::{Answer, IoUring, Reply};
 use super::place::Place;
 use crate::sys::uring;
 use rustix::io::Errno;
 
 pub(super) fn user(_: &Place) -> Reply {
-    let uid = rustix::process::geteuid();
-    Ok(Some(match uid.is_root() {
-        true => Answer::text("root", "may read, restore and dedupe the files of everybody"),
-        false => Answer::text(
-            &format!("uid {}", uid.as_raw()),
-            "may read what its permissions allow and dedupe its own files; cannot restore other owners",
-        ),
-    }))
+    Ok(Some(Answer::User { uid: rustix::process::geteuid().as_raw() }))
 }
 
 pub(super) fn io_uring(_: &Place) -> Reply {
-    let means_no = match uring::try_ring() {
-        Ok(()) => "",
-        Err(Errno::PERM | Errno::ACCESS) => {
-            "forbidden here, by sysctl kernel.io_uring_disabled or a container's filter"
-        }
-        Err(Errno::NOSYS) => "this kernel has none",
+    Ok(Some(Answer::IoUring(match uring::try_ring() {
+        Ok(()) => IoUring::Available,
+        Err(Errno::PERM | Errno::ACCESS) => IoUring::Forbidden,
+        Err(Errno::NOSYS) => IoUring::Missing,
         Err(errno) => return Err(errno),
-    };
-    Ok(Some(Answer::flag(means_no.is_empty(), "a program can have many requests under way at once", means_no)))
+    })))
 }

@@ -1,6 +1,6 @@
 //! Questions on the metadata that a filesystem keeps for a file: times, attributes, ACLs.
 
-use super::answer::{Answer, Reply};
+use super::answer::{Answer, Reply, TrustedXattrs};
 use super::place::Place;
 use rustix::fs::{Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -9,39 +9,29 @@ pub(super) fn nanosecond_times(place: &Place) -> Reply {
     let file = place.file()?;
     let time = Timespec { tv_sec: 1_000_000_000, tv_nsec: 123_456_789 };
     rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
-    Ok(Some(Answer::flag(
-        rustix::fs::fstat(&file)?.st_mtime_nsec == 123_456_789,
-        "times are kept exactly",
-        "times are rounded: two changes within one tick look like one",
-    )))
+    Ok(Some(Answer::NanosecondTimes(rustix::fs::fstat(&file)?.st_mtime_nsec == 123_456_789)))
 }
 
 pub(super) fn user_xattrs(place: &Place) -> Reply {
     let file = place.file()?;
-    Ok(Some(Answer::flag(
-        rustix::fs::fsetxattr(&file, "user.pleach.probe", b"1", XattrFlags::empty()).is_ok(),
-        "extended attributes of users are kept",
-        "extended attributes of users cannot be kept in files here",
-    )))
+    let set = rustix::fs::fsetxattr(&file, "user.pleach.probe", b"1", XattrFlags::empty());
+    Ok(Some(Answer::UserXattrs(set.is_ok())))
 }
 
 pub(super) fn trusted_xattrs(place: &Place) -> Reply {
     let file = place.file()?;
     let set = rustix::fs::fsetxattr(&file, "trusted.pleach.probe", b"1", XattrFlags::empty());
-    let means_no = match set {
-        Err(Errno::PERM) if !rustix::process::geteuid().is_root() => "only root may set or read trusted attributes",
-        _ => "trusted attributes cannot be kept in files here",
-    };
-    Ok(Some(Answer::flag(set.is_ok(), "trusted attributes are kept", means_no)))
+    Ok(Some(Answer::TrustedXattrs(match set {
+        Ok(()) => TrustedXattrs::Kept,
+        Err(Errno::PERM) if !rustix::process::geteuid().is_root() => TrustedXattrs::OnlyRoot,
+        Err(_) => TrustedXattrs::Refused,
+    })))
 }
 
 pub(super) fn acls(place: &Place) -> Reply {
     let file = place.file()?;
-    Ok(Some(Answer::flag(
-        rustix::fs::fsetxattr(&file, "system.posix_acl_access", &acl(), XattrFlags::empty()).is_ok(),
-        "access control lists are kept",
-        "access control lists cannot be kept in files here",
-    )))
+    let set = rustix::fs::fsetxattr(&file, "system.posix_acl_access", &acl(), XattrFlags::empty());
+    Ok(Some(Answer::Acls(set.is_ok())))
 }
 
 /// An ACL with one user beyond those of the mode, as `linux/posix_acl_xattr.h` lays it out.

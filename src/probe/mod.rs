@@ -1,4 +1,4 @@
-//! The capabilities of a filesystem, found by trying, and what each answer means to a person.
+//! The capabilities of a filesystem, found by trying. The answers are typed facts (`answer`); `output` words them.
 //!
 //! A question is a small function of a `Place`; `QUESTIONS` lists them all. Questions try things on unnamed files
 //! (see `place`), so nothing stays behind. A question that cannot be tried stays open; nothing is guessed.
@@ -14,30 +14,31 @@ mod place;
 mod sharing;
 mod subvolume;
 
-pub use answer::Value;
+pub use answer::{
+    AccessTimes, Answer, CopyFileRange, Dedupe, DirectIo, Discard, Free, IoUring, Quota, Reflink, ReverseMap,
+    TrustedXattrs,
+};
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-use crate::util::text;
-use answer::{Answer, Reply};
+use answer::Reply;
 use place::Place;
 use rustix::io::Errno;
+use std::io;
 use std::path::Path;
 
 /// A question and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Item {
     /// The question, as one word.
     pub name: &'static str,
-    /// The answer.
-    pub value: Value,
-    /// The meaning for the user.
-    pub means: String,
+    /// The answer. An error: the question stays open, because of this.
+    pub answer: io::Result<Answer>,
 }
 
 /// The answers of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// The answers, in the order of the questions. Questions that make no sense on this filesystem are omitted.
@@ -90,11 +91,11 @@ const QUESTIONS: [(&str, Question); 34] = [
 /// The monitor gets one report on why questions stay open.
 ///
 /// ```
-/// use pleach::probe::{Value, probe};
+/// use pleach::probe::{Answer, Reflink, probe};
 /// let dir = tempfile::tempdir()?;
 /// let answers = probe(dir.path(), &pleach::monitor::Silent)?;
-/// let reflink = answers.items.iter().find(|item| item.name == "reflink");
-/// println!("files can share data: {}", reflink.is_some_and(|item| item.value == Value::Flag(true)));
+/// let shares = answers.items.iter().any(|item| matches!(item.answer, Ok(Answer::Reflink(Reflink::Shared))));
+/// println!("files can share data: {shares}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -108,12 +109,11 @@ pub fn probe(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
             return Err(Error::interrupted());
         }
         match question(&place) {
-            Ok(Some(Answer { value, means })) => stats.items.push(Item { name, value, means }),
+            Ok(Some(answer)) => stats.items.push(Item { name, answer: Ok(answer) }),
             Ok(None) => {}
             Err(errno) => {
                 stats.open += 1;
-                let means = format!("could not be tried: {}", text::cause(&errno.into()));
-                stats.items.push(Item { name, value: Value::Open, means });
+                stats.items.push(Item { name, answer: Err(errno.into()) });
             }
         }
     }

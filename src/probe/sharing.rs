@@ -1,6 +1,6 @@
 //! Questions on sharing: clones, dedupe, extent maps, and the behaviour of the kernel's own copy.
 
-use super::answer::{Answer, Reply, Value};
+use super::answer::{Answer, CopyFileRange, Dedupe, Reflink, Reply, ReverseMap};
 use super::place::{LENGTH, Place, fill, read_only};
 use crate::extents::extent::{Extent, ExtentFlags};
 use crate::fs::filesystem::Kind;
@@ -12,17 +12,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 pub(super) fn reflink(place: &Place) -> Reply {
     let (source, copy) = (place.filled()?, place.file()?);
-    Ok(Some(match reflink::clone(&source, &copy) {
-        Ok(()) => Answer::flag(
-            is_shared(&copy) != Some(false),
-            "files can share their data: snapshots and copies here take no space until they change",
-            "a clone succeeds and shares nothing: every copy takes its full space",
-        ),
+    Ok(Some(Answer::Reflink(match reflink::clone(&source, &copy) {
+        Ok(()) if is_shared(&copy) == Some(false) => Reflink::NotShared,
+        Ok(()) => Reflink::Shared,
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
-        Err(_) => {
-            Answer::flag(false, "", "files cannot share data: every snapshot and every copy takes its full space")
-        }
-    }))
+        Err(_) => Reflink::Refused,
+    })))
 }
 
 pub(super) fn dedupe(place: &Place) -> Reply {
@@ -35,48 +30,35 @@ pub(super) fn dedupe(place: &Place) -> Reply {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
         Err(_) => false,
     };
-    let means_yes = match rustix::process::geteuid().is_root() {
-        true => "equal data can be made to share its space afterwards, in all files",
-        false => "equal data can be made to share its space afterwards, in files you own or may write to",
-    };
-    Ok(Some(Answer::flag(done, means_yes, "equal files cannot be made to share their data afterwards")))
+    Ok(Some(Answer::Dedupe(match done {
+        true if rustix::process::geteuid().is_root() => Dedupe::AllFiles,
+        true => Dedupe::OwnFiles,
+        false => Dedupe::Impossible,
+    })))
 }
 
 pub(super) fn fiemap(place: &Place) -> Reply {
     let file = place.filled()?;
-    Ok(Some(Answer::flag(
-        extents(&file).is_some(),
-        "where files lie, and what of them is shared, can be seen (pleach fiemap)",
-        "where files lie cannot be seen: what is shared can be neither shown nor counted",
-    )))
+    Ok(Some(Answer::Fiemap(extents(&file).is_some())))
 }
 
 pub(super) fn reverse_map(place: &Place) -> Reply {
-    let has_map = match place.kind {
-        Kind::Xfs => xfs::geometry(place)?.reverse_map,
-        Kind::Btrfs => true,
-        _ => false,
-    };
-    let means_no = match place.kind {
-        Kind::Xfs => {
-            "who holds a block is found by looking at every file (fiemap --owners); mkfs.xfs -m rmapbt=1 makes a map"
-        }
-        _ => "who holds a block cannot be asked here",
-    };
-    Ok(Some(Answer::flag(has_map, "who holds a block is known at once (fiemap --owners, root only)", means_no)))
+    Ok(Some(Answer::ReverseMap(match place.kind {
+        Kind::Xfs if xfs::geometry(place)?.reverse_map => ReverseMap::Present,
+        Kind::Xfs => ReverseMap::Missing,
+        Kind::Btrfs => ReverseMap::Present,
+        _ => ReverseMap::Unsupported,
+    })))
 }
 
 pub(super) fn copy_file_range(place: &Place) -> Reply {
     let (source, copy) = (sparse(place)?, place.file()?);
-    let answer = |word: &str, means: &str| Answer::new(Value::Text(word.to_string()), means);
-    Ok(Some(match copy_all(&source, &copy) {
-        Ok(()) if is_shared(&copy) == Some(true) => {
-            answer("clones", "programs that let the kernel copy (cp) share the data without being asked")
-        }
-        Ok(()) => answer("copies", "the kernel can copy for a program, and nothing is shared by it"),
+    Ok(Some(Answer::CopyFileRange(match copy_all(&source, &copy) {
+        Ok(()) if is_shared(&copy) == Some(true) => CopyFileRange::Clones,
+        Ok(()) => CopyFileRange::Copies,
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => return Err(errno),
-        Err(_) => answer("fails", "the kernel does not copy here: data is read and written"),
-    }))
+        Err(_) => CopyFileRange::Fails,
+    })))
 }
 
 pub(super) fn copy_keeps_holes(place: &Place) -> Reply {
@@ -87,11 +69,7 @@ pub(super) fn copy_keeps_holes(place: &Place) -> Reply {
         Err(_) => return Ok(None),
     }
     let hole = rustix::fs::seek(&copy, SeekFrom::Hole(0))?;
-    Ok(Some(Answer::flag(
-        hole < HOLE_END,
-        "sparse files stay sparse where the kernel copies them",
-        "the kernel's copy fills holes with zeros: a program has to go around them, as pleach does",
-    )))
+    Ok(Some(Answer::CopyKeepsHoles(hole < HOLE_END)))
 }
 
 /// The layout: data, a hole that ends here, data.

@@ -1,37 +1,29 @@
 //! Questions on Btrfs subvolumes. Nothing is created to find out: the answers follow from owner and flags.
 
-use super::answer::{Answer, Reply, Value};
+use super::answer::{Answer, Reply};
 use super::place::Place;
 use crate::fs::filesystem::Kind;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
-use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::OsStringExt as _;
 
 pub(super) fn subvolume(place: &Place) -> Reply {
     if place.kind != Kind::Btrfs {
         return Ok(None);
     }
     let subvolume = logical::subvolume(place)?;
-    let means = match subvolume.id {
-        TOP_LEVEL => "the top level, in which all other subvolumes lie".to_string(),
-        _ => format!("it is called {}", text::escape(OsStr::from_bytes(&subvolume.name))),
-    };
-    Ok(Some(Answer::new(Value::Number(subvolume.id), means)))
+    let name = (subvolume.id != TOP_LEVEL).then(|| OsString::from_vec(subvolume.name));
+    Ok(Some(Answer::Subvolume { id: subvolume.id, name }))
 }
 
 pub(super) fn read_only(place: &Place) -> Reply {
     if place.kind != Kind::Btrfs {
         return Ok(None);
     }
-    Ok(Some(Answer::flag(
-        logical::subvolume(place)?.read_only,
-        "nothing in this subvolume can be changed: it can be cloned from, but not into",
-        "this subvolume can be changed",
-    )))
+    Ok(Some(Answer::SubvolumeReadOnly(logical::subvolume(place)?.read_only)))
 }
 
 pub(super) fn snapshots(place: &Place) -> Reply {
@@ -40,11 +32,7 @@ pub(super) fn snapshots(place: &Place) -> Reply {
     }
     let user = rustix::process::geteuid();
     let owner = rustix::fs::fstat(root(place)?)?.st_uid;
-    Ok(Some(Answer::flag(
-        user.is_root() || owner == user.as_raw(),
-        "this user may make snapshots of this subvolume",
-        "only root and the subvolume's owner may make snapshots of it",
-    )))
+    Ok(Some(Answer::Snapshots(user.is_root() || owner == user.as_raw())))
 }
 
 pub(super) fn deletion(place: &Place) -> Reply {
@@ -52,11 +40,7 @@ pub(super) fn deletion(place: &Place) -> Reply {
         return Ok(None);
     }
     let allowed = place.mount.as_ref().ok_or(Errno::NOSYS)?.has("user_subvol_rm_allowed");
-    Ok(Some(Answer::flag(
-        allowed || rustix::process::geteuid().is_root(),
-        "this user may delete subvolumes that are its own",
-        "only root may delete subvolumes (unless mounted with user_subvol_rm_allowed); empty ones go by rmdir",
-    )))
+    Ok(Some(Answer::SnapshotDeletion(allowed || rustix::process::geteuid().is_root())))
 }
 
 /// The root directory of the subvolume: goes upwards until the inode number is that of a root.

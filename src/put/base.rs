@@ -102,7 +102,7 @@ impl<'a> Base<'a> {
         let before = Status::of(fd).map_err(look)?;
         let frozen = match filesystem::unnamed(&destination.dir) {
             Ok(frozen) => frozen,
-            // A Linux filesystem without unnamed files has no reflinks either, as far as known.
+            // No known filesystem has reflinks but no unnamed files.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(Err(Reason::NoReflink)),
             Err(errno) => return Err(Error::io("make a file beside", &destination.shown, errno)),
         };

@@ -78,7 +78,7 @@ impl Work<'_> {
         // When a write extends a file, XFS reserves more than is written: space that stays in the holes, and behind the
         // end for minutes. Such writes also exclude each other. Setting the size of an empty file is cheap; if the file
         // has dirty pages, XFS writes them out and waits.
-        let mut is_sized = size > engines::capabilities(self.engine).first_write;
+        let mut is_sized = size > engines::capabilities(self.engine).longest_write;
         if is_sized {
             ftruncate(job.destination, size).map_err(CopyError::Destination)?;
         }
@@ -145,9 +145,9 @@ impl Work<'_> {
                 Err(Halt::Refused(errno)) => {
                     let next = engines::next(self.engine);
                     if self.strategy.refused(self.engine, self.dev, errno) {
-                        let (engine, why) = (self.engine, super::refusals::describe(self.engine, errno));
+                        let (engine, why) = (self.engine, super::refusals::meaning(self.engine, errno));
                         let (engine, next) = (engine.to_string(), next.to_string());
-                        job.monitor.event(Event::EngineRefused { engine: &engine, why: &why, next: Some(&next) });
+                        job.monitor.event(Event::EngineRefused { engine: &engine, why, next: Some(&next) });
                     }
                     self.fall_back(job, next);
                 }

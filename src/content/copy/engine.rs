@@ -36,23 +36,14 @@ impl Engine {
 
     /// The name, on the command line and in JSON.
     pub fn name(self) -> &'static str {
-        self.texts().0
-    }
-
-    /// What it does, in a few words for people.
-    pub fn summary(self) -> &'static str {
-        self.texts().1
-    }
-
-    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Engine::Clone => ("clone", "Share the extents, or fail"),
-            Engine::CopyFileRange => ("copy_file_range", "copy_file_range(2)"),
-            Engine::Uring => ("uring", "io_uring, many reads and writes at once"),
-            Engine::Sendfile => ("sendfile", "sendfile(2)"),
-            Engine::Splice => ("splice", "splice(2), through a pipe"),
-            Engine::Mmap => ("mmap", "Write from the mapped source"),
-            Engine::Buffered => ("buffered", "Read and write side by side"),
+            Engine::Clone => "clone",
+            Engine::CopyFileRange => "copy_file_range",
+            Engine::Uring => "uring",
+            Engine::Sendfile => "sendfile",
+            Engine::Splice => "splice",
+            Engine::Mmap => "mmap",
+            Engine::Buffered => "buffered",
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::engine::Engine;
 use super::engines::{self, Scope};
+use crate::monitor::EngineRefusal;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock};
@@ -38,7 +39,7 @@ struct Pair {
 impl Refusals {
     /// Whether an engine is worth trying.
     pub(super) fn is_open(&self, engine: Engine, dev: u64) -> bool {
-        !engines::capabilities(engine).refuses || !self.read(engine, dev, |pair| pair.is_closed)
+        !engines::capabilities(engine).can_refuse || !self.read(engine, dev, |pair| pair.is_closed)
     }
 
     /// Records that an engine copied data.
@@ -96,17 +97,14 @@ fn is_of_the_pair(engine: Engine, errno: Errno) -> bool {
         || matches!(errno, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::NODEV)
 }
 
-/// What a refusal means, in words.
-pub(super) fn describe(engine: Engine, errno: Errno) -> String {
-    if let Some(meaning) = (engines::capabilities(engine).explain)(errno) {
-        return meaning.into();
-    }
-    match errno {
-        Errno::XDEV => "the files lie on different filesystems".into(),
-        Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => "the kernel does not offer it for these files".into(),
-        Errno::INVAL => "the kernel finds it invalid for this pair of files".into(),
-        errno => errno.to_string(),
-    }
+/// The meaning of a refusal.
+pub(super) fn meaning(engine: Engine, errno: Errno) -> EngineRefusal {
+    (engines::capabilities(engine).explain)(errno).unwrap_or(match errno {
+        Errno::XDEV => EngineRefusal::OtherFilesystem,
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => EngineRefusal::Unsupported,
+        Errno::INVAL => EngineRefusal::Invalid,
+        errno => EngineRefusal::Refused(errno.raw_os_error()),
+    })
 }
 
 #[cfg(test)]

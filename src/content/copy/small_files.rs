@@ -44,7 +44,7 @@ pub struct Wanted<'a> {
     pub dir: BorrowedFd<'a>,
     /// The name of the file in the directory. Symbolic links are not followed.
     pub name: &'a [u8],
-    /// The size, as far as known. It only affects how the file is read.
+    /// The expected size. It only affects how the file is read.
     pub size: u64,
 }
 
@@ -103,8 +103,8 @@ pub fn files<F: Files>(
     };
     lend_ring(&RING, SLOTS, buffer, lend).inspect_err(|errno| {
         if strategy.refused(Engine::Uring, 0, *errno) {
-            let why = refusals::describe(Engine::Uring, *errno);
-            monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why: &why, next: None });
+            let why = refusals::meaning(Engine::Uring, *errno);
+            monitor.event(Event::EngineRefused { engine: &Engine::Uring.to_string(), why, next: None });
         }
     })
 }

@@ -19,7 +19,7 @@ pub(super) fn is_proportionate(size: u64, holes: u64) -> bool {
 }
 
 /// Whether the status of a file shows that it has too little on disk for its size to be hashed.
-pub fn is_hollow(status: &Status) -> bool {
+pub fn is_too_sparse(status: &Status) -> bool {
     !is_proportionate(status.size, status.size.saturating_sub(status.allocated))
 }
 

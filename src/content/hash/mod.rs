@@ -7,7 +7,7 @@
 //! | the hash of a file as its device returns it | `on_disk` |
 //! | the hash of content that arrives from front to back | `StreamHash` |
 //! | the hash of content that arrives in windows, in any order | [`tree`] |
-//! | whether a file has a hash at all | [`is_hashed`], [`is_hollow`] |
+//! | whether a file has a hash at all | [`is_hashed`], [`is_too_sparse`] |
 //!
 //! `same_content` compares files. The checksums of formats are next to the formats.
 
@@ -19,7 +19,7 @@ pub mod tree;
 
 pub(crate) use disk::on_disk;
 pub use file::{Hashed, any_file, file};
-pub use limits::{is_hashed, is_hollow};
+pub use limits::{is_hashed, is_too_sparse};
 pub(crate) use stream::StreamHash;
 
 /// The hash of these bytes.

@@ -2,13 +2,13 @@
 //! that it replaces, all holders change together or none does.
 
 use super::context::{Context, Part};
-use super::plan::Why;
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::extents::bound::Bound;
 use crate::extents::intervals::Place;
 use crate::extents::map::Map;
 use crate::extents::piece::Piece;
+use crate::monitor::Pinned;
 use rustix::io::Result;
 
 /// Shares a run of a file.
@@ -86,7 +86,7 @@ fn replace_shared(file: u32, part: &Part, context: &mut Context<'_>) -> Result<(
         context.still_holding(at, piece.length, (file, piece.logical, piece.end()))
     };
     if others.is_empty() {
-        context.leave(Why::Held, piece.length);
+        context.leave(Pinned::Held, piece.length);
         context.account.pin(at, taken);
         return Ok(());
     }

@@ -3,7 +3,6 @@
 use super::extent_lists::ExtentLists;
 use super::files::Files;
 use super::holders::Holders;
-use super::plan::Why;
 use super::run::{Run, Source};
 use super::scratch::Scratch;
 use super::share;
@@ -14,6 +13,7 @@ use crate::extents::address_space::{Address, SpaceId};
 use crate::extents::intervals::{Overlap, Place};
 use crate::extents::piece::Piece;
 use crate::extents::ranges::{Bytes, RangeSet};
+use crate::monitor::Pinned;
 use rustix::io::Result;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Context<'a> {
     pub(super) block: u64,
     pub(super) min_run: u64,
     /// Equal bytes that were not shared, by reason.
-    pub(super) left: BTreeMap<Why, u64>,
+    pub(super) left: BTreeMap<Pinned, u64>,
 }
 
 /// Shared places with data that was read, or that equals data that was read.
@@ -93,7 +93,7 @@ impl Context<'_> {
     }
 
     /// Counts a range that was found elsewhere but is not shared.
-    pub(super) fn leave(&mut self, why: Why, bytes: u64) {
+    pub(super) fn leave(&mut self, why: Pinned, bytes: u64) {
         *self.left.entry(why).or_default() += bytes;
     }
 

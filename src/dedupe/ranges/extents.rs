@@ -2,12 +2,13 @@
 //! extent by extent, and then shared.
 
 use super::context::Context;
-use super::plan::{Decision, Outside, Weighed, Why, decide};
+use super::plan::{Decision, Outside, Weighed, decide};
 use super::rewrite;
 use super::run::{Run, Source};
 use super::victims::{ByOffset, Found, Victim, gather};
 use crate::dedupe::run::add;
 use crate::extents::bound::Bound;
+use crate::monitor::Pinned;
 use rustix::io::Result;
 use std::collections::HashSet;
 
@@ -19,7 +20,7 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
     let mut decisions = decide(&weighed);
     if !context.run.dry_run && decisions.contains(&Decision::Rewrite) && context.scratch.check(file).is_err() {
         let rewrite = decisions.iter_mut().filter(|decision| **decision == Decision::Rewrite);
-        rewrite.for_each(|decision| *decision = Decision::Leave(Why::NoPlace));
+        rewrite.for_each(|decision| *decision = Decision::Leave(Pinned::NoPlace));
     }
     let mut chosen = Vec::new();
     for (number, ((victim, _), decision)) in gathered.iter().zip(&decisions).enumerate() {

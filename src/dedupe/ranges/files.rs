@@ -81,7 +81,7 @@ impl<'a> Files<'a> {
     /// Whether the kernel refuses to change a file. A refusal is reported, because there is something to change.
     pub(super) fn is_refused(&self, file: u32) -> bool {
         let reason = self.refused.get(&file);
-        reason.inspect(|reason| self.run.skip(FileId(file), **reason)).is_some()
+        reason.inspect(|reason| self.run.record_skip(FileId(file), **reason)).is_some()
     }
 
     /// Starts counting bytes as read at the beginning of this file.

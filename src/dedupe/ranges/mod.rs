@@ -25,7 +25,6 @@ use self::context::{Context, Seen};
 use self::extent_lists::ExtentLists;
 use self::files::Files;
 use self::holders::{Collection, Holders};
-use self::plan::Why;
 use self::scan::Scanner;
 use self::scratch::Scratch;
 use super::account::Unit;
@@ -34,7 +33,7 @@ use super::run::Run;
 use crate::content::block_index::Index;
 use crate::fs::fidedupe;
 use crate::fs::filesystem::Kind;
-use crate::monitor::{Amount, Event};
+use crate::monitor::{Amount, Event, Pinned};
 use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -108,13 +107,13 @@ pub(crate) fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool 
         share_among(run, &files, options, &mut left);
     }
     for (why, bytes) in left {
-        run.monitor.event(Event::NotShared { bytes, why: why.words() });
+        run.monitor.event(Event::NotShared { bytes, why });
     }
     !run.is_over()
 }
 
 /// The same for files of one kind on one filesystem.
-fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTreeMap<Why, u64>) {
+fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTreeMap<Pinned, u64>) {
     let Some(&first) = files.first() else { return };
     let volume = run.catalogue.volume(FileId(first));
     let block = volume.block_size.max(512);

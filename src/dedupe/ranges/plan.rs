@@ -6,6 +6,8 @@
 //! extent that something outside the scope holds stays: moving the other references would free nothing and undo their
 //! sharing with it.
 
+use crate::monitor::Pinned;
+
 /// Whether something outside the scope holds the extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
@@ -38,35 +40,7 @@ pub(super) enum Decision {
     /// Share the found parts, and rewrite the rest.
     Rewrite,
     /// Keep the extent.
-    Leave(Why),
-}
-
-/// Why an extent stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
-    /// Something outside the scope holds it.
-    Held,
-    /// Something outside the scope may hold it, and part of it would have to be rewritten.
-    PerhapsHeld,
-    /// Rewriting it would write more than it frees.
-    Costly,
-    /// The kernel lets no other extent take its place.
-    Immovable,
-    /// No file could be created for its rest.
-    NoPlace,
-}
-
-impl Why {
-    /// The reason, as text after a number of bytes.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Why::Held => "held by something outside the given paths, such as a snapshot",
-            Why::PerhapsHeld => "perhaps held by something outside the given paths, which only root can find out",
-            Why::Costly => "in extents whose rest would take more to rewrite than comes free",
-            Why::NoPlace => "in extents whose rest could be written anew nowhere, as in read-only subvolumes",
-            Why::Immovable => "in extents that end two files at different bytes",
-        }
-    }
+    Leave(Pinned),
 }
 
 /// Rewriting an extent must free more bytes than its length on the disk divided by this number.
@@ -79,14 +53,14 @@ pub(super) fn decide(extents: &[Weighed]) -> Vec<Decision> {
     let mut decisions: Vec<_> = extents
         .iter()
         .map(|extent| match extent {
-            Weighed { outside: Outside::Something, .. } => Decision::Leave(Why::Held),
-            Weighed { movable: false, .. } => Decision::Leave(Why::Immovable),
+            Weighed { outside: Outside::Something, .. } => Decision::Leave(Pinned::Held),
+            Weighed { movable: false, .. } => Decision::Leave(Pinned::Immovable),
             Weighed { rest: 0, .. } => Decision::Cover,
-            Weighed { outside: Outside::Unknown, .. } => Decision::Leave(Why::PerhapsHeld),
-            _ => Decision::Leave(Why::Costly),
+            Weighed { outside: Outside::Unknown, .. } => Decision::Leave(Pinned::PerhapsHeld),
+            _ => Decision::Leave(Pinned::Costly),
         })
         .collect();
-    let costly = |number: &usize| decisions[*number] == Decision::Leave(Why::Costly);
+    let costly = |number: &usize| decisions[*number] == Decision::Leave(Pinned::Costly);
     let mut order: Vec<_> = (0..extents.len()).filter(costly).filter(|&n| is_worth_it(&extents[n])).collect();
     // Ordered by the bytes freed for each byte rewritten: a/b > c/d as a·d > c·b.
     order.sort_by(|&a, &b| {
@@ -122,10 +96,10 @@ mod tests {
         let left = |why| Decision::Leave(why);
         assert_eq!(
             decisions,
-            [Decision::Cover, Decision::Rewrite, left(Why::Held), Decision::Cover, left(Why::PerhapsHeld)]
+            [Decision::Cover, Decision::Rewrite, left(Pinned::Held), Decision::Cover, left(Pinned::PerhapsHeld)]
         );
-        assert_eq!(decide(&[extent(100, 50)]), [left(Why::Costly)]);
-        assert_eq!(decide(&[extent(100, 0), extent(100, 99)]), [Decision::Cover, left(Why::Costly)]);
+        assert_eq!(decide(&[extent(100, 50)]), [left(Pinned::Costly)]);
+        assert_eq!(decide(&[extent(100, 0), extent(100, 99)]), [Decision::Cover, left(Pinned::Costly)]);
         assert_eq!(decide(&[extent(100, 10), extent(100, 60)]), [Decision::Rewrite; 2], "they are weighed together");
     }
 

@@ -10,7 +10,7 @@ use crate::dedupe::run::{Run, add};
 use crate::dedupe::skip::Skip;
 use crate::extents::bound::Bound;
 use crate::extents::piece::Piece;
-use crate::fs::fidedupe::{self, Refusal, WINDOW};
+use crate::fs::fidedupe::{self, WINDOW};
 use crate::fs::pread::prefetch;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -105,14 +105,12 @@ fn settle(result: Result, file: u32, length: u64, run: &Run<'_>, files: &mut Fil
     }
     match result.refused {
         // The reason concerns the pair of files, not this file alone.
-        Some(Skip::Refused(Refusal::Nocow)) => run.skip(FileId(file), Skip::Refused(Refusal::Nocow)),
+        Some(Skip::Nocow) => run.record_skip(FileId(file), Skip::Nocow),
         Some(reason) => {
             files.refuse(file, reason);
-            run.skip(FileId(file), reason);
+            run.record_skip(FileId(file), reason);
         }
-        None if result.shared < length && !run.monitor.is_cancelled() => {
-            run.skip(FileId(file), Skip::Refused(Refusal::Differs))
-        }
+        None if result.shared < length && !run.monitor.is_cancelled() => run.record_skip(FileId(file), Skip::Differs),
         None => {}
     }
     result.shared
@@ -158,7 +156,7 @@ fn window(
     add(&run.counters.submitted, length);
     match fidedupe::submit(there, length, &[here]).first().copied().flatten() {
         None => result.shared += length,
-        Some(Refusal::Differs) if length > SMALLEST => {
+        Some(Skip::Differs) if length > SMALLEST => {
             let half = (length / 2).next_multiple_of(SMALLEST);
             window(there, here, half, moves, result, run);
             if result.refused.is_none() {
@@ -166,7 +164,7 @@ fn window(
                 window(there, (here.0, here.1 + half), length - half, moves, result, run);
             }
         }
-        Some(Refusal::Differs) => {}
-        Some(reason) => result.refused = Some(Skip::Refused(reason)),
+        Some(Skip::Differs) => {}
+        Some(reason) => result.refused = Some(reason),
     }
 }

@@ -8,7 +8,6 @@ use crate::dedupe::skip::Skip;
 use crate::extents::intervals::Place;
 use crate::extents::layout;
 use crate::extents::piece::Piece;
-use crate::fs::fidedupe::Refusal;
 use crate::util::mutex::lock;
 use crate::util::parallel;
 use std::cmp::Reverse;
@@ -39,7 +38,7 @@ pub(super) fn survey(files: &[u32], mut shared: Collection, context: &mut Contex
         let obstacle = opened.obstacle();
         match obstacle {
             // The kernel accepts it neither as source nor as destination.
-            Some(Skip::Refused(Refusal::SwapFile)) => continue,
+            Some(Skip::SwapFile) => continue,
             Some(reason) => context.files.refuse(file, reason),
             None => {}
         }

@@ -30,7 +30,7 @@ pub use sweep::Holder;
 use crate::error::Result;
 use crate::monitor::Monitor;
 use pairs::Pairing;
-use ranges::Listing;
+use ranges::RangeSweep;
 use sets::Sets;
 
 /// The limits of the results.
@@ -80,7 +80,7 @@ pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) ->
     sweep::sweep(&holdings, &mut pairing, 0, monitor)?;
     let unpaired_files = pairing.unpaired_files();
     let pairs = pairing.finish();
-    let mut listing = Listing::new(&sets, |range: &Range<'_>| {
+    let mut sweep = RangeSweep::new(&sets, |range: &Range<'_>| {
         let group = &mut groups[range.group];
         group.ranges += 1;
         if group.files.is_empty() {
@@ -88,8 +88,8 @@ pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) ->
             group.files.dedup();
         }
     });
-    sweep::sweep(&holdings, &mut listing, u32::MAX, monitor)?;
-    listing.finish();
+    sweep::sweep(&holdings, &mut sweep, u32::MAX, monitor)?;
+    sweep.finish();
     let files = sets.files();
     Ok(Sharing { holdings, sets, files, groups, pairs, unpaired_files })
 }
@@ -101,9 +101,9 @@ impl Sharing {
     /// # Errors
     /// Only if the monitor asks to stop.
     pub fn ranges(&self, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
-        let mut listing = Listing::new(&self.sets, each);
-        sweep::sweep(&self.holdings, &mut listing, u32::MAX, monitor)?;
-        listing.finish();
+        let mut sweep = RangeSweep::new(&self.sets, each);
+        sweep::sweep(&self.holdings, &mut sweep, u32::MAX, monitor)?;
+        sweep.finish();
         Ok(())
     }
 

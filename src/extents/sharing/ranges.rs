@@ -19,7 +19,7 @@ pub struct Range<'a> {
 }
 
 /// The sweep that lists the ranges of listed groups, and joins ranges that are adjacent in all holders.
-pub(super) struct Listing<'a, F> {
+pub(super) struct RangeSweep<'a, F> {
     sets: &'a Sets,
     each: F,
     /// The range that the next segment may continue.
@@ -31,10 +31,10 @@ pub(super) struct Listing<'a, F> {
     next: Vec<Holder>,
 }
 
-impl<'a, F: FnMut(&Range<'_>)> Listing<'a, F> {
+impl<'a, F: FnMut(&Range<'_>)> RangeSweep<'a, F> {
     pub(super) fn new(sets: &'a Sets, each: F) -> Self {
         let (holders, next) = (Vec::new(), Vec::new());
-        Listing { sets, each, group: 0, physical: 0, length: 0, is_encoded: false, holders, next }
+        RangeSweep { sets, each, group: 0, physical: 0, length: 0, is_encoded: false, holders, next }
     }
 
     /// Passes on the last range.
@@ -44,7 +44,7 @@ impl<'a, F: FnMut(&Range<'_>)> Listing<'a, F> {
 
     fn hand_on(&mut self) {
         if !self.holders.is_empty() {
-            let Listing { group, physical, length, is_encoded, ref holders, .. } = *self;
+            let RangeSweep { group, physical, length, is_encoded, ref holders, .. } = *self;
             (self.each)(&Range { group, physical, length, is_encoded, holders });
         }
         self.holders.clear();
@@ -64,7 +64,7 @@ impl<'a, F: FnMut(&Range<'_>)> Listing<'a, F> {
     }
 }
 
-impl<F: FnMut(&Range<'_>)> Visitor for Listing<'_, F> {
+impl<F: FnMut(&Range<'_>)> Visitor for RangeSweep<'_, F> {
     fn segment(&mut self, segment: &Segment<'_>) {
         let Some(group) = self.sets.rank_of(segment.key).filter(|group| self.sets.is_listed(*group)) else { return };
         self.next.clear();

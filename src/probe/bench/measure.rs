@@ -4,23 +4,34 @@ use super::case::{Case, SMALL, Source, Target};
 use super::scratch::Scratch;
 use crate::content::copy::engines;
 use crate::content::copy::small_files::{self, FileError, Opened, Wanted};
-use crate::content::copy::{self, Copied, CopyError, Engine, FileCopy, Request, Strategy};
+use crate::content::copy::{self, Copied, CopyError, Engine, FileCopy, Reason, Request, Strategy};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::seccomp;
-use crate::util::text;
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Why a case did not finish.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The engine cannot do this here, for this reason.
-    Impossible(String),
+    /// The engine cannot do this here.
+    Impossible(Impossible),
     /// An operation failed: which operation, and why.
     Failed(&'static str, Errno),
+}
+
+/// Why an engine cannot copy here.
+#[derive(Debug)]
+pub enum Impossible {
+    /// The kernel does not clone, for this reason.
+    NotCloned(Reason),
+    /// The kernel refused the engine's call.
+    Refused(io::Error),
+    /// This engine replaced it.
+    Replaced(Engine),
 }
 
 type Work<'a> = Box<dyn FnMut() -> Result<(), Stop> + Send + 'a>;
@@ -111,7 +122,7 @@ fn at_once(engine: Engine, scratch: &Scratch, advance: &Advance<'_>) -> Result<(
     let (strategy, request) = (Strategy::new(), Request { engine: Some(engine), hashed: false });
     let mut copies = SmallCopies { scratch, copied: 0, stop: None };
     small_files::files(&wanted, &mut copies, &strategy, &request, advance)
-        .map_err(|errno| Stop::Impossible(text::cause(&errno.into())))?;
+        .map_err(|errno| Stop::Impossible(Impossible::Refused(errno.into())))?;
     match copies {
         SmallCopies { stop: Some(stop), .. } => Err(stop),
         // The ring returns no error when it is asked to stop.
@@ -158,7 +169,7 @@ impl small_files::Files for SmallCopies<'_> {
 
 fn stop(error: CopyError) -> Stop {
     match error {
-        CopyError::Refused(reason) => Stop::Impossible(reason.to_string()),
+        CopyError::Refused(reason) => Stop::Impossible(Impossible::NotCloned(reason)),
         CopyError::Source(errno) => reading(errno),
         CopyError::Destination(errno) => writing(errno),
     }
@@ -196,10 +207,10 @@ fn copied(
 }
 
 /// Why the kernel refused an engine that another one replaced.
-fn refusal(engine: Engine, strategy: &Strategy, copied: &Copied) -> String {
+fn refusal(engine: Engine, strategy: &Strategy, copied: &Copied) -> Impossible {
     match strategy.refusals().into_iter().find(|refusal| refusal.engine == engine) {
-        Some(refusal) => text::cause(&refusal.errno.into()),
-        None => format!("{} took its place", copied.engine),
+        Some(refusal) => Impossible::Refused(refusal.errno.into()),
+        None => Impossible::Replaced(copied.engine),
     }
 }
 

@@ -12,6 +12,7 @@ mod measure;
 mod scratch;
 
 pub use case::{Source, Target};
+pub use measure::Impossible;
 
 use super::place::{Place, noise};
 use crate::content::copy::Engine;
@@ -35,7 +36,7 @@ const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The result of one engine for one source and one target.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Row {
     /// The engine that copied.
     pub engine: Engine,
@@ -48,7 +49,7 @@ pub struct Row {
     /// The number of bytes in all of them.
     pub bytes: u64,
     /// The measurements, or why the case is not possible.
-    pub outcome: std::result::Result<Figures, String>,
+    pub outcome: std::result::Result<Figures, Impossible>,
 }
 
 /// The measurements of a copy.
@@ -69,7 +70,7 @@ impl Row {
 }
 
 /// The measurements of all cases.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Stats {
     /// A row for each engine, source and target.
     pub rows: Vec<Row>,
@@ -155,7 +156,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
 struct Measured {
     case: Case,
     seconds: Vec<f64>,
-    impossible: Option<String>,
+    impossible: Option<Impossible>,
 }
 
 impl Measured {

@@ -72,6 +72,19 @@ impl Engine {
     }
 }
 
+/// The help text of an engine.
+fn summary(engine: copy::Engine) -> &'static str {
+    match engine {
+        copy::Engine::Clone => "Share the extents, or fail",
+        copy::Engine::CopyFileRange => "copy_file_range(2)",
+        copy::Engine::Uring => "io_uring, many reads and writes at once",
+        copy::Engine::Sendfile => "sendfile(2)",
+        copy::Engine::Splice => "splice(2), through a pipe",
+        copy::Engine::Mmap => "Write from the mapped source",
+        copy::Engine::Buffered => "Read and write side by side",
+    }
+}
+
 impl ValueEnum for Engine {
     fn value_variants<'a>() -> &'a [Self] {
         &Self::CHOICES
@@ -80,7 +93,7 @@ impl ValueEnum for Engine {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self.0 {
             None => PossibleValue::new("auto").help("Clone if possible, otherwise whatever is fastest for the file"),
-            Some(engine) => PossibleValue::new(engine.name()).help(engine.summary()),
+            Some(engine) => PossibleValue::new(engine.name()).help(summary(engine)),
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::fiemap::{self, File, Found, Options, Stats};
 use crate::monitor::Monitor;
 use crate::program::cli;
 use crate::program::exit_status::ExitStatus;
-use crate::program::output::fiemap::{Listing, Total, listing};
+use crate::program::output::fiemap::{ExtentListing, Total, listing};
 use crate::program::output::{Output, progress};
 
 pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
@@ -43,7 +43,12 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
     Ok(if total.files == 0 { ExitStatus::Failed } else { status(total.errors) })
 }
 
-fn show(found: &Found, options: &Options, listing: &mut dyn Listing, monitor: &dyn Monitor) -> Result<(File, Stats)> {
+fn show(
+    found: &Found,
+    options: &Options,
+    listing: &mut dyn ExtentListing,
+    monitor: &dyn Monitor,
+) -> Result<(File, Stats)> {
     let file = found.open()?;
     let shown = listing.begin(&file).and_then(|()| {
         let stats = fiemap::report(&file, |extent| listing.extent(extent), options, monitor)?;

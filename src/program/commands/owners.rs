@@ -5,7 +5,7 @@ use crate::fiemap::{self, File};
 use crate::monitor::Monitor;
 use crate::owners::{Options, Owners, Subject};
 use crate::program::output::Output;
-use crate::program::output::owners::Listing;
+use crate::program::output::owners::OwnersListing;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl Finder {
 
     /// Lists the owners of a file's extents.
     pub(super) fn list(&mut self, file: &File, output: &Output, monitor: &dyn Monitor) -> Result<()> {
-        let mut listing = Listing::new(output, file.path());
+        let mut listing = OwnersListing::new(output, file.path());
         let subject = Subject { path: file.path(), fd: file.as_fd() };
         let stats = self.0.list(subject, &mut |held| listing.range(held), monitor)?;
         listing.end(&stats);

@@ -9,7 +9,7 @@ use crate::extents::sharing::{self, FileId, Holdings, Sharing};
 use crate::fiemap::{File, Stats};
 use crate::monitor::Monitor;
 use crate::program::cli;
-use crate::program::output::fiemap::{Listing, Total};
+use crate::program::output::fiemap::{ExtentListing, Total};
 use crate::program::output::map::{self, Columns, Look};
 use crate::program::output::sharing::{self as tables, SharingReport};
 use crate::program::output::{Output, svg, terminal};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// A listing, and the views that the user wants with it.
 pub(super) struct Views<'a> {
     output: &'a Output,
-    listing: Option<Box<dyn Listing + 'a>>,
+    listing: Option<Box<dyn ExtentListing + 'a>>,
     wanted: Option<Wanted<'a>>,
     collected: Collected,
 }
@@ -49,7 +49,7 @@ impl<'a> Views<'a> {
     ///
     /// # Errors
     /// If the picture cannot be written to the path that the user gave.
-    pub(super) fn new(args: &'a cli::Fiemap, listing: Box<dyn Listing + 'a>, output: &'a Output) -> Result<Self> {
+    pub(super) fn new(args: &'a cli::Fiemap, listing: Box<dyn ExtentListing + 'a>, output: &'a Output) -> Result<Self> {
         let wanted = Wanted { shared_with: args.shared_with, map: args.map, svg: args.svg.as_deref() };
         let wanted = Some(wanted).filter(|wanted| wanted.shared_with || wanted.map || wanted.svg.is_some());
         if let Some(path) = wanted.and_then(|wanted| wanted.svg).filter(|path| !is_stdout(path)) {
@@ -137,7 +137,7 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-impl Listing for Views<'_> {
+impl ExtentListing for Views<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         if self.wanted.is_some() {
             self.collected.begin(file)?;

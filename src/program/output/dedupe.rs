@@ -3,6 +3,7 @@
 use super::Output;
 use super::bound;
 use super::json::PathField;
+use super::reasons;
 use super::summary;
 use crate::dedupe::{Options, Ranges, Stats};
 use crate::error::Error;
@@ -165,7 +166,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     }
     rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
     let skipped: Vec<_> =
-        stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reason.words())).collect();
+        stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reasons::skip(*reason))).collect();
     if !skipped.is_empty() {
         rows.push(("skipped", skipped.join(", ")));
     }
@@ -178,7 +179,6 @@ mod tests {
     use super::*;
     use crate::dedupe::skip::Skip;
     use crate::extents::bound::Bound;
-    use crate::fs::fidedupe::Refusal;
 
     fn stats() -> Stats {
         Stats {
@@ -187,7 +187,7 @@ mod tests {
             duplicate_files: 2,
             duplicate_bytes: 3 << 20,
             freed_bytes: 3 << 20,
-            skipped: BTreeMap::from([(Skip::Refused(Refusal::Immutable), 1)]),
+            skipped: BTreeMap::from([(Skip::Immutable, 1)]),
             errors: 1,
             seconds: 0.5,
             ..Stats::default()

@@ -1,5 +1,6 @@
 //! The sentences for the reports of engines: events and errors. Results and tables are in the file of their command.
 
+use super::reasons;
 use crate::error::{Advice, Error};
 use crate::monitor::Event;
 use crate::util::text::{self, count, counted, size};
@@ -35,10 +36,10 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             format!("removed {} that a killed run left near {}", counted(count, "unfinished file"), text::path(path))
         }
         Event::EngineRefused { engine, why, next: Some(next) } => {
-            format!("{engine} cannot copy here: {why}; using {next} instead")
+            format!("{engine} cannot copy here: {}; using {next} instead", reasons::engine_refusal(why))
         }
         Event::EngineRefused { engine, why, next: None } => {
-            format!("{engine} cannot copy here: {why}; copying files one at a time")
+            format!("{engine} cannot copy here: {}; copying files one at a time", reasons::engine_refusal(why))
         }
         Event::UnmatchedPatterns { patterns, more, relative } => unmatched(patterns, more, relative),
         Event::RepositorySkipped(path) => format!("skipped the repository itself: {}", text::path(path)),
@@ -101,12 +102,13 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::FilesystemSkipped { path, filesystem } => {
             format!("skipped {}: {filesystem} cannot share extents", text::path(path))
         }
-        Event::FileSkipped { path, why } => format!("skipped {} ({why})", text::path(path)),
+        Event::FileSkipped { path, why } => format!("skipped {} ({})", text::path(path), reasons::skip(why)),
         Event::CacheOutdated => {
             "the cache describes another state of a filesystem, which may have been reset: comparing all files again"
                 .into()
         }
         Event::CacheReplaced { path, why } => {
+            let why = reasons::cache_fault(why);
             format!("the cache {} {why}: replacing it, and comparing all files again", text::path(path))
         }
         Event::CacheHomeless => "keeping no cache for the next run: neither XDG_CACHE_HOME nor HOME is set".into(),
@@ -115,7 +117,9 @@ pub(crate) fn event(event: &Event<'_>) -> String {
                 .into()
         }
         Event::NotFreed(failure) => format!("{}: its space is not freed", error(failure)),
-        Event::NotShared { bytes, why } => format!("{} of equal data is not shared: {why}", size(bytes)),
+        Event::NotShared { bytes, why } => {
+            format!("{} of equal data is not shared: {}", size(bytes), reasons::pinned(why))
+        }
         Event::IndexSampled { one_in, run_bytes } => {
             format!("the index has room for one block in {one_in}: runs shorter than {} may be missed", size(run_bytes))
         }
@@ -160,6 +164,7 @@ fn not_kept(what: &str, entries: u64, first: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::{CacheFault, EngineRefusal, Pinned, Skip};
 
     #[test]
     fn events_become_one_sentence_each() {
@@ -169,6 +174,10 @@ mod tests {
             event(&Event::OtherNames { path, names: 2 }),
             event(&Event::NotKept { what: "project id", entries: 1, first: path }),
             event(&Event::NotKept { what: "project id", entries: 2000, first: path }),
+            event(&Event::EngineRefused { engine: "uring", why: EngineRefusal::RingForbidden, next: Some("sendfile") }),
+            event(&Event::FileSkipped { path, why: Skip::Sparse }),
+            event(&Event::NotShared { bytes: 4096, why: Pinned::Held }),
+            event(&Event::CacheReplaced { path, why: &CacheFault::Truncated }),
             event(&Event::UnmatchedPatterns { patterns: &["*.o"], more: 0, relative: false }),
             event(&Event::UnmatchedPatterns { patterns: &["a", "b/c"], more: 1200, relative: true }),
         ];
@@ -179,6 +188,11 @@ mod tests {
                 "'/a\\n' has 2 other names (hard links), which keep the old content",
                 "only root may set the project id: not kept for '/a\\n'",
                 "only root may set the project id: not kept for 2,000 entries, the first is '/a\\n'",
+                "uring cannot copy here: io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a \
+                 filter; using sendfile instead",
+                "skipped '/a\\n' (nearly nothing but holes)",
+                "4.0 KiB of equal data is not shared: held by something outside the given paths, such as a snapshot",
+                "the cache '/a\\n' is cut short: replacing it, and comparing all files again",
                 "this pattern matched nothing: *.o (entries below an excluded directory are not looked at)",
                 "these patterns matched nothing: a, b/c and 1,200 more (entries below an excluded directory are not \
                  looked at; a path that does not begin with '/' is relative to the top of each source)",

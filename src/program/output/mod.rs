@@ -17,6 +17,7 @@ pub(crate) mod probe;
 mod problems;
 pub(crate) mod progress;
 pub(crate) mod put;
+mod reasons;
 pub(crate) mod restore;
 mod settings;
 pub(crate) mod sharing;

@@ -18,7 +18,7 @@ const COLUMNS: [(&str, Align); 4] =
     [("physical", Align::Right), ("length", Align::Right), ("logical", Align::Right), ("owner", Align::Left)];
 
 /// The owners of one file's extents.
-pub(crate) struct Listing<'a> {
+pub(crate) struct OwnersListing<'a> {
     output: &'a Output,
     file: &'a Path,
     table: Option<Table<'a>>,
@@ -55,10 +55,10 @@ struct OwnersLine<'a> {
     missed: u64,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> OwnersListing<'a> {
     /// Begins the listing for a file.
     pub(crate) fn new(output: &'a Output, file: &'a Path) -> Self {
-        Listing { output, file, table: None }
+        OwnersListing { output, file, table: None }
     }
 
     /// Adds the owners of one range.
@@ -130,7 +130,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl Drop for Listing<'_> {
+impl Drop for OwnersListing<'_> {
     /// A listing that ended early shows its rows so far.
     fn drop(&mut self) {
         if let Some(table) = self.table.take() {

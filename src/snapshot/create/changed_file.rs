@@ -86,7 +86,7 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, source: &SourceF
     }
 }
 
-/// Whether a file will be compared with its last version, as far as that is known before anything is opened.
+/// Whether a file will probably be compared with its last version. Decided before anything is opened.
 pub(super) fn is_compared(
     context: &Context<'_>,
     staged: &Staged,

@@ -30,7 +30,7 @@ pub struct SnapshotInfo {
 
 /// The snapshots of a repository.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct SnapshotList {
     /// The snapshots with intact manifests, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
     /// The reasons why other snapshots could not be listed, one for each.
@@ -56,8 +56,8 @@ impl SnapshotInfo {
 
 impl Repository {
     /// All snapshots, ordered by the time when they were begun, then by name. Reads a few hundred bytes of each.
-    pub(crate) fn listing(&self) -> Result<Listing> {
-        let mut listing = Listing::default();
+    pub(crate) fn listing(&self) -> Result<SnapshotList> {
+        let mut listing = SnapshotList::default();
         for name in self.snapshot_names()? {
             match self.info(&name) {
                 Ok(info) => listing.snapshots.push(info),

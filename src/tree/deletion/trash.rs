@@ -281,13 +281,15 @@ impl Run<'_> {
             Err(Errno::INVAL | Errno::NOTTY | Errno::OPNOTSUPP) => None,
             // The subvolume contains another one, or there is no permission to delete it in one call. So its entries
             // are deleted first, then its root as a directory.
-            Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => Some(self.hollow_out(dir, name, path)),
+            Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => {
+                Some(self.delete_by_entries(dir, name, path))
+            }
             Err(errno) => Some(Err(errno)),
         }
     }
 
     /// Deletes a subvolume entry by entry: its entries cannot be renamed out of it.
-    fn hollow_out(&self, parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> rustix::io::Result<()> {
+    fn delete_by_entries(&self, parent: BorrowedFd<'_>, name: &CStr, path: &Path) -> rustix::io::Result<()> {
         subvolume::set_read_only(openat::open_subdir(parent, name)?, false)?;
         let dir = open_for_deletion(parent, name)?;
         let options = Options { threads: None, subvolumes: true };

@@ -30,10 +30,10 @@ pub(super) const DRIVER: Driver = Driver {
     capabilities: Capabilities {
         clones: false,
         hashes: true,
-        refuses: false,
+        can_refuse: false,
         knows_end: true,
         takes_groups: false,
-        first_write: BUFFER as u64,
+        longest_write: BUFFER as u64,
         scope: Scope::Device,
         explain: |_| None,
     },

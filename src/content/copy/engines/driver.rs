@@ -1,6 +1,7 @@
 //! What an engine provides: a function that copies ranges, and the facts that it states about itself.
 
 use super::job::{Halt, Job};
+use crate::monitor::EngineRefusal;
 use rustix::io::Errno;
 use std::ops::Range;
 
@@ -20,18 +21,18 @@ pub(crate) struct Capabilities {
     /// It hashes the data that passes. After other engines the copy is read for its hash.
     pub(crate) hashes: bool,
     /// It may refuse files. An engine that never does is always worth trying.
-    pub(crate) refuses: bool,
+    pub(crate) can_refuse: bool,
     /// Its [`Halt::End`] is certain. The kernel's copying calls also return 0 for files in procfs that have content.
     pub(crate) knows_end: bool,
     /// It copies groups of small files side by side, through the ring of `small_files`.
     pub(crate) takes_groups: bool,
     /// The longest write of a single call of the kernel's own functions, in bytes. The kernel reserves nothing for the
     /// first such write.
-    pub(crate) first_write: u64,
+    pub(crate) longest_write: u64,
     /// What a refusal applies to.
     pub(crate) scope: Scope,
-    /// The meaning of a refusal, if the engine has its own words for it.
-    pub(crate) explain: fn(Errno) -> Option<&'static str>,
+    /// The meaning of a refusal, if the error has a special meaning for this engine.
+    pub(crate) explain: fn(Errno) -> Option<EngineRefusal>,
 }
 
 /// What a refusal applies to.
@@ -48,10 +49,10 @@ impl Capabilities {
     pub(super) const KERNEL_CALL: Capabilities = Capabilities {
         clones: false,
         hashes: false,
-        refuses: true,
+        can_refuse: true,
         knows_end: false,
         takes_groups: false,
-        first_write: 64 << 10,
+        longest_write: 64 << 10,
         scope: Scope::Device,
         explain: |_| None,
     };

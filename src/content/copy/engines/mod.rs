@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_last_engine_never_refuses() {
-        assert!(Engine::ALL.into_iter().all(|engine| capabilities(engine).refuses == (engine != LAST_RESORT)));
+        assert!(Engine::ALL.into_iter().all(|engine| capabilities(engine).can_refuse == (engine != LAST_RESORT)));
         assert!(capabilities(LAST_RESORT).knows_end);
     }
 }

@@ -30,7 +30,7 @@ const NAMES: [(ExtentFlags, &str); 12] = [
 const HOLE: ExtentFlags = ExtentFlags(0x0800_0000);
 
 /// The listing of all files. As in filefrag, the widths of the columns only grow from file to file.
-pub(super) struct Listing<'a> {
+pub(super) struct FilefragListing<'a> {
     lines: Lines<'a>,
     place: Option<Place>,
     logical_width: usize,
@@ -43,9 +43,9 @@ pub(super) struct Listing<'a> {
     last: Option<Reported>,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> FilefragListing<'a> {
     pub(super) fn new(lines: Lines<'a>) -> Self {
-        Listing {
+        FilefragListing {
             lines,
             place: None,
             logical_width: 8,
@@ -85,7 +85,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl super::listing::Listing for Listing<'_> {
+impl super::listing::ExtentListing for FilefragListing<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         let place = match self.place {
             Some(place) if place.dev == file.status().dev && place.dev != 0 => place,

@@ -41,7 +41,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-impl super::listing::Listing for Objects<'_> {
+impl super::listing::ExtentListing for Objects<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         // The path is the same in a million objects, and escaping it is most of the work of making one.
         self.head.clear();

@@ -27,9 +27,9 @@ impl Total {
     }
 }
 
-/// The listing of files, one after the other. For each: [`begin`](Listing::begin), its extents, and
-/// [`end`](Listing::end), or [`break_off`](Listing::break_off) if the file cannot be listed to its end.
-pub(crate) trait Listing {
+/// The listing of files, one after the other. For each: [`begin`](ExtentListing::begin), its extents, and
+/// [`end`](ExtentListing::end), or [`break_off`](ExtentListing::break_off) if the file cannot be listed to its end.
+pub(crate) trait ExtentListing {
     /// Begins a file.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ pub(crate) trait Listing {
     /// Ends the file: all its extents were added.
     ///
     /// # Errors
-    /// As with [`Listing::begin`].
+    /// As with [`ExtentListing::begin`].
     fn end(&mut self, file: &File, stats: &Stats) -> Result<()>;
 
     /// Ends a file that could not be read to its end. Writes the extents that were held back.

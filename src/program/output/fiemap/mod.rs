@@ -9,7 +9,7 @@ mod listing;
 mod table;
 mod xfs_io;
 
-pub(crate) use listing::{Listing, Total};
+pub(crate) use listing::{ExtentListing, Total};
 
 use super::Output;
 use super::lines::Lines;
@@ -28,12 +28,12 @@ pub(crate) enum Format {
 }
 
 /// The listing that the user wants.
-pub(crate) fn listing<'a>(format: Format, output: &'a Output) -> Box<dyn Listing + 'a> {
+pub(crate) fn listing<'a>(format: Format, output: &'a Output) -> Box<dyn ExtentListing + 'a> {
     let lines = Lines::new(output);
     match format {
         _ if output.is_json() => Box::new(json::Objects::new(lines)),
         Format::Table => Box::new(table::Tables::new(lines)),
-        Format::XfsIo => Box::new(xfs_io::Listing::new(lines, !output.is_quiet())),
-        Format::Filefrag => Box::new(filefrag::Listing::new(lines)),
+        Format::XfsIo => Box::new(xfs_io::XfsIoListing::new(lines, !output.is_quiet())),
+        Format::Filefrag => Box::new(filefrag::FilefragListing::new(lines)),
     }
 }

@@ -203,7 +203,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-impl super::listing::Listing for Tables<'_> {
+impl super::listing::ExtentListing for Tables<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         let size = file.size();
         self.head = format!("{}: {} ({})", text::path(file.path()), counted(size, "byte"), text::size(size));

@@ -14,7 +14,7 @@ use crate::program::output::lines::Lines;
 const BATCH: usize = 32;
 
 /// The listing of all files.
-pub(super) struct Listing<'a> {
+pub(super) struct XfsIoListing<'a> {
     lines: Lines<'a>,
     /// Whether to print a table with flags; otherwise plain lines.
     verbose: bool,
@@ -36,9 +36,9 @@ struct Widths {
     flags: usize,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> XfsIoListing<'a> {
     pub(super) fn new(lines: Lines<'a>, verbose: bool) -> Self {
-        Listing { lines, verbose, held: Vec::with_capacity(BATCH), widths: None, number: 0, listed: 0 }
+        XfsIoListing { lines, verbose, held: Vec::with_capacity(BATCH), widths: None, number: 0, listed: 0 }
     }
 
     /// Fixes the widths and prints the extents that were held back.
@@ -117,7 +117,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl super::listing::Listing for Listing<'_> {
+impl super::listing::ExtentListing for XfsIoListing<'_> {
     fn begin(&mut self, file: &File) -> Result<()> {
         self.widths = None;
         self.held.clear();

@@ -1,13 +1,13 @@
 //! The speed of each way of copying: a table with a row for each engine, an object for each measurement.
 
-use crate::probe::bench::{Figures, Row, Source, Stats, Target};
+use crate::probe::bench::{Figures, Impossible, Row, Source, Stats, Target};
 use crate::program::output::Output;
 use crate::program::output::table::{Align, Cell, Table};
 use crate::util::text::{self, count};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct BenchLine<'a> {
+struct BenchLine {
     r#type: &'static str,
     engine: &'static str,
     source: &'static str,
@@ -19,7 +19,7 @@ struct BenchLine<'a> {
     mib_per_second: Option<f64>,
     calls: Option<u64>,
     /// Why it is not possible.
-    why: Option<&'a str>,
+    why: Option<String>,
 }
 
 /// Writes the measurements as JSON.
@@ -43,7 +43,7 @@ pub(super) fn lines(output: &Output, stats: &Stats) {
             seconds: figures.map(|figures| figures.seconds),
             mib_per_second: row.mebibytes_per_second(),
             calls: figures.and_then(|figures| figures.calls),
-            why: row.outcome.as_ref().err().map(String::as_str),
+            why: row.outcome.as_ref().err().map(reason),
         });
     }
 }
@@ -97,12 +97,21 @@ pub(super) fn show(output: &Output, stats: &Stats) {
                 Target::File => "files",
                 Target::Memory => "memory",
             };
-            let line = format!("{} into {into} is not possible: {why}", row.engine.name());
+            let line = format!("{} into {into} is not possible: {}", row.engine.name(), reason(why));
             if !report.contains(&line) {
                 output.line(&line);
                 report.push(line);
             }
         }
+    }
+}
+
+/// Why an engine cannot copy here.
+fn reason(why: &Impossible) -> String {
+    match why {
+        Impossible::NotCloned(reason) => reason.to_string(),
+        Impossible::Refused(error) => text::cause(error),
+        Impossible::Replaced(engine) => format!("{engine} took its place"),
     }
 }
 

@@ -1,12 +1,14 @@
 //! The capabilities of a filesystem: a table for people, objects for scripts.
 
+mod answers;
 mod bench;
 
 use super::Output;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
-use crate::probe::{self, Item, Stats, Value};
+use crate::probe::{self, Item, Stats};
 use crate::util::text::{self, count};
+use answers::{Value, worded};
 use serde::{Serialize, Serializer};
 
 const COLUMNS: [(&str, Align); 3] = [("", Align::Left), ("found", Align::Left), ("what it means", Align::Left)];
@@ -45,8 +47,9 @@ impl Serialize for Json<'_> {
 /// Shows the answers, and the measurements if there are any.
 pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::Stats>) {
     if output.is_json() {
-        for Item { name, value, means } in &stats.items {
-            output.json(&ItemLine { r#type: "probe", item: name, value: Json(value), means });
+        for Item { name, answer } in &stats.items {
+            let (value, means) = worded(answer);
+            output.json(&ItemLine { r#type: "probe", item: name, value: Json(&value), means: &means });
         }
         if let Some(bench) = bench {
             bench::lines(output, bench);
@@ -61,16 +64,17 @@ pub(crate) fn show(output: &Output, stats: &Stats, bench: Option<&probe::bench::
         });
     }
     let mut table = Table::new(output, &COLUMNS);
-    for Item { name, value, means } in &stats.items {
+    for Item { name, answer } in &stats.items {
+        let (value, means) = worded(answer);
         let value = match value {
             Value::Flag(true) => Cell::styled("yes", Style::Green),
             Value::Flag(false) => "no".into(),
-            Value::Number(number) => count(*number).into(),
-            Value::Bytes(bytes) => text::size(*bytes).into(),
+            Value::Number(number) => count(number).into(),
+            Value::Bytes(bytes) => text::size(bytes).into(),
             Value::Text(text) => text.into(),
             Value::Open => Cell::styled("?", Style::Yellow),
         };
-        table.row(vec![name.replace('_', " ").into(), value, Cell::prose(means)]);
+        table.row(vec![name.replace('_', " ").into(), value, Cell::prose(&means)]);
     }
     table.finish();
     if let Some(bench) = bench {

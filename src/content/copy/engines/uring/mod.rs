@@ -12,6 +12,7 @@ use super::job::{Halt, Job};
 use super::pieces::pieces;
 use crate::content::copy::types::CopyError;
 use crate::fs::direct_io::ALIGN;
+use crate::monitor::EngineRefusal;
 use crate::sys::uring::{Op, Ring};
 use piece::Piece;
 use rustix::io::Errno;
@@ -33,13 +34,11 @@ pub(super) const DRIVER: Driver = Driver {
     copy,
 };
 
-fn explain(errno: Errno) -> Option<&'static str> {
+fn explain(errno: Errno) -> Option<EngineRefusal> {
     match errno {
-        Errno::PERM | Errno::ACCESS => {
-            Some("io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a filter")
-        }
-        Errno::NOSYS => Some("io_uring is unavailable, this kernel has none"),
-        Errno::NOMEM => Some("io_uring is unavailable, by the limit of locked memory (`ulimit -l`)"),
+        Errno::PERM | Errno::ACCESS => Some(EngineRefusal::RingForbidden),
+        Errno::NOSYS => Some(EngineRefusal::RingMissing),
+        Errno::NOMEM => Some(EngineRefusal::RingMemory),
         _ => None,
     }
 }

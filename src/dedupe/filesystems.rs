@@ -15,9 +15,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard};
 
-/// The places found so far. Shared by the walk's threads.
+/// The filesystems and subvolumes found so far. Shared by the walk's threads.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Filesystems {
     found: Mutex<Found>,
 }
 
@@ -27,10 +27,10 @@ struct Found {
     subvolumes: Vec<Subvolume>,
     volumes: Vec<Volume>,
     disks: Disks,
-    told: HashSet<u64>,
+    reported: HashSet<u64>,
 }
 
-impl Places {
+impl Filesystems {
     /// The kind of the filesystem of an open directory, and the number of its subvolume if files there can share
     /// extents.
     pub(super) fn find(&self, fd: impl AsFd, status: &Status) -> Result<(Kind, Option<u16>)> {
@@ -69,7 +69,7 @@ impl Places {
 
     /// Whether this device was not reported before.
     pub(super) fn is_first_of(&self, dev: u64) -> bool {
-        self.found().told.insert(dev)
+        self.found().reported.insert(dev)
     }
 
     pub(super) fn into_parts(self) -> (Vec<Subvolume>, Vec<Volume>, Disks) {

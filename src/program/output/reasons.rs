@@ -1,0 +1,63 @@
+//! The words for the reasons that events and stats give.
+
+use crate::monitor::{CacheFault, EngineRefusal, Pinned, Skip};
+use std::borrow::Cow;
+use std::io;
+
+/// Why an engine cannot copy.
+pub(super) fn engine_refusal(reason: EngineRefusal) -> Cow<'static, str> {
+    match reason {
+        EngineRefusal::RingForbidden => {
+            "io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a filter".into()
+        }
+        EngineRefusal::RingMissing => "io_uring is unavailable, this kernel has none".into(),
+        EngineRefusal::RingMemory => "io_uring is unavailable, by the limit of locked memory (`ulimit -l`)".into(),
+        EngineRefusal::OtherFilesystem => "the files lie on different filesystems".into(),
+        EngineRefusal::Unsupported => "the kernel does not offer it for these files".into(),
+        EngineRefusal::Invalid => "the kernel finds it invalid for this pair of files".into(),
+        EngineRefusal::Refused(errno) => io::Error::from_raw_os_error(errno).to_string().into(),
+    }
+}
+
+/// Why files were skipped, as text after their number.
+pub(super) fn skip(reason: Skip) -> &'static str {
+    match reason {
+        Skip::Differs => "looked equal but differ",
+        Skip::Changed => "changed meanwhile",
+        Skip::Vanished => "vanished meanwhile",
+        Skip::Unreadable => "unreadable",
+        Skip::Inline => "so small that they lie in the metadata",
+        Skip::Immutable => "immutable",
+        Skip::NoPermission => "not yours to write",
+        Skip::SwapFile => "swap files",
+        Skip::Nocow => "NOCOW beside COW",
+        Skip::ReadOnly => "on a read-only mount",
+        Skip::Sending => "being sent by btrfs send",
+        Skip::OtherFilesystem => "on another filesystem",
+        Skip::Unsupported => "on a filesystem that cannot share extents",
+        Skip::Sparse => "nearly nothing but holes",
+        Skip::Refused => "refused by the kernel",
+    }
+}
+
+/// Why equal data is not shared, as text after its size.
+pub(super) fn pinned(reason: Pinned) -> &'static str {
+    match reason {
+        Pinned::Held => "held by something outside the given paths, such as a snapshot",
+        Pinned::PerhapsHeld => "perhaps held by something outside the given paths, which only root can find out",
+        Pinned::Costly => "in extents whose rest would take more to rewrite than comes free",
+        Pinned::NoPlace => "in extents whose rest could be written anew nowhere, as in read-only subvolumes",
+        Pinned::Immovable => "in extents that end two files at different bytes",
+    }
+}
+
+/// Why a cache cannot be used, as text after its path.
+pub(super) fn cache_fault(fault: &CacheFault) -> Cow<'static, str> {
+    match fault {
+        CacheFault::WritableByOthers => "can be written by others".into(),
+        CacheFault::Truncated => "is cut short".into(),
+        CacheFault::OtherVersion => "is of another version".into(),
+        CacheFault::Damaged => "is damaged".into(),
+        CacheFault::Unreadable { cause } => format!("cannot be read ({cause})").into(),
+    }
+}
