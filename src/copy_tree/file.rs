@@ -200,8 +200,9 @@ fn put_before_sync(
         0 => None,
         _ => Some(reopenable(pair, seen.name, kept.status)?),
     };
-    let file =
-        dir.put_before_sync(aside, pair.target_name(seen.name), times).map_err(|errno| wrong("put in place", errno))?;
+    let file = dir
+        .put_before_sync(aside, pair.target_name(seen.name), times, seal)
+        .map_err(|errno| wrong("put in place", errno))?;
     let waiting = match seen.status.nlink {
         0 | 1 => None,
         _ => {
@@ -210,7 +211,7 @@ fn put_before_sync(
             Some(Waiting { inode: (status.dev, status.ino), temporary })
         }
     };
-    pending::add(pair.context, Job::File { file, source, seal, path: pair.target_path(seen.name) });
+    pending::add(pair.context, Job::File { file, source, path: pair.target_path(seen.name) });
     Ok(waiting)
 }
 

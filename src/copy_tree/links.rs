@@ -7,7 +7,7 @@ use super::look::look;
 use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
-use super::{alone, count, pending, seal};
+use super::{alone, count, pending};
 use crate::error::Error;
 use crate::fs::openat;
 use crate::tree::inode_map::Identity;
@@ -140,7 +140,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
 fn seal_after_sync(context: &Context<'_>, first: First) {
     match first.waiting {
         Some(_) if first.seal.is_some() => pending::add(context, Job::Seal(first)),
-        _ => seal::first(context, &first),
+        _ => pending::seal(context, &first),
     }
 }
 

@@ -6,7 +6,7 @@ use super::options::{Overwrite, TEMPORARY};
 use super::outcome::{self, Outcome};
 use super::place::Place;
 use super::stats::Stats;
-use super::{entry, make, seal};
+use super::{entry, make};
 use crate::error::Error;
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
@@ -116,9 +116,8 @@ fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome)
 
 /// Seals an inode that has all its names. Returns the number of failures, which were reported.
 fn seal(context: &Context<'_>, top: &Top, first: &First) -> u64 {
-    let Some(wanted) = first.seal else { return 0 };
-    match top.open(&first.directory, None).and_then(|directory| first.open(directory)) {
-        Ok(file) => seal::file(context, file, wanted.fileattr(), || context.shown(&first.path())),
+    match first.seal(|directory| top.open(directory, None)) {
+        Ok(refused) => outcome::report_seal(context, refused, || context.shown(&first.path())),
         Err(errno) => {
             context.monitor.problem(&context.failure(&first.path(), "set the metadata of", errno).into_error());
             1

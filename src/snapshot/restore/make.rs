@@ -5,10 +5,10 @@ use super::context::Context;
 use super::job::Job;
 use super::options::TEMPORARY;
 use super::origin::Origin;
-use super::outcome::{Outcome, report};
+use super::outcome::{Outcome, report, report_seal};
 use super::place::Place;
 use super::stats::Stats;
-use super::{content, delete, metadata, seal};
+use super::{content, delete, metadata};
 use crate::content::copy::{self, CopyError, Request};
 use crate::error::Error;
 use crate::fs::metadata::{Refused, set_times};
@@ -79,7 +79,7 @@ pub(super) fn carry_out(
         }
         Some(file) if place.dir.is_sealed(entry.meta.fileattr()) => {
             let shown = || context.shown(&place.join(&entry.name));
-            stats.errors += seal::file(context, &file, entry.meta.fileattr(), shown);
+            stats.errors += report_seal(context, entry.meta.fileattr().seal(&file), shown);
         }
         Some(_) => {}
         None => outcome.inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino)),
@@ -170,7 +170,9 @@ fn put_before_sync(
     }
     writer::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
     clear(context, place, entry, (decision, existing))?;
-    let file = place.dir.put_before_sync(aside, &entry.name, times).map_err(|errno| fail("put in place", errno))?;
+    let seal = (is_sealed && entry.meta.nlink < 2).then(|| entry.meta.fileattr());
+    let file = place.dir.put_before_sync(aside, &entry.name, times, seal);
+    let file = file.map_err(|errno| fail("put in place", errno))?;
     let change = match file.temporary_name() {
         Some(_) => decision.change(),
         None => {
@@ -178,8 +180,7 @@ fn put_before_sync(
             None
         }
     };
-    let seal = (is_sealed && entry.meta.nlink < 2).then(|| entry.meta.fileattr());
-    context.after_sync(Job::File { file, seal, change, path: place.child(&entry.name) }).map_err(Failure::Fatal)?;
+    context.after_sync(Job::File { file, change, path: place.child(&entry.name) }).map_err(Failure::Fatal)?;
     Ok(inode)
 }
 

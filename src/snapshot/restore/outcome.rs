@@ -48,6 +48,15 @@ pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: 
     })
 }
 
+/// Reports the parts of its seal that the target refused for an inode, and counts it.
+pub(super) fn report_seal(
+    context: &Context<'_>,
+    fileattr: metadata::RefusedAttr,
+    shown: impl FnOnce() -> PathBuf,
+) -> u64 {
+    report(context, &metadata::Refused { fileattr, ..metadata::Refused::default() }, shown)
+}
+
 /// The error for metadata of an inode that was not restored.
 pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
     let names = || {

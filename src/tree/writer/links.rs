@@ -6,7 +6,7 @@
 //! run decides what to do.
 
 use super::Temporary;
-use crate::fs::metadata::FileAttr;
+use crate::fs::metadata::{FileAttr, RefusedAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::inode_map::{Identity, InodeMap, Spill};
@@ -70,7 +70,7 @@ impl Seal {
     }
 
     /// The flags and the project id.
-    pub(crate) fn fileattr(self) -> FileAttr {
+    fn fileattr(self) -> FileAttr {
         FileAttr { flags: self.flags, project: self.project }
     }
 }
@@ -146,11 +146,18 @@ impl First {
         }
     }
 
-    /// Opens the inode by its name in its directory.
+    /// Seals the inode, which has all its names. `open` opens the directory of its first name. Returns the parts of the
+    /// seal that were refused.
     ///
     /// # Errors
     /// `STALE` if the name now belongs to another inode.
-    pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
+    pub(crate) fn seal<D: AsFd>(&self, open: impl FnOnce(&[u8]) -> Result<D>) -> Result<RefusedAttr> {
+        let Some(seal) = self.seal else { return Ok(RefusedAttr::default()) };
+        open(&self.directory).and_then(|directory| self.open(directory)).map(|file| seal.fileattr().seal(file))
+    }
+
+    /// Opens the inode by its name in its directory.
+    fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
         let file = openat::open_file(directory.as_fd(), &self.name)?;
         let status = Status::of(&file)?;
         if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }

@@ -138,11 +138,17 @@ impl TargetDir {
     }
 
     /// Gives a written file of this directory its name, unless it replaces another file. In that case the name follows
-    /// after the next sync. The times always follow after the next sync.
+    /// after the next sync. The times always follow after the next sync, and then the seal.
     ///
     /// # Errors
     /// See [`TempFile::put`].
-    pub(crate) fn put_before_sync(&self, aside: TempFile<'_>, name: &[u8], times: (Time, Time)) -> Result<Unsynced> {
+    pub(crate) fn put_before_sync(
+        &self,
+        aside: TempFile<'_>,
+        name: &[u8],
+        times: (Time, Time),
+        seal: Option<FileAttr>,
+    ) -> Result<Unsynced> {
         let dir = self.fd.as_ref().ok_or(Errno::BADF)?;
         let (file, replaces) = match aside.postpone(dir, name) {
             Postponed::Replaces(file, replacing) => {
@@ -151,7 +157,7 @@ impl TargetDir {
             }
             Postponed::IsNew(aside) => (aside.put(name)?, None),
         };
-        Ok(Unsynced::new(file, &self.device, times, replaces))
+        Ok(Unsynced::new(file, &self.device, times, replaces, seal))
     }
 
     /// Records that a name in it will be replaced after the next sync. The directory gets its metadata after that.
