@@ -38,9 +38,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The attributes that its copy gets before it is in its place. The project id and the seals follow then.
+    /// The attributes that its copy gets.
     pub(super) fn attributes(&self) -> Attributes<'_> {
-        Attributes::of(&self.status, &self.xattrs).with(FileAttr { project: None, ..self.fileattr })
+        Attributes::of(&self.status, &self.xattrs).with(self.fileattr)
     }
 }
 
@@ -158,7 +158,7 @@ pub(super) fn put(
     let (context, place) = (pair.context, pair.place());
     let wrong = |action, errno| pair.wrong(seen.name, action, errno);
     let must_sync = place.dir.device.must_sync(copied);
-    let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
+    let (attributes, is_foreign) = context.creator.within_rights(kept.attributes().unsealed());
     // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to new files.
     let given = match (place.fresh, must_sync) {
         (true, false) => context.creator.finish(&aside, 0o600, &attributes),

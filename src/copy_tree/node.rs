@@ -27,7 +27,7 @@ pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
         _ => Node::Special(kind, seen.status.rdev),
     };
     let made = node.make_temporary(above, TEMPORARY, &pair.context.creator);
-    let (temporary, pinned) = made.map_err(|errno| wrong("make", errno))?;
-    metadata::give_to_node(pair, seen, &pinned, pair.place().dir.inherited.inherits)?;
+    let (temporary, inode) = made.map_err(|errno| wrong("make", errno))?;
+    metadata::give(pair, seen, &inode, &metadata::of_node(pair, seen), pair.place().dir.inherited.inherits)?;
     temporary.put(pair.target_name(seen.name), seen.replaces().as_ref()).map_err(|errno| wrong("put in place", errno))
 }

@@ -3,6 +3,7 @@
 
 use super::context::Context;
 use super::end::End;
+use super::metadata::attributes;
 use super::options::{Overwrite, TEMPORARY};
 use super::origin::Recorded;
 use super::place::Place;
@@ -10,7 +11,7 @@ use super::selection::split;
 use super::stats::Stats;
 use super::{content, delete, origin, outcome, xattrs};
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, Attributes, FileAttr};
+use crate::fs::metadata::{self, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
@@ -179,13 +180,8 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
     }
     let give = || {
         let atime = Status::of(&place.source)?.atime;
-        let Meta { uid, gid, mode, mtime, .. } = *meta;
-        let wanted = meta.fileattr();
-        let fileattr = FileAttr { project: None, ..wanted };
-        let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &recorded.xattrs, fileattr };
-        let mut given = writer::give(&context.creator, target, &attributes, recorded.is_complete)?;
-        given.refused.fileattr.add(wanted.seal(target));
-        Ok(given)
+        let attributes = attributes(meta, atime, &recorded.xattrs);
+        writer::give_and_seal(&context.creator, target, &attributes, recorded.is_complete)
     };
     let given = give().map_err(|errno| fail("set the metadata of", errno))?;
     let lacking = xattrs::of_directory(context, &recorded, given.has_unlisted);

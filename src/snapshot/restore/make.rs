@@ -205,7 +205,7 @@ fn fill(
             error.hint("the snapshot's file does not have the size in its manifest; nothing was put in place"),
         ));
     }
-    let attributes = metadata::attributes(entry, status.atime, &xattrs);
+    let attributes = metadata::attributes(&entry.meta, status.atime, &xattrs).unsealed();
     let prepared = place.dir.inherited.prepare(&context.creator, file, &attributes);
     prepared.map_err(|errno| fail("set the metadata of", errno))?;
     let mut times = None;
@@ -250,7 +250,7 @@ fn make_node<'d>(
         _ => Node::Special(kind, (0, 0)),
     };
     let made = node.make_temporary(target, TEMPORARY, &context.creator);
-    let (temporary, node) = made.map_err(|errno| fail("make", errno))?;
-    let refused = metadata::give_to_node(context, place, &node, entry, place.dir.inherited.inherits, origin);
+    let (temporary, inode) = made.map_err(|errno| fail("make", errno))?;
+    let refused = metadata::give(context, &inode, entry, place.dir.inherited.inherits, origin);
     refused.map(|refused| (refused, temporary)).map_err(|errno| fail("set the metadata of", errno))
 }

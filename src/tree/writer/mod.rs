@@ -39,11 +39,11 @@ pub(crate) use alias::{Aliases, Owner, Wanted, is_another, is_found_in_other_cas
 pub(crate) use decide::{Compare, Decision, Metadata, WantedEntry, decide};
 pub(crate) use device::{Device, Devices, Synced};
 pub(crate) use failure::{Attempt, Failure};
-pub(crate) use give::{give, give_to_node};
+pub(crate) use give::{Inode, give_and_seal};
 pub(crate) use inherited::Inherited;
 pub(crate) use links::{First, Linked, Links, Seal, Waiting};
 pub(crate) use liveness::clear;
-pub(crate) use node::{Node, pin};
+pub(crate) use node::Node;
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
 pub(crate) use target::{Target, Wording};

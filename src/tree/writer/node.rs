@@ -1,11 +1,12 @@
-//! Links, devices, named pipes and sockets: creates them, and refers to them without opening them.
+//! Links, devices, named pipes and sockets: creates them without opening them.
 
-use super::Temporary;
-use crate::fs::metadata::{self, Creator};
+use super::give::pin;
+use super::{Inode, Temporary};
+use crate::fs::metadata::Creator;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode};
-use rustix::io::{Errno, Result};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Result;
+use std::os::fd::BorrowedFd;
 
 /// An entry that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +38,12 @@ impl Node<'_> {
         dir: BorrowedFd<'d>,
         prefix: &str,
         creator: &Creator,
-    ) -> Result<(Temporary<BorrowedFd<'d>>, OwnedFd)> {
+    ) -> Result<(Temporary<BorrowedFd<'d>>, Inode)> {
         let (temporary, ()) = Temporary::make(dir, prefix, |name| self.make(dir, name))?;
         let is_ours =
             |status: &Status| status.file_type() == self.file_type() && status.nlink == 1 && creator.is_owner(status);
         let pinned = pin(dir, temporary.name(), is_ours)?;
-        Ok((temporary, pinned))
+        Ok((temporary, Inode::Node(pinned)))
     }
 
     fn file_type(&self) -> FileType {
@@ -51,13 +52,4 @@ impl Node<'_> {
             Node::Special(kind, _) => kind,
         }
     }
-}
-
-/// Opens the inode that has a name now, without its content, if it is the expected one.
-///
-/// # Errors
-/// `STALE` if it is another inode.
-pub(crate) fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> Result<OwnedFd> {
-    let node = metadata::open_path(dir, name)?;
-    if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }
 }
