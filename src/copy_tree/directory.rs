@@ -93,7 +93,7 @@ fn below(
             Err(errno) => return Err(fail("make the directory", errno)),
         },
     };
-    above.refuse_another(context, name, wanted)?;
+    above.slot(context, name, wanted).refuse_another()?;
     let existing = match existing {
         Some(status) => status,
         None => Status::at(dir, name).map_err(|errno| fail("look at", errno))?,
@@ -143,13 +143,13 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
     let fail = |action: &str, errno| context.failure(&path, action, errno);
     let Some(dir) = &place.dir.fd else { return Ok(Some(Change::Added)) };
     match Status::at(dir, target_name) {
-        Ok(_) => place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None),
+        Ok(_) => place.slot(context, target_name, context.wanted(parent)).refuse_another().map(|()| None),
         Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
         Err(Errno::NOENT) => {
             let made = match place.dir.make_subdir(target_name, &context.creator) {
                 // Another run created it meanwhile, or it is the name of another entry.
                 Err(Errno::EXIST) => {
-                    return place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None);
+                    return place.slot(context, target_name, context.wanted(parent)).refuse_another().map(|()| None);
                 }
                 made => made.map_err(|errno| fail("make the directory", errno))?,
             };

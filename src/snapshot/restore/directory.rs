@@ -52,7 +52,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
         return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(shown())));
     }
     if existing.is_some() {
-        above.refuse_another(context, name)?;
+        above.slot(context, name).refuse_another()?;
     }
     let is_there = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
     let keep = options.overwrite == Overwrite::Never;

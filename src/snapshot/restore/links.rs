@@ -130,7 +130,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     let fail = |errno| place.failure(context, &entry.name, "link", errno);
     let existing = place.dir.existing(&entry.name).map_err(fail)?;
     if existing.is_some() {
-        place.refuse_another(context, &entry.name)?;
+        place.slot(context, &entry.name).refuse_another()?;
     }
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
     let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);

@@ -16,7 +16,7 @@ use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Time};
 use crate::tree::writer::{
-    self, Attempt, Decision, Failure, Node, Run as _, Target as _, TempFile, Temporary, Version,
+    self, Attempt, Decision, Failure, Inode, Node, Run as _, Target as _, TempFile, Temporary, Version,
 };
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -119,8 +119,8 @@ fn clear(
 
 /// Makes the inode under a temporary name, with content and metadata.
 fn make<'d>(
-    context: &Context<'_>,
-    place: &Place,
+    context: &'d Context<'_>,
+    place: &'d Place,
     target: BorrowedFd<'d>,
     entry: &Entry,
     replaces: Option<Version>,
@@ -139,7 +139,7 @@ fn make<'d>(
             (refused, made)
         }
         _ => {
-            let (refused, temporary) = make_node(context, place, target, entry, origin)?;
+            let (refused, temporary) = make_node(context, place, entry, origin)?;
             (refused, Made::Node(temporary))
         }
     };
@@ -236,21 +236,21 @@ fn fill(
 }
 
 fn make_node<'d>(
-    context: &Context<'_>,
-    place: &Place,
-    target: BorrowedFd<'d>,
+    context: &'d Context<'_>,
+    place: &'d Place,
     entry: &Entry,
     origin: &mut Origin<'_>,
 ) -> Attempt<(Refused, Temporary<BorrowedFd<'d>>)> {
-    let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
     let kind = FileType::from_raw_mode(entry.meta.mode);
     let node = match &entry.body {
         Body::Symlink(to) => Node::Symlink(to),
         Body::Device(major, minor) => Node::Special(kind, (*major, *minor)),
         _ => Node::Special(kind, (0, 0)),
     };
-    let made = node.make_temporary(target, TEMPORARY, &context.creator);
-    let (temporary, inode) = made.map_err(|errno| fail("make", errno))?;
-    let refused = metadata::give(context, &inode, entry, place.dir.inherited.inherits, origin);
-    refused.map(|refused| (refused, temporary)).map_err(|errno| fail("set the metadata of", errno))
+    let slot = place.slot(context, &entry.name);
+    let give = |inode: &Inode, has_others| {
+        let given = metadata::give(context, inode, entry, has_others, origin);
+        given.map_err(|errno| slot.failure("set the metadata of", errno))
+    };
+    slot.make_node(&node, give).map(|(temporary, refused)| (refused, temporary))
 }

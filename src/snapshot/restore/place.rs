@@ -6,7 +6,7 @@ use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::walk::PathNode;
-use crate::tree::writer::{Attempt, Devices, EntryName, Failure, Inherited, Target, TargetDir, Wanted};
+use crate::tree::writer::{Devices, Failure, Inherited, Parent, Slot, Target, TargetDir, Wanted};
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -77,18 +77,14 @@ impl Place {
         self.node.child(name)
     }
 
-    /// Fails if the entry found under a name in the target is another entry of the snapshot, which must not be lost.
-    pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8]) -> Attempt<()> {
-        self.dir.refuse_another(target, self.entry(name, &|name| self.join(name)))
+    /// The place of an entry in the target.
+    pub(super) fn slot<'d, 'n, T: Target>(&'d self, run: &'d T, name: &'n [u8]) -> Slot<'d, 'n, T> {
+        Slot { run, parent: self, name, wanted: Wanted::Of(self.source.as_fd()) }
     }
 
     /// The failure of a call on an entry.
     pub(super) fn failure(&self, target: &impl Target, name: &[u8], action: &str, errno: Errno) -> Failure {
-        self.dir.failure(target, self.entry(name, &|name| self.join(name)), action, errno)
-    }
-
-    fn entry<'a>(&'a self, name: &'a [u8], path_of: &'a dyn Fn(&[u8]) -> Vec<u8>) -> EntryName<'a> {
-        EntryName { name, wanted: Wanted::Of(self.source.as_fd()), path_of }
+        self.slot(target, name).failure(action, errno)
     }
 
     /// Those of these names in the target that lead to entries of the snapshot, although the snapshot has these entries
@@ -109,6 +105,16 @@ impl Place {
             },
         };
         inside.iter().any(|mount| mount.is_at(name))
+    }
+}
+
+impl Parent for Place {
+    fn dir(&self) -> &TargetDir {
+        &self.dir
+    }
+
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        Place::join(self, name)
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
 //! - `decide`: what to do with an entry, given the wanted and the existing entry.
+//! - `slot`: the place of one entry, and the steps by which it is written. Begin to read there.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
 //! - `temporary`, `temporary_name`, `temp_file`, `node`, `links`: create entries. `give`: sets their metadata.
 //! - `version`, `same`: which entries may be replaced.
@@ -25,6 +26,7 @@ mod liveness;
 mod node;
 mod run;
 mod same;
+mod slot;
 mod target;
 mod target_dir;
 mod temp_file;
@@ -46,8 +48,9 @@ pub(crate) use liveness::clear;
 pub(crate) use node::Node;
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
+pub(crate) use slot::{Parent, Slot};
 pub(crate) use target::{Target, Wording};
-pub(crate) use target_dir::{EntryName, TargetDir};
+pub(crate) use target_dir::TargetDir;
 pub(crate) use temp_file::TempFile;
 pub(crate) use temporary::{Replacing, Temporary, is_temporary};
 pub(crate) use unsynced::{Unsynced, set_provisional_time};

@@ -1,12 +1,12 @@
 //! Links, devices, named pipes and sockets: creates them without opening them.
 
 use super::give::pin;
-use super::{Inode, Temporary};
+use super::{Attempt, Inode, Slot, Target, Temporary};
 use crate::fs::metadata::Creator;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Result;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// An entry that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,20 @@ pub(crate) enum Node<'a> {
     Symlink(&'a [u8]),
     /// A device, named pipe or socket, with the numbers of a device.
     Special(FileType, (u32, u32)),
+}
+
+impl<'d, T: Target> Slot<'d, '_, T> {
+    /// Creates a link, device, named pipe or socket under a temporary name. `give` sets its metadata; the argument is
+    /// whether the inode may have inherited other attributes. Returns the result of `give`, too.
+    pub(crate) fn make_node<G>(
+        &self,
+        node: &Node<'_>,
+        give: impl FnOnce(&Inode, bool) -> Attempt<G>,
+    ) -> Attempt<(Temporary<BorrowedFd<'d>>, G)> {
+        let made = node.make_temporary(self.above()?.as_fd(), self.run.temporary(), self.run.creator());
+        let (temporary, inode) = made.map_err(|errno| self.failure("make", errno))?;
+        give(&inode, self.dir().inherited.inherits).map(|given| (temporary, given))
+    }
 }
 
 impl Node<'_> {
@@ -33,7 +47,7 @@ impl Node<'_> {
     ///
     /// # Errors
     /// `STALE` if somebody replaced it with something else.
-    pub(crate) fn make_temporary<'d>(
+    fn make_temporary<'d>(
         &self,
         dir: BorrowedFd<'d>,
         prefix: &str,

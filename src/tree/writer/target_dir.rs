@@ -3,9 +3,7 @@
 
 use super::inherited::is_sealed;
 use super::temp_file::Postponed;
-use super::{
-    Aliases, Attempt, Device, Devices, Failure, Inherited, Owner, Target, TempFile, Unsynced, Wanted, is_another,
-};
+use super::{Aliases, Device, Devices, Inherited, Owner, TempFile, Unsynced, Wanted};
 use crate::fs::metadata::{self, Creator, FileAttr, Others};
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
@@ -29,23 +27,6 @@ pub(crate) struct TargetDir {
     aliases: Aliases,
     /// Names in it will be replaced after the next sync. Shared with the directory that is reopened later.
     is_waiting: Arc<AtomicBool>,
-}
-
-/// An entry of a [`TargetDir`], as failures show it.
-#[derive(Clone, Copy)]
-pub(crate) struct EntryName<'a> {
-    /// Its name.
-    pub(crate) name: &'a [u8],
-    /// The names that the directory must have.
-    pub(crate) wanted: Wanted<'a>,
-    /// The path of an entry below the target.
-    pub(crate) path_of: &'a dyn Fn(&[u8]) -> Vec<u8>,
-}
-
-impl EntryName<'_> {
-    fn path(&self) -> Vec<u8> {
-        (self.path_of)(self.name)
-    }
 }
 
 impl TargetDir {
@@ -112,29 +93,6 @@ impl TargetDir {
     /// The listed names with entries that are also found under other, wanted names: see [`Aliases::found`].
     pub(crate) fn found_under_others(&self, names: &[Vec<u8>], wanted: Wanted<'_>) -> Result<HashSet<Vec<u8>>> {
         self.aliases.found(self.fd.as_ref().ok_or(Errno::BADF)?, &self.device, names, wanted)
-    }
-
-    /// Fails if the entry that is found under a name is wanted under another name, so that it is not lost.
-    pub(crate) fn refuse_another(&self, target: &impl Target, entry: EntryName<'_>) -> Attempt<()> {
-        match self.owner(entry.name, entry.wanted) {
-            Ok(Owner::Itself) => Ok(()),
-            Ok(Owner::Other(other)) => {
-                let other = other.map(|other| target.shown(&(entry.path_of)(&other)));
-                let shown = target.shown(&entry.path());
-                Err(Failure::Entry(is_another(target.wording().action, &shown, other.as_deref())))
-            }
-            Err(errno) => target.failed(&entry.path(), "compare the names in the directory of", errno),
-        }
-    }
-
-    /// The failure of a call on an entry. If an entry unexpectedly exists, it may belong to another name.
-    pub(crate) fn failure(&self, target: &impl Target, entry: EntryName<'_>, action: &str, errno: Errno) -> Failure {
-        if errno == Errno::EXIST
-            && let Err(failure) = self.refuse_another(target, entry)
-        {
-            return failure;
-        }
-        target.failure(&entry.path(), action, errno)
     }
 
     /// Gives a written file of this directory its name, unless it replaces another file. In that case the name follows
