@@ -102,7 +102,7 @@ impl Top {
 /// The name that an entry just got, as the first of its inode.
 fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome) -> First {
     let is_made = outcome.change.is_some() && !context.options.dry_run && entry.file().is_some();
-    let is_sealed = outcome.change == Some(Change::Metadata) || place.dir.is_sealed(entry.meta.fileattr());
+    let is_sealed = outcome.change == Some(Change::Metadata) || place.dir.seal_of(entry.meta.fileattr()).is_some();
     let waiting = outcome.inode.filter(|_| outcome.is_waiting);
     First {
         directory: place.path(),
@@ -175,7 +175,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         // The entry that it replaces may be the last good version.
         openat::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
     }
-    let put = || temporary.put(&entry.name, replaces.as_ref());
+    let put = || place.slot(context, &entry.name).put(temporary, replaces.as_ref());
     match make::put(context, place, entry, (decision, existing), put) {
         // Another run at the same time made that name, too.
         Err(Failure::Meanwhile(_)) if decision == Decision::Make && is_there(place, entry, first) => {}

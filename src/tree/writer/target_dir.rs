@@ -76,10 +76,10 @@ impl TargetDir {
         Ok(made)
     }
 
-    /// Whether a file created in it gets something only after it is in its place: flags that would prevent moving it
-    /// there, or a project id other than the one it was created with.
-    pub(crate) fn is_sealed(&self, wanted: FileAttr) -> bool {
-        is_sealed(wanted, self.inherited.project)
+    /// The seal of a file created in it: what the file gets only after it is in its place. These are flags that would
+    /// prevent moving it there, or a project id other than the one it was created with.
+    pub(crate) fn seal_of(&self, wanted: FileAttr) -> Option<FileAttr> {
+        is_sealed(wanted, self.inherited.project).then_some(wanted)
     }
 
     /// Which name owns the entry that is found under this name.
@@ -100,7 +100,7 @@ impl TargetDir {
     ///
     /// # Errors
     /// See [`TempFile::put`].
-    pub(crate) fn put_before_sync(
+    pub(super) fn put_before_sync(
         &self,
         aside: TempFile<'_>,
         name: &[u8],

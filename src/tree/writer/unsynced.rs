@@ -73,7 +73,7 @@ impl AsFd for Unsynced {
 
 /// Ensures that a file which was just written has a different modification time than its final one. Usually nothing is
 /// necessary, because writing gave it the current time.
-pub(crate) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
+pub(super) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
     if (now.seconds - wanted.seconds).abs() > NEAR {
         return Ok(());
