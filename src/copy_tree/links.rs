@@ -1,10 +1,13 @@
 //! Hard links: the names of one inode of the sources become names of one inode of the destination, whichever source
-//! they are in. The table of inodes is in `tree::writer`.
+//! they are in. The table of inodes, the link itself and the seal are in `tree::writer`.
+//!
+//! Unlike a restore, a copy joins names on all threads, and does not know them in advance. So a name that replaces
+//! another file waits for the same sync as the data of the first name, and two runs agree on the inode with the lower
+//! number. If no link can be made, only that name becomes a separate file.
 
 use super::context::Context;
 use super::job::Job;
 use super::look::look;
-use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
 use super::{alone, count, pending};
@@ -84,9 +87,9 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     if pair.context.options.dry_run || (there.is_some() && there == first.inode) {
         return Ok(Joined::Linked);
     }
-    let above = pair.above()?;
+    let slot = pair.slot(seen.name);
     let linked = match openat::open_dir(pair.context.plan.top.as_fd(), &first.directory) {
-        Ok(from) => first.link(from, above, TEMPORARY),
+        Ok(from) => slot.link(first, from)?,
         Err(errno) => Linked::Refused(errno),
     };
     let temporary = match linked {

@@ -1,4 +1,5 @@
-//! Copies the metadata of a source to its entry in the destination. Directories are in `leaving`.
+//! Copies the metadata of a source to its entry in the destination, as far as this process has the right to set it.
+//! Directories are in `leaving`, setting it is in `give` of `tree::writer`.
 
 use super::file::{self, Kept};
 use super::outcome;

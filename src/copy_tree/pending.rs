@@ -1,5 +1,7 @@
 //! Does the jobs that wait until data is on the disk: sets the times of written files, replaces names, and does the
 //! steps that must follow. See `after_sync` in `tree::writer`.
+//!
+//! Unlike the source of a restore, that of a copy may have changed meanwhile, so it is examined once more.
 
 use super::context::Context;
 use super::job::{Job, Source};

@@ -1,8 +1,10 @@
 //! A directory of the destination during the walk: open, or closed to save descriptors. `directory` finds or creates
 //! it.
+//!
+//! The walk owns it and closes it only when nothing uses it. So it is closed in place, unlike a directory of a restore,
+//! and keeps what it knows about names and inheritance.
 
 use crate::fs::reopener::{Inode, Reopener};
-use crate::fs::status::Status;
 use crate::tree::writer::{Devices, Inherited, Parent, Slot, TargetDir, Wanted};
 use rustix::io::Result;
 use std::os::fd::OwnedFd;
@@ -66,14 +68,8 @@ impl Place {
 
     /// Closes all descriptors, until [`Place::reopen`]. `source` is the path of its source.
     pub(super) fn close(&mut self, source: &[u8]) {
-        let inode = match &self.dir.fd {
-            Some(target) => match Status::of(target) {
-                Ok(status) => Some((status.dev, status.ino)),
-                // The directory stays open.
-                Err(_) => return,
-            },
-            None => None,
-        };
+        // A directory that cannot be recognized again stays open.
+        let Ok(inode) = self.dir.identity() else { return };
         self.dir.fd = None;
         self.source.take();
         self.closed = Some(Closed::new(inode, source, &self.path));

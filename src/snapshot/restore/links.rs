@@ -1,8 +1,12 @@
-//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes is
-//! in `tree::writer`.
+//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes, the
+//! link itself and the seal are in `tree::writer`.
+//!
+//! Unlike a copy, a restore joins names one at a time, in the order of the manifest. So a name that replaces another
+//! file syncs the data of the first name itself, and an inode with the most names that the filesystem allows is
+//! followed by another one, which the remaining names join.
 
 use super::context::Context;
-use super::options::{Overwrite, TEMPORARY};
+use super::options::Overwrite;
 use super::outcome::{self, Outcome};
 use super::place::Place;
 use super::stats::Stats;
@@ -158,7 +162,8 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         return Ok(Joined::Restored(outcome));
     }
     let from = top.open(&first.directory, Some(place)).map_err(fail)?;
-    let temporary = match first.link(from, target.as_fd(), TEMPORARY) {
+    let slot = place.slot(context, &entry.name);
+    let temporary = match slot.link(first, from)? {
         Linked::Made(temporary) => temporary,
         Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
         Linked::Refused(Errno::MLINK) => return Ok(Joined::Full),
@@ -175,17 +180,11 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         // The entry that it replaces may be the last good version.
         openat::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
     }
-    let put = || place.slot(context, &entry.name).put(temporary, replaces.as_ref());
+    let put = || slot.put(temporary, replaces.as_ref());
     match make::put(context, place, entry, (decision, existing), put) {
         // Another run at the same time made that name, too.
-        Err(Failure::Meanwhile(_)) if decision == Decision::Make && is_there(place, entry, first) => {}
+        Err(Failure::Meanwhile(_)) if decision == Decision::Make && slot.is_name_of(first) => {}
         put => put?,
     }
     Ok(Joined::Restored(outcome))
-}
-
-/// Whether an entry's name is one of the inode by now.
-fn is_there(place: &Place, entry: &Entry, first: &First) -> bool {
-    let there = place.dir.inode_of(&entry.name);
-    there.is_some() && there == first.inode
 }

@@ -1,4 +1,5 @@
-//! Sets the metadata of an entry of the target as in the snapshot. `directory` does so for directories.
+//! Sets the metadata of an entry of the target as in the snapshot, whatever the rights of this process: what is refused
+//! is an error. `directory` does so for directories, setting it is in `give` of `tree::writer`.
 
 use super::context::Context;
 use super::origin::Origin;

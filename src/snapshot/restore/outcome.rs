@@ -1,4 +1,5 @@
-//! The result of restoring one entry: its counts, and reports on metadata that the target did not take.
+//! The result of restoring one entry: its counts, and reports on metadata that the target did not take. A copy reports
+//! such metadata once for each kind; here each entry that is not as in the snapshot is an error.
 
 use super::context::Context;
 use super::place::Place;

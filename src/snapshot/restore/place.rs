@@ -1,4 +1,7 @@
 //! A directory of a restore, open in the snapshot and in the target.
+//!
+//! Entries and jobs that wait share it, so it is never closed in place, unlike a directory of a copy. `levels` drops
+//! its own reference, and keeps the data to open the directory again and the mark of names that wait for a sync.
 
 use super::selection::join;
 use crate::fs::mounts::Inside;
@@ -57,8 +60,8 @@ impl Place {
 
     /// The data that is needed to open it again.
     pub(super) fn closed(&self) -> Result<Closed> {
-        let source = inode(&self.source)?;
-        let target = self.dir.fd.as_ref().map(inode).transpose()?;
+        let source = Status::of(&self.source).map(|status| (status.dev, status.ino))?;
+        let target = self.dir.identity()?;
         Ok(Closed { node: Arc::clone(&self.node), source, target, is_waiting: self.dir.waiting_mark() })
     }
 
@@ -136,8 +139,4 @@ impl Closed {
         };
         Place::again(devices, Arc::clone(&self.node), (opened, target), Arc::clone(&self.is_waiting))
     }
-}
-
-fn inode(fd: impl AsFd) -> Result<Inode> {
-    Status::of(fd).map(|status| (status.dev, status.ino))
 }

@@ -5,7 +5,7 @@
 //! names, a path is stored until the last name was found; `inode_map` bounds the memory. If no link can be made, the
 //! run decides what to do.
 
-use super::Temporary;
+use super::{Attempt, Slot, Target, Temporary};
 use crate::fs::metadata::{FileAttr, RefusedAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
@@ -164,7 +164,7 @@ impl First {
     }
 
     /// Gives the inode a temporary name in another directory. Its first name is in the directory `from`.
-    pub(crate) fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
+    fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
         let link = |first: &[u8]| {
             Temporary::make(above, prefix, |name| rustix::fs::linkat(&from, first, above, name, AtFlags::empty()))
         };
@@ -180,6 +180,19 @@ impl First {
             }
             Err(errno) => Linked::Refused(errno),
         }
+    }
+}
+
+impl<'d, T: Target> Slot<'d, '_, T> {
+    /// Gives an inode another name in the directory, so far a temporary one. Its first name is in the directory `from`.
+    pub(crate) fn link(&self, first: &First, from: impl AsFd) -> Attempt<Linked<'d>> {
+        Ok(first.link(from, self.above()?.as_fd(), self.run.temporary()))
+    }
+
+    /// Whether the entry is a name of this inode now.
+    pub(crate) fn is_name_of(&self, first: &First) -> bool {
+        let there = self.dir().inode_of(self.name);
+        there.is_some() && there == first.inode
     }
 }
 

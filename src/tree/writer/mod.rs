@@ -4,11 +4,12 @@
 //! sees the old or the new entry, and a killed run leaves no partial file under its name. The run decides which entries
 //! it wants, where it reads them from, and how it counts.
 //!
+//! - `slot`: the place of one entry, and the steps by which it is written. Begin to read there.
 //! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
 //! - `decide`: what to do with an entry, given the wanted and the existing entry.
-//! - `slot`: the place of one entry, and the steps by which it is written. Begin to read there.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
-//! - `temporary`, `temporary_name`, `temp_file`, `node`, `links`: create entries. `give`: sets their metadata.
+//! - `new_file`, `node`, `subdir`, `links`: create entries. `give`: sets the metadata of existing ones.
+//! - `temporary`, `temporary_name`, `temp_file`: the names and files that an entry has before its own name.
 //! - `version`, `same`: which entries may be replaced.
 //! - `after_sync`, `unsynced`: the jobs and files that wait until data is on the disk.
 //! - `liveness`: which temporary names belong to living runs.

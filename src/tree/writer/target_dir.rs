@@ -6,6 +6,7 @@ use super::temp_file::Postponed;
 use super::{Aliases, Device, Devices, Inherited, Owner, TempFile, Unsynced, Wanted};
 use crate::fs::metadata::{self, Creator, FileAttr, Others};
 use crate::fs::openat;
+use crate::fs::reopener::Inode;
 use crate::fs::status::{Status, Time};
 use rustix::fs::Mode;
 use rustix::io::{Errno, Result};
@@ -54,6 +55,12 @@ impl TargetDir {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// The directory's own device and inode, by which it is recognized when it is opened again. `None`: it does not
+    /// exist yet in a dry run.
+    pub(crate) fn identity(&self) -> Result<Option<Inode>> {
+        self.fd.as_ref().map(Status::of).transpose().map(|status| status.map(|status| (status.dev, status.ino)))
     }
 
     /// The inode that has this name now.
