@@ -2,7 +2,7 @@
 
 use super::job::Job;
 use super::not_kept::NotKept;
-use super::options::Options;
+use super::options::{Options, TEMPORARY};
 use super::plan::Plan;
 use super::stats::Stats;
 use crate::content::copy::Request;
@@ -171,6 +171,14 @@ impl Target for Context<'_> {
 
     fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    fn creator(&self) -> &Creator {
+        &self.creator
+    }
+
+    fn temporary(&self) -> &'static str {
+        TEMPORARY
     }
 
     fn wording(&self) -> &'static Wording {

@@ -1,5 +1,8 @@
-//! One directory: found or created in the destination when the walk enters it, and given its metadata when the walk
-//! leaves it (`leaving`).
+//! One directory: found or created in the destination when the walk enters it (`subdir` of `tree::writer`), and given
+//! its metadata when the walk leaves it (`leaving`).
+//!
+//! Unlike a restore, a copy never replaces anything by a directory, and never enters a source. The walk visits the
+//! entries of a directory when it enters it, so directories are closed and reopened by the walk, not here.
 
 use super::context::Context;
 use super::job::{Job, Leaving};
@@ -9,15 +12,12 @@ use super::plan::{self, Step};
 use super::{decide, leaving, outcome, pending};
 use crate::error::Error;
 use crate::fs::metadata::{self, Attributes, FileAttr};
-use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
-use crate::tree::deletion::allow_all;
 use crate::tree::walk::{Directory, absolute};
-use crate::tree::writer::{self, Attempt, Failure, Inherited, Target as _, Wanted};
+use crate::tree::writer::{self, Attempt, Failure, Inherited, Subdir, Target as _, Wanted};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -68,101 +68,55 @@ fn below(
     name: &[u8],
     directory: &Directory<()>,
 ) -> Attempt<(Place, Option<Change>)> {
-    let path = above.join(name);
-    let fail = |action: &str, errno| context.failure(&path, action, errno);
+    let slot = above.slot(context, name, wanted);
     let made = |target, inherited, fresh| {
-        Place::new(path.clone(), target, &context.devices, inherited, fresh).map_err(|errno| fail("look at", errno))
+        let place = Place::new(slot.path(), target, &context.devices, inherited, fresh);
+        place.map_err(|errno| slot.failure("look at", errno))
     };
-    let Some(dir) = &above.dir.fd else {
-        return Ok((made(None, Inherited::default(), true)?, Some(Change::Added)));
-    };
-    let existing = match above.fresh {
-        true => None,
-        false => above.dir.existing(name).map_err(|errno| fail("look at", errno))?,
-    };
-    let existing = match existing {
-        Some(status) => Some(status),
-        None if context.options.dry_run => return Ok((made(None, Inherited::default(), true)?, Some(Change::Added))),
-        None => match above.dir.make_subdir(name, &context.creator) {
-            Ok(target) => {
-                let inherited = Inherited { inherits: false, ..above.dir.inherited };
-                return Ok((made(Some(target), inherited, true)?, Some(Change::Added)));
-            }
-            // Another run created it meanwhile, or it is the name of another entry.
-            Err(Errno::EXIST) => None,
-            Err(errno) => return Err(fail("make the directory", errno)),
-        },
-    };
-    above.refuse_another(context, name, wanted)?;
-    let existing = match existing {
-        Some(status) => status,
-        None => Status::at(dir, name).map_err(|errno| fail("look at", errno))?,
-    };
-    match existing {
-        status if status.file_type() == FileType::Directory => {
-            if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
-                let error = Error::failed("copy into the source itself, at").at(context.shown(&path));
-                return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
-            }
-            let open = || openat::open_subdir(dir, name);
-            let target = match open() {
-                // One's own directory without permission for oneself. It gets its mode when everything in it is done.
-                Err(Errno::ACCESS) if !context.options.dry_run && context.creator.is_owner(&status) => {
-                    let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
-                    allow_all(dir.as_fd(), &name).and_then(|()| open())
-                }
-                result => result,
-            };
-            let target = target.map_err(|errno| fail("open the directory", errno))?;
-            if !context.options.dry_run && !context.creator.is_root() && status.mode & 0o300 != 0o300 {
-                let name = CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
-                let _ = allow_all(dir.as_fd(), &name);
-            }
-            let inherited = Inherited::of(&target);
-            let place = made(Some(target), inherited, false)?;
-            clear(context, &place);
-            let change = differs(context, directory, &place).then_some(Change::Metadata);
-            Ok((place, change))
+    let status = match slot.find_or_make_dir(!above.fresh, !context.options.dry_run)? {
+        Subdir::Missing => return Ok((made(None, Inherited::default(), true)?, Some(Change::Added))),
+        Subdir::Made(target) => {
+            let inherited = Inherited { inherits: false, ..above.dir.inherited };
+            return Ok((made(Some(target), inherited, true)?, Some(Change::Added)));
         }
-        status => {
-            let hint = match status.file_type() {
-                FileType::Symlink => "a symbolic link is in its place, and pleach follows none",
-                _ => "something else is in its place; remove it, or copy to another place",
-            };
-            let error = Error::io("make the directory", context.shown(&path), Errno::NOTDIR);
-            Err(Failure::Entry(error.hint(hint)))
-        }
+        Subdir::Exists(status) => status,
+    };
+    if status.file_type() != FileType::Directory {
+        let hint = match status.file_type() {
+            FileType::Symlink => "a symbolic link is in its place, and pleach follows none",
+            _ => "something else is in its place; remove it, or copy to another place",
+        };
+        return Err(Failure::Entry(Error::io("make the directory", slot.shown(), Errno::NOTDIR).hint(hint)));
     }
+    if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
+        let error = Error::failed("copy into the source itself, at").at(slot.shown());
+        return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
+    }
+    let target = slot.open_dir(&status, !context.options.dry_run)?;
+    let inherited = Inherited::of(&target);
+    let place = made(Some(target), inherited, false)?;
+    clear(context, &place);
+    let change = differs(context, directory, &place).then_some(Change::Metadata);
+    Ok((place, change))
 }
 
 /// Creates an empty directory for a source directory that is a mount point.
 pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name: &[u8]) -> Attempt<Option<Change>> {
     let place = &parent.place;
     let target_name = place.name(name);
-    let path = place.join(target_name);
-    let fail = |action: &str, errno| context.failure(&path, action, errno);
-    let Some(dir) = &place.dir.fd else { return Ok(Some(Change::Added)) };
-    match Status::at(dir, target_name) {
-        Ok(_) => place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None),
-        Err(Errno::NOENT) if context.options.dry_run => Ok(Some(Change::Added)),
-        Err(Errno::NOENT) => {
-            let made = match place.dir.make_subdir(target_name, &context.creator) {
-                // Another run created it meanwhile, or it is the name of another entry.
-                Err(Errno::EXIST) => {
-                    return place.refuse_another(context, target_name, context.wanted(parent)).map(|()| None);
-                }
-                made => made.map_err(|errno| fail("make the directory", errno))?,
-            };
-            let status = Status::at(&parent.fd, name)
-                .map_err(|errno| outcome::source(&parent.join(name), "read the status of", errno))?;
-            let (attributes, is_foreign) = context.creator.within_rights(Attributes::of(&status, &[]));
-            let refused =
-                context.creator.apply(&made, &attributes).map_err(|errno| fail("set the metadata of", errno))?;
-            context.not_kept.refused(&refused, is_foreign, || context.shown(&path));
-            Ok(Some(Change::Added))
-        }
-        Err(errno) => Err(fail("look at", errno)),
-    }
+    let slot = place.slot(context, target_name, context.wanted(parent));
+    let made = match slot.find_or_make_dir(!place.fresh, !context.options.dry_run)? {
+        Subdir::Made(made) => made,
+        Subdir::Missing => return Ok(Some(Change::Added)),
+        Subdir::Exists(_) => return Ok(None),
+    };
+    let status = Status::at(&parent.fd, name)
+        .map_err(|errno| outcome::source(&parent.join(name), "read the status of", errno))?;
+    let (attributes, is_foreign) = context.creator.within_rights(Attributes::of(&status, &[]));
+    let refused =
+        context.creator.apply(&made, &attributes).map_err(|errno| slot.failure("set the metadata of", errno))?;
+    context.not_kept.refused(&refused, is_foreign, || slot.shown());
+    Ok(Some(Change::Added))
 }
 
 /// Removes the remains of killed runs from a directory.

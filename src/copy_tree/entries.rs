@@ -3,6 +3,8 @@
 //! Entries are processed in the order of their inodes, not of their names, because that is usually their order on the
 //! disk. Small files are copied in groups, larger files side by side, each on its own thread. Entries that have several
 //! names or are not files are copied one by one.
+//!
+//! A restore collects entries across directories instead (`batch`), because the manifest already has their order.
 
 use super::context::LARGE;
 use super::look::look;

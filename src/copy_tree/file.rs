@@ -1,9 +1,11 @@
-//! Regular files: created under a temporary name with content and metadata, and put in their place if the source is
-//! unchanged.
+//! Regular files: opens and fills them, as `new_file` of `tree::writer` describes, and puts them in their place if the
+//! source is unchanged. `ring` has its own way to fill them.
+//!
+//! Unlike a restore, a copy fills a file again if its source changes meanwhile, and keeps the source at hand until the
+//! data is on the disk, to detect changes that leave no trace in its times.
 
 use super::context::Context;
 use super::job::{self, Job};
-use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
 use super::{count, outcome, pending};
@@ -11,9 +13,9 @@ use crate::content::copy::{self, Copied, CopyError, FileCopy, Reason};
 use crate::error::{Advice, Error};
 use crate::fs::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::fs::openat;
-use crate::fs::status::{Status, Time};
+use crate::fs::status::Status;
 use crate::tree::walk::absolute;
-use crate::tree::writer::{self, Attempt, Failure, TempFile, Waiting};
+use crate::tree::writer::{Attempt, Failure, Put, TempFile, Waiting};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,9 +40,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The attributes that its copy gets before it is in its place. The project id and the seals follow then.
+    /// The attributes that its copy gets.
     pub(super) fn attributes(&self) -> Attributes<'_> {
-        Attributes::of(&self.status, &self.xattrs).with(FileAttr { project: None, ..self.fileattr })
+        Attributes::of(&self.status, &self.xattrs).with(self.fileattr)
     }
 }
 
@@ -106,19 +108,10 @@ pub(super) fn became_something_else(pair: &Pair<'_>, name: &[u8]) -> Failure {
     Failure::Entry(error.hint("it became something else while its directory was read; run again"))
 }
 
-/// Creates an empty temporary file, with everything that must be set before its first byte.
-pub(super) fn make<'a>(pair: &Pair<'a>, seen: &Seen<'_>, kept: &Kept) -> Attempt<TempFile<'a>> {
-    let aside = TempFile::make(pair.above()?, TEMPORARY, seen.replaces())
-        .map_err(|errno| pair.wrong(seen.name, "make", errno))?;
-    let prepared = pair.place().dir.inherited.prepare(&pair.context.creator, &aside, &kept.attributes());
-    prepared.map_err(|errno| pair.wrong(seen.name, "set the metadata of", errno))?;
-    Ok(aside)
-}
-
 /// Creates the temporary file, with the current content of the source.
 fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempFile<'a>, Copied)> {
     let context = pair.context;
-    let aside = make(pair, seen, &source.kept)?;
+    let aside = pair.slot(seen.name).make_file(seen.replaces(), &source.kept.attributes())?;
     let files = FileCopy {
         source: source.fd.as_fd(),
         status: &source.kept.status,
@@ -144,8 +137,7 @@ fn refused(pair: &Pair<'_>, seen: &Seen<'_>, reason: Reason) -> Failure {
     }
 }
 
-/// Sets the metadata of a file with complete content, and gives it its name. If data was written, the times are set
-/// after the next sync, and so is the name if it replaces another file.
+/// Sets the metadata of a file with complete content, and gives it its name.
 pub(super) fn put(
     pair: &Pair<'_>,
     seen: &Seen<'_>,
@@ -153,63 +145,32 @@ pub(super) fn put(
     aside: TempFile<'_>,
     copied: &Copied,
 ) -> Attempt<Placed> {
-    let (context, place) = (pair.context, pair.place());
-    let wrong = |action, errno| pair.wrong(seen.name, action, errno);
+    let (context, place, slot) = (pair.context, pair.place(), pair.slot(seen.name));
     let must_sync = place.dir.device.must_sync(copied);
     let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
-    // A directory with the set-group-id bit, or a mount with `grpid`, gives its own group to new files.
-    let given = match (place.fresh, must_sync) {
-        (true, false) => context.creator.finish(&aside, 0o600, &attributes),
-        (true, true) => context.creator.finish_but_times(&aside, 0o600, &attributes),
-        (false, false) => context.creator.apply(&aside, &attributes),
-        (false, true) => context.creator.apply_but_times(&aside, &attributes),
+    let (finished, mut refused) = slot.finish(aside, &attributes, must_sync, place.fresh)?;
+    // A file that claims to be empty may be in procfs, where its status shows no changes.
+    let source = match must_sync && kept.status.size > 0 {
+        true => Some(reopenable(pair, seen.name, kept.status)?),
+        false => None,
     };
-    let mut refused = given.map_err(|errno| wrong("set the metadata of", errno))?;
-    let seal = place.dir.is_sealed(kept.fileattr).then_some(kept.fileattr);
-    let (later, seal) = if seen.status.nlink > 1 { (seal, None) } else { (None, seal) };
-    let mut placed = Placed { seal: later, waiting: None };
-    if must_sync {
-        placed.waiting = put_before_sync(pair, seen, kept, aside, (attributes.atime, attributes.mtime), seal)?;
-    } else {
-        let file = aside.put(pair.target_name(seen.name)).map_err(|errno| wrong("put in place", errno))?;
-        if let Some(seal) = seal {
-            refused.fileattr.add(seal.seal(file));
+    let has_others = seen.status.nlink > 1;
+    let seal = place.dir.seal_of(kept.fileattr);
+    let mut placed = Placed { seal: seal.filter(|_| has_others), waiting: None };
+    match slot.put_file(finished, seal.filter(|_| !has_others))? {
+        Put::Settled(fileattr) => refused.fileattr.add(fileattr),
+        Put::Unsynced(file) => {
+            if has_others {
+                let status = Status::of(&file).map_err(|errno| slot.failure("look at", errno))?;
+                let temporary = file.temporary_name().map(<[u8]>::to_vec);
+                placed.waiting = Some(Waiting { inode: (status.dev, status.ino), temporary });
+            }
+            pending::add(context, Job::File { file, source, path: slot.path() });
         }
     }
     context.not_kept.refused(&refused, is_foreign, || pair.shown(seen.name));
     outcome::report_unread_of(context, pair.directory, seen.name, kept.unread);
     Ok(placed)
-}
-
-/// Gives a file its name, unless it replaces another file, and lets the rest be done after the next sync.
-fn put_before_sync(
-    pair: &Pair<'_>,
-    seen: &Seen<'_>,
-    kept: &Kept,
-    aside: TempFile<'_>,
-    times: (Time, Time),
-    seal: Option<FileAttr>,
-) -> Attempt<Option<Waiting>> {
-    let dir = &pair.place().dir;
-    let wrong = |action, errno| pair.wrong(seen.name, action, errno);
-    writer::set_provisional_time(&aside, times.1).map_err(|errno| wrong("set the times of", errno))?;
-    // A file that claims to be empty may be in procfs, where its status shows no changes.
-    let source = match kept.status.size {
-        0 => None,
-        _ => Some(reopenable(pair, seen.name, kept.status)?),
-    };
-    let file =
-        dir.put_before_sync(aside, pair.target_name(seen.name), times).map_err(|errno| wrong("put in place", errno))?;
-    let waiting = match seen.status.nlink {
-        0 | 1 => None,
-        _ => {
-            let status = Status::of(&file).map_err(|errno| wrong("look at", errno))?;
-            let temporary = file.temporary_name().map(<[u8]>::to_vec);
-            Some(Waiting { inode: (status.dev, status.ino), temporary })
-        }
-    };
-    pending::add(pair.context, Job::File { file, source, seal, path: pair.target_path(seen.name) });
-    Ok(waiting)
 }
 
 /// The data needed to examine a source again.

@@ -15,8 +15,6 @@ pub(super) enum Job {
         file: Unsynced,
         /// Its source. `None` if the status of the source shows no changes.
         source: Option<Source>,
-        /// Its seal: flags and project id.
-        seal: Option<FileAttr>,
         /// Its final path.
         path: Vec<u8>,
     },

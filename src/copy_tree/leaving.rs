@@ -3,22 +3,18 @@
 use super::context::Context;
 use super::job::Leaving;
 use super::outcome;
-use crate::fs::metadata::{Attributes, FileAttr};
+use crate::fs::metadata::Attributes;
 use crate::tree::writer::{self, Attempt, Target as _};
 
 /// Sets the metadata of a directory.
 pub(super) fn give(context: &Context<'_>, leaving: &Leaving) -> Attempt<()> {
     let Leaving { target, status, xattrs, wanted, keeps_others, path } = leaving;
-    // The project id is set together with the seals.
-    let attributes = Attributes::of(status, xattrs).with(FileAttr { project: None, ..*wanted });
-    let (attributes, is_foreign) = context.creator.within_rights(attributes);
-    let given = writer::give(&context.creator, target, &attributes, !keeps_others)
+    let (attributes, is_foreign) = context.creator.within_rights(Attributes::of(status, xattrs).with(*wanted));
+    let given = writer::give_and_seal(&context.creator, target, &attributes, !keeps_others)
         .or_else(|errno| context.failed(path, "set the metadata of", errno))?;
     if given.has_unlisted {
         outcome::report_unlisted(context, path);
     }
-    let mut refused = given.refused;
-    refused.fileattr.add(wanted.seal(target));
-    context.not_kept.refused(&refused, is_foreign, || context.shown(path));
+    context.not_kept.refused(&given.refused, is_foreign, || context.shown(path));
     Ok(())
 }

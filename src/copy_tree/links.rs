@@ -1,13 +1,16 @@
 //! Hard links: the names of one inode of the sources become names of one inode of the destination, whichever source
-//! they are in. The table of inodes is in `tree::writer`.
+//! they are in. The table of inodes, the link itself and the seal are in `tree::writer`.
+//!
+//! Unlike a restore, a copy joins names on all threads, and does not know them in advance. So a name that replaces
+//! another file waits for the same sync as the data of the first name, and two runs agree on the inode with the lower
+//! number. If no link can be made, only that name becomes a separate file.
 
 use super::context::Context;
 use super::job::Job;
 use super::look::look;
-use super::options::TEMPORARY;
 use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
-use super::{alone, count, pending, seal};
+use super::{alone, count, pending};
 use crate::error::Error;
 use crate::tree::inode_map::Identity;
 use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Version};
@@ -82,9 +85,9 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     if pair.context.options.dry_run || (there.is_some() && there == first.inode) {
         return Ok(Joined::Linked);
     }
-    let above = pair.above()?;
+    let slot = pair.slot(seen.name);
     let linked = match pair.context.reopener().and_then(|reopener| reopener.open_any(&first.directory)) {
-        Ok(from) => first.link(from, above, TEMPORARY),
+        Ok(from) => slot.link(first, from)?,
         Err(errno) => Linked::Refused(errno),
     };
     let temporary = match linked {
@@ -138,7 +141,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
 fn seal_after_sync(context: &Context<'_>, first: First) {
     match first.waiting {
         Some(_) if first.seal.is_some() => pending::add(context, Job::Seal(first)),
-        _ => seal::first(context, &first),
+        _ => pending::seal(context, &first),
     }
 }
 

@@ -15,16 +15,11 @@ pub(super) fn look<'n>(pair: &Pair<'_>, name: &'n [u8], may_exist: bool) -> Atte
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(pair.unreadable(name, "read the status of", errno)),
     };
-    let place = pair.place();
-    let target_name = place.name(name);
     let existing = match may_exist {
-        true => place.dir.existing(target_name).map_err(|errno| pair.wrong(name, "look at", errno))?,
+        true => pair.slot(name).look()?,
         false => None,
     };
-    if existing.is_some() {
-        pair.refuse_another(target_name)?;
-    }
-    match decide::decide(pair, (name, &status), (target_name, existing.as_ref())) {
+    match decide::decide(pair, (name, &status), (pair.target_name(name), existing.as_ref())) {
         Ok(decision) => Ok(Some(Seen { name, status, existing, decision })),
         Err(Errno::NOENT) => Ok(None),
         Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),

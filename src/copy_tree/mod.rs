@@ -37,7 +37,6 @@ mod pending;
 mod place;
 mod plan;
 mod ring;
-mod seal;
 mod stats;
 mod tree;
 mod verify;

@@ -2,16 +2,13 @@
 //! is opened.
 
 use super::metadata;
-use super::options::TEMPORARY;
 use super::pair::{Pair, Seen};
-use crate::tree::writer::{Attempt, Node};
+use crate::tree::writer::{Attempt, Inode, Node};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 /// Creates a link, device, named pipe or socket.
 pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
-    let wrong = |action, errno| pair.wrong(seen.name, action, errno);
-    let above = pair.above()?;
     let kind = seen.status.file_type();
     let to = match kind {
         FileType::Symlink => match rustix::fs::readlinkat(&pair.directory.fd, seen.name, Vec::new()) {
@@ -26,8 +23,9 @@ pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
         FileType::Symlink => Node::Symlink(&to),
         _ => Node::Special(kind, seen.status.rdev),
     };
-    let made = node.make_temporary(above, TEMPORARY, &pair.context.creator);
-    let (temporary, pinned) = made.map_err(|errno| wrong("make", errno))?;
-    metadata::give_to_node(pair, seen, &pinned, pair.place().dir.inherited.inherits)?;
-    temporary.put(pair.target_name(seen.name), seen.replaces().as_ref()).map_err(|errno| wrong("put in place", errno))
+    let slot = pair.slot(seen.name);
+    let give =
+        |inode: &Inode, has_others| metadata::give(pair, seen, inode, &metadata::of_node(pair, seen), has_others);
+    let (temporary, ()) = slot.make_node(&node, give)?;
+    slot.put(temporary, seen.replaces().as_ref())
 }

@@ -6,7 +6,7 @@
 
 use super::stats::Stats;
 use crate::error::Error;
-use crate::fs::metadata::Refused;
+use crate::fs::metadata::{Refused, RefusedAttr};
 use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use crate::util::text;
@@ -49,6 +49,11 @@ impl NotKept {
         if refused.fileattr.project {
             self.note(PROJECT, &shown);
         }
+    }
+
+    /// Counts the parts of its seal that the destination refused for an entry.
+    pub(super) fn seal(&self, fileattr: RefusedAttr, shown: impl Fn() -> PathBuf) {
+        self.refused(&Refused { fileattr, ..Refused::default() }, false, shown);
     }
 
     /// Counts an entry that is a separate file although its source is another name of an inode.

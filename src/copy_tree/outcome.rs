@@ -1,5 +1,8 @@
 //! Failures of the source, and attributes that could not be read or compared. The words for failures of the destination
 //! are in `tree::writer`.
+//!
+//! Refused metadata is in `not_kept`: a copy counts it by kind and reports each kind once, because the destination
+//! refuses it for most entries. A restore reports it for each entry, which then is not as in the snapshot.
 
 use super::context::Context;
 use crate::error::Error;

@@ -9,7 +9,7 @@ use crate::fs::metadata::FileAttr;
 use crate::fs::shutdown;
 use crate::fs::status::Status;
 use crate::tree::walk::Directory;
-use crate::tree::writer::{Attempt, Decision, Failure, Target as _, Version, Waiting};
+use crate::tree::writer::{Attempt, Decision, Failure, Slot, Target as _, Version, Waiting};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -91,9 +91,12 @@ impl<'a> Pair<'a> {
         self.place().dir.inode_of(self.target_name(name))
     }
 
-    /// Fails if the entry that is found under a name of the destination is wanted under another name.
-    pub(super) fn refuse_another(&self, target_name: &[u8]) -> Attempt<()> {
-        self.place().refuse_another(self.context, target_name, self.context.wanted(self.directory))
+    /// The place of an entry in the destination.
+    pub(super) fn slot<'n>(&self, name: &'n [u8]) -> Slot<'a, 'n, Context<'a>>
+    where
+        'a: 'n,
+    {
+        self.place().slot(self.context, self.target_name(name), self.context.wanted(self.directory))
     }
 
     /// The failure of a call on an entry of the source.
@@ -108,8 +111,7 @@ impl<'a> Pair<'a> {
 
     /// The failure of a call on an entry of the destination.
     pub(super) fn wrong(&self, name: &[u8], action: &str, errno: Errno) -> Failure {
-        let entry = (self.target_name(name), self.context.wanted(self.directory));
-        self.place().failure(self.context, entry, action, errno)
+        self.slot(name).failure(action, errno)
     }
 
     /// Reports why an entry is skipped, and counts it.

@@ -1,16 +1,18 @@
 //! Does the jobs that wait until data is on the disk: sets the times of written files, replaces names, and does the
 //! steps that must follow. See `after_sync` in `tree::writer`.
+//!
+//! Unlike the source of a restore, that of a copy may have changed meanwhile, so it is examined once more.
 
 use super::context::Context;
 use super::job::{Job, Source};
-use super::{leaving, seal};
+use super::leaving;
 use crate::content::same_content;
 use crate::error::Error;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use crate::fs::timestamp::may_have_changed_since;
 use crate::tree::walk::absolute;
-use crate::tree::writer::{AfterSync, Run, Synced, Target as _};
+use crate::tree::writer::{AfterSync, First, Run, Synced, Target as _};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,7 +30,7 @@ impl Run for Context<'_> {
 
     fn finish(&self, job: Job, synced: &Synced) {
         match job {
-            Job::File { file, source, seal, path } => {
+            Job::File { file, source, path } => {
                 let settled = match source.filter(|source| has_changed_unseen(source, self, &file)) {
                     None => file.settle(synced),
                     Some(source) => {
@@ -37,18 +39,25 @@ impl Run for Context<'_> {
                         file.settle_provisionally(synced)
                     }
                 };
-                match (settled, seal) {
-                    (Ok(file), Some(seal)) => seal::file(self, file, seal, &path),
-                    (Ok(_), None) => {}
-                    (Err(errno), _) => failed(self, &path, errno),
+                match settled {
+                    Ok(refused) => self.not_kept.seal(refused, || self.shown(&path)),
+                    Err(errno) => failed(self, &path, errno),
                 }
             }
             Job::Name { replacing, path } => replacing.put().unwrap_or_else(|errno| failed(self, &path, errno)),
             Job::Directory(leaving) => {
                 leaving::give(self, &leaving).unwrap_or_else(|failure| self.report(&failure.into_error()));
             }
-            Job::Seal(first) => seal::first(self, &first),
+            Job::Seal(first) => seal(self, &first),
         }
+    }
+}
+
+/// Seals an inode that has all its names: sets flags that would prevent adding names, and the project id.
+pub(super) fn seal(context: &Context<'_>, first: &First) {
+    match first.seal(|directory| openat::open_dir(context.plan.top.as_fd(), directory)) {
+        Ok(refused) => context.not_kept.seal(refused, || context.shown(&first.path())),
+        Err(errno) => context.report(&context.failure(&first.path(), "set the flags of", errno).into_error()),
     }
 }
 

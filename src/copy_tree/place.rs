@@ -1,9 +1,11 @@
 //! A directory of the destination during the walk: open, or closed to save descriptors. `directory` finds or creates
 //! it.
+//!
+//! The walk owns it and closes it only when nothing uses it. So it is closed in place, unlike a directory of a restore,
+//! and keeps what it knows about names and inheritance.
 
 use crate::fs::reopener::{Inode, Reopener};
-use crate::fs::status::Status;
-use crate::tree::writer::{Attempt, Devices, EntryName, Failure, Inherited, Target, TargetDir, Wanted};
+use crate::tree::writer::{Devices, Inherited, Parent, Slot, TargetDir, Wanted};
 use rustix::io::Result;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -66,14 +68,8 @@ impl Place {
 
     /// Closes all descriptors, until [`Place::reopen`]. `source` is the path of its source.
     pub(super) fn close(&mut self, source: &[u8]) {
-        let inode = match &self.dir.fd {
-            Some(target) => match Status::of(target) {
-                Ok(status) => Some((status.dev, status.ino)),
-                // The directory stays open.
-                Err(_) => return,
-            },
-            None => None,
-        };
+        // A directory that cannot be recognized again stays open.
+        let Ok(inode) = self.dir.identity() else { return };
         self.dir.fd = None;
         self.source.take();
         self.closed = Some(Closed::new(inode, source, &self.path));
@@ -100,19 +96,18 @@ impl Place {
         self.rename.as_deref().unwrap_or(source)
     }
 
-    /// Fails if the entry that is found under a name is wanted under another name, so that it is not lost.
-    pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8], wanted: Wanted<'_>) -> Attempt<()> {
-        self.dir.refuse_another(target, EntryName { name, wanted, path_of: &|name| self.join(name) })
+    /// The place of an entry. `wanted`: the names that the directory must have.
+    pub(super) fn slot<'d, 'n, T>(&'d self, run: &'d T, name: &'n [u8], wanted: Wanted<'d>) -> Slot<'d, 'n, T> {
+        Slot { run, parent: self, name, wanted }
+    }
+}
+
+impl Parent for Place {
+    fn dir(&self) -> &TargetDir {
+        &self.dir
     }
 
-    /// The failure of a call on an entry.
-    pub(super) fn failure(
-        &self,
-        target: &impl Target,
-        (name, wanted): (&[u8], Wanted<'_>),
-        action: &str,
-        errno: rustix::io::Errno,
-    ) -> Failure {
-        self.dir.failure(target, EntryName { name, wanted, path_of: &|name| self.join(name) }, action, errno)
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        Place::join(self, name)
     }
 }

@@ -85,7 +85,8 @@ impl<'a> Group<'a, '_, '_> {
     fn make(&self, number: usize, source: Opened<'_>) -> Attempt<Filling<'a>> {
         let seen = self.seen[number];
         let kept = file::kept(self.pair.context, source.fd, *source.status);
-        Ok(Filling { aside: file::make(&self.pair, seen, &kept)?, kept })
+        let aside = self.pair.slot(seen.name).make_file(seen.replaces(), &kept.attributes())?;
+        Ok(Filling { aside, kept })
     }
 
     /// The content of a file is complete.

@@ -13,7 +13,7 @@ mod xattr;
 
 pub use attributes::{Attributes, Refused};
 pub use creator::Creator;
-pub use fileattr::{FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, SEALS, has_project, letters};
+pub use fileattr::{FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
 pub use target::{open_path, set_times};
 pub use xattr::{
     Others, Xattr, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias, is_inherited, readable_xattrs,

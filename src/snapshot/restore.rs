@@ -37,7 +37,6 @@ mod origin;
 mod outcome;
 mod pending;
 mod place;
-mod seal;
 mod selection;
 mod stats;
 #[cfg(test)]

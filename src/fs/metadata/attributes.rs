@@ -36,6 +36,11 @@ impl<'a> Attributes<'a> {
         Attributes { fileattr, ..self }
     }
 
+    /// The same attributes, without the project id, which an inode gets with its seals when it has its name.
+    pub fn unsealed(&self) -> Attributes<'a> {
+        self.clone().with(FileAttr { project: None, ..self.fileattr })
+    }
+
     pub(super) fn permissions(&self) -> u32 {
         self.mode & 0o7777
     }

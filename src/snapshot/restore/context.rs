@@ -2,7 +2,7 @@
 
 use super::done::Done;
 use super::job::Job;
-use super::options::Options;
+use super::options::{Options, TEMPORARY};
 use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::metadata::Creator;
@@ -90,6 +90,14 @@ impl Target for Context<'_> {
 
     fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    fn creator(&self) -> &Creator {
+        &self.creator
+    }
+
+    fn temporary(&self) -> &'static str {
+        TEMPORARY
     }
 
     fn wording(&self) -> &'static Wording {

@@ -1,8 +1,12 @@
-//! One directory of a restore. It is found or made in the target on the way in, and gets its own metadata on the way
-//! out.
+//! One directory of a restore. It is found or made in the target on the way in (`subdir` of `tree::writer`), and gets
+//! its own metadata on the way out.
+//!
+//! Unlike a copy, a restore may replace a link or file by a directory, knows which directories are only on the way, and
+//! deletes what the snapshot does not have before the metadata.
 
 use super::context::Context;
 use super::end::End;
+use super::metadata::attributes;
 use super::options::{Overwrite, TEMPORARY};
 use super::origin::Recorded;
 use super::place::Place;
@@ -10,13 +14,12 @@ use super::selection::split;
 use super::stats::Stats;
 use super::{content, delete, origin, outcome, xattrs};
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, Attributes, FileAttr};
+use crate::fs::metadata::{self, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
-use crate::tree::deletion::allow_all;
-use crate::tree::writer::{self, Attempt, Failure, Target as _};
+use crate::tree::writer::{self, Attempt, Failure, Subdir, Target as _};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,16 +45,17 @@ pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_
 fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
     let options = context.options;
     let name = split(&record.path).1;
-    let shown = || context.shown(&record.path);
-    let fail = |action: &str, errno: Errno| context.failure_at(&shown(), action, errno);
+    let slot = above.slot(context, name);
+    let fail = |action: &str, errno| slot.failure(action, errno);
     let source = openat::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
-    let existing = above.dir.existing(name).map_err(|errno| fail("look at", errno))?;
+    let found = slot.find_or_make_dir(true, !options.dry_run)?;
+    let existing = match &found {
+        Subdir::Exists(status) => Some(*status),
+        Subdir::Made(_) | Subdir::Missing => None,
+    };
     if existing.as_ref().is_some_and(|status| context.is_repository(status)) {
-        return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(shown())));
-    }
-    if existing.is_some() {
-        above.refuse_another(context, name)?;
+        return Err(Failure::Entry(Error::failed("restore into the repository itself, at").at(slot.shown())));
     }
     let is_there = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
     let keep = options.overwrite == Overwrite::Never;
@@ -59,40 +63,27 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
         None => Some(Change::Added),
         Some(_) if is_there => None,
         Some(_) if is_wanted && !keep => Some(Change::Type),
-        Some(status) => return Err(in_the_way(&shown(), status)),
+        Some(status) => return Err(in_the_way(&slot.shown(), status)),
     };
     let gets_metadata = !is_there || (is_wanted && !keep);
-    let open_in = |dir| openat::open_subdir(dir, name).map_err(|errno| fail("open the directory", errno));
-    let target = match (&above.dir.fd, change) {
-        (Some(dir), Some(change)) if !options.dry_run => {
-            if change == Change::Type {
-                rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| fail("replace", errno))?;
-            }
-            // New entries must not inherit more than the snapshot records, and the directory gets its inheritable
-            // metadata last.
-            let made = above.dir.make_subdir(name, &context.creator);
-            let made = made.map_err(|errno| above.failure(context, name, "make the directory", errno))?;
-            context.done.count(change);
-            Some(made)
-        }
-        (Some(dir), None) => {
+    let target = match (found, change) {
+        (Subdir::Exists(status), None) => {
             let gets_mode = gets_metadata && !options.dry_run && !context.creator.is_root();
-            if gets_mode && existing.is_some_and(is_closed) {
-                // It gets its mode when everything in it is done.
-                let name = std::ffi::CString::new(name).map_err(|_| fail("open", Errno::INVAL))?;
-                let _ = allow_all(dir.as_fd(), &name);
-            }
-            Some(open_in(dir)?)
+            Some(slot.open_dir(&status, gets_mode)?)
         }
-        (Some(_), Some(Change::Type)) if above.has_mount_at(&context.mounts, name) => {
-            return Err(fail("replace", Errno::BUSY));
+        (Subdir::Made(made), _) => Some(made),
+        (Subdir::Exists(_), Some(_)) if !options.dry_run => {
+            let dir = above.dir.fd.as_ref().ok_or_else(|| slot.failure("replace", Errno::BADF))?;
+            rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| slot.failure("replace", errno))?;
+            let made = above.dir.make_subdir(name, &context.creator);
+            Some(made.map_err(|errno| slot.failure("make the directory", errno))?)
         }
-        (_, Some(change)) => {
-            context.done.count(change);
-            None
+        (Subdir::Exists(_), Some(_)) if above.has_mount_at(&context.mounts, name) => {
+            return Err(slot.failure("replace", Errno::BUSY));
         }
-        (None, None) => None,
+        (Subdir::Exists(_) | Subdir::Missing, _) => None,
     };
+    change.inspect(|change| context.done.count(*change));
     if let Some(dir) = target.as_ref().filter(|_| is_there && !options.dry_run) {
         clear(dir);
     }
@@ -116,11 +107,6 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
 /// Removes temporary names that killed runs left in a directory. A name that cannot be removed does no harm.
 pub(super) fn clear(dir: &OwnedFd) {
     let _ = writer::clear(dir.as_fd(), TEMPORARY);
-}
-
-/// Whether the owner of a directory lacks a permission to work in it.
-fn is_closed(status: Status) -> bool {
-    status.permissions() & 0o700 != 0o700
 }
 
 fn in_the_way(shown: &Path, status: &Status) -> Failure {
@@ -179,13 +165,8 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
     }
     let give = || {
         let atime = Status::of(&place.source)?.atime;
-        let Meta { uid, gid, mode, mtime, .. } = *meta;
-        let wanted = meta.fileattr();
-        let fileattr = FileAttr { project: None, ..wanted };
-        let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &recorded.xattrs, fileattr };
-        let mut given = writer::give(&context.creator, target, &attributes, recorded.is_complete)?;
-        given.refused.fileattr.add(wanted.seal(target));
-        Ok(given)
+        let attributes = attributes(meta, atime, &recorded.xattrs);
+        writer::give_and_seal(&context.creator, target, &attributes, recorded.is_complete)
     };
     let given = give().map_err(|errno| fail("set the metadata of", errno))?;
     let lacking = xattrs::of_directory(context, &recorded, given.has_unlisted);

@@ -24,10 +24,7 @@ pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> At
 fn once(context: &Context<'_>, place: &Place, entry: &Entry, came_meanwhile: bool) -> Attempt<Outcome> {
     let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
     let mut origin = Origin::new(place, entry);
-    let existing = place.dir.existing(&entry.name).map_err(|errno| fail("look at", errno))?;
-    if existing.is_some() {
-        place.refuse_another(context, &entry.name)?;
-    }
+    let existing = place.slot(context, &entry.name).look()?;
     let mut stats = count(entry);
     let overwrite = match context.options.overwrite {
         Overwrite::Never => Overwrite::Never,

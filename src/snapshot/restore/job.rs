@@ -2,7 +2,6 @@
 
 use super::end::End;
 use super::place::Place;
-use crate::fs::metadata::FileAttr;
 use crate::monitor::Change;
 use crate::tree::walk::PathNode;
 use crate::tree::writer::Unsynced;
@@ -14,8 +13,6 @@ pub(super) enum Job {
     File {
         /// The file.
         file: Unsynced,
-        /// The flags and project id that seal it.
-        seal: Option<FileAttr>,
         /// The change to count when it has its name. `None` if it had a name from the beginning.
         change: Option<Change>,
         /// Its path in the snapshot.

@@ -1,5 +1,8 @@
 //! The directories from the top to the current one. The nearest are open. Those above them are closed, and are opened
 //! again when the restore returns to them.
+//!
+//! A copy has no such path: its parallel walk keeps the directories. A restore follows the manifest, one stream, and
+//! `batch` restores its entries in parallel.
 
 use super::context::Context;
 use super::end::End;

@@ -1,12 +1,16 @@
-//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes is
-//! in `tree::writer`.
+//! Hard links: the names of one inode in the snapshot become names of one inode in the target. The table of inodes, the
+//! link itself and the seal are in `tree::writer`.
+//!
+//! Unlike a copy, a restore joins names one at a time, in the order of the manifest. So a name that replaces another
+//! file syncs the data of the first name itself, and an inode with the most names that the filesystem allows is
+//! followed by another one, which the remaining names join.
 
 use super::context::Context;
-use super::options::{Overwrite, TEMPORARY};
+use super::options::Overwrite;
 use super::outcome::{self, Outcome};
 use super::place::Place;
 use super::stats::Stats;
-use super::{entry, make, seal};
+use super::{entry, make};
 use crate::error::Error;
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
@@ -102,7 +106,7 @@ impl Top {
 /// The name that an entry just got, as the first of its inode.
 fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome) -> First {
     let is_made = outcome.change.is_some() && !context.options.dry_run && entry.file().is_some();
-    let is_sealed = outcome.change == Some(Change::Metadata) || place.dir.is_sealed(entry.meta.fileattr());
+    let is_sealed = outcome.change == Some(Change::Metadata) || place.dir.seal_of(entry.meta.fileattr()).is_some();
     let waiting = outcome.inode.filter(|_| outcome.is_waiting);
     First {
         directory: place.path(),
@@ -116,9 +120,8 @@ fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome)
 
 /// Seals an inode that has all its names. Returns the number of failures, which were reported.
 fn seal(context: &Context<'_>, top: &Top, first: &First) -> u64 {
-    let Some(wanted) = first.seal else { return 0 };
-    match top.open(&first.directory, None).and_then(|directory| first.open(directory)) {
-        Ok(file) => seal::file(context, file, wanted.fileattr(), || context.shown(&first.path())),
+    match first.seal(|directory| top.open(directory, None)) {
+        Ok(refused) => outcome::report_seal(context, refused, || context.shown(&first.path())),
         Err(errno) => {
             context.monitor.problem(&context.failure(&first.path(), "set the metadata of", errno).into_error());
             1
@@ -131,7 +134,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     let fail = |errno| place.failure(context, &entry.name, "link", errno);
     let existing = place.dir.existing(&entry.name).map_err(fail)?;
     if existing.is_some() {
-        place.refuse_another(context, &entry.name)?;
+        place.slot(context, &entry.name).refuse_another()?;
     }
     let is_joined = existing.is_some() && existing.as_ref().map(|status| (status.dev, status.ino)) == first.inode;
     let is_directory = existing.as_ref().is_some_and(|status| status.file_type() == FileType::Directory);
@@ -159,7 +162,8 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         return Ok(Joined::Restored(outcome));
     }
     let from = top.open(&first.directory, Some(place)).map_err(fail)?;
-    let temporary = match first.link(from, target.as_fd(), TEMPORARY) {
+    let slot = place.slot(context, &entry.name);
+    let temporary = match slot.link(first, from)? {
         Linked::Made(temporary) => temporary,
         Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
         Linked::Refused(Errno::MLINK) => return Ok(Joined::Full),
@@ -176,17 +180,11 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         // The entry that it replaces may be the last good version.
         openat::open_file(target.as_fd(), temporary.name()).and_then(rustix::fs::fsync).map_err(fail)?;
     }
-    let put = || temporary.put(&entry.name, replaces.as_ref());
+    let put = || slot.put(temporary, replaces.as_ref());
     match make::put(context, place, entry, (decision, existing), put) {
         // Another run at the same time made that name, too.
-        Err(Failure::Meanwhile(_)) if decision == Decision::Make && is_there(place, entry, first) => {}
+        Err(Failure::Meanwhile(_)) if decision == Decision::Make && slot.is_name_of(first) => {}
         put => put?,
     }
     Ok(Joined::Restored(outcome))
-}
-
-/// Whether an entry's name is one of the inode by now.
-fn is_there(place: &Place, entry: &Entry, first: &First) -> bool {
-    let there = place.dir.inode_of(&entry.name);
-    there.is_some() && there == first.inode
 }

@@ -1,34 +1,28 @@
-//! Makes one entry under a temporary name, then renames it into its place. So a reader sees the old or the new entry,
-//! and a killed run leaves no half of a file under its name.
+//! Makes one entry and puts it in its place: regular files as `new_file` of `tree::writer` describes, everything else
+//! as `node`. So a reader sees the old or the new entry, and a killed run leaves no half of a file under its name.
+//!
+//! Unlike a copy, a restore checks the content against the manifest before the file gets its name, may delete a
+//! directory in its place, and counts each change when it is made.
 
 use super::context::Context;
 use super::job::Job;
-use super::options::TEMPORARY;
 use super::origin::Origin;
-use super::outcome::{Outcome, report};
+use super::outcome::{Outcome, report, report_seal};
 use super::place::Place;
 use super::stats::Stats;
-use super::{content, delete, metadata, seal};
+use super::{content, delete, metadata};
 use crate::content::copy::{self, CopyError, FileCopy, Request};
-use crate::error::Error;
-use crate::fs::metadata::{Refused, set_times};
+use crate::error::{Error, ErrorKind};
+use crate::fs::metadata::Refused;
 use crate::fs::status::Status;
 use crate::monitor::Change;
-use crate::snapshot::manifest::{Body, Entry, FileBody, Time};
+use crate::snapshot::manifest::{Body, Entry, FileBody};
 use crate::tree::writer::{
-    self, Attempt, Decision, Failure, Node, Run as _, Target as _, TempFile, Temporary, Version,
+    Attempt, Decision, Failure, Finished, Inode, Node, Put, Run as _, Slot, Target as _, Version,
 };
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd};
-
-/// A new inode that does not have its name yet.
-enum Made<'d> {
-    File(TempFile<'d>),
-    /// Its data may be in memory only. It gets these times when the data is on the disk.
-    Written(TempFile<'d>, (Time, Time)),
-    Node(Temporary<BorrowedFd<'d>>),
-}
+use std::os::fd::AsFd;
 
 /// Applies the decision on an entry, and completes its outcome. `existing` is in its place.
 pub(super) fn carry_out(
@@ -41,7 +35,6 @@ pub(super) fn carry_out(
     outcome: &mut Outcome,
 ) -> Attempt<()> {
     let Some(target) = &place.dir.fd else { return Ok(()) };
-    let stats = &mut outcome.stats;
     match decision {
         Decision::Leave | Decision::Keep | Decision::Blocked => return Ok(()),
         Decision::Metadata => {
@@ -51,54 +44,147 @@ pub(super) fn carry_out(
             };
             let refused = given.map_err(|errno| place.failure(context, &entry.name, "restore", errno))?;
             context.done.count(Change::Metadata);
-            stats.errors += report(context, &refused, || context.shown(&place.join(&entry.name)));
+            outcome.stats.errors += report(context, &refused, || context.shown(&place.join(&entry.name)));
             return Ok(());
         }
         Decision::Make | Decision::Replace(_) | Decision::Clear => {}
     }
-    let target_fd = target.as_fd();
+    let step = (decision, existing);
+    match &entry.body {
+        Body::File(body) => make_file(context, place, (entry, body), step, origin, outcome)?,
+        _ => make_node(context, place, entry, step, origin, outcome)?,
+    }
+    context.waiting.made(1, outcome.stats.copied_bytes);
+    Ok(())
+}
+
+/// Makes a regular file and puts it in its place.
+fn make_file(
+    context: &Context<'_>,
+    place: &Place,
+    (entry, body): (&Entry, &FileBody),
+    (decision, existing): (Decision, Option<&Status>),
+    origin: &mut Origin<'_>,
+    outcome: &mut Outcome,
+) -> Attempt<()> {
+    let slot = place.slot(context, &entry.name);
     let replaces = decision.replaces(existing);
-    let made = make(context, place, target_fd, entry, replaces, origin, stats)?;
-    let file = match made {
-        Made::Written(aside, times) => {
-            outcome.inode = put_before_sync(context, place, entry, (decision, existing), aside, times)?;
-            outcome.is_waiting = true;
-            context.waiting.made(1, outcome.stats.copied_bytes);
-            return Ok(());
+    let (mut finished, refused) = fill(&slot, place, (entry, body), replaces, origin, &mut outcome.stats)?;
+    outcome.stats.errors += report(context, &refused, || slot.shown());
+    outcome.is_waiting = finished.is_unsynced();
+    let has_others = entry.meta.nlink > 1;
+    let seal = place.dir.seal_of(entry.meta.fileattr());
+    if has_others {
+        let status = Status::of(&finished).map_err(|errno| slot.failure("look at", errno))?;
+        outcome.inode = Some((status.dev, status.ino));
+        if replaces.is_some() || seal.is_some() {
+            // Its other names follow, and the last name seals it, so it does not wait.
+            finished = slot.sync(finished)?;
         }
-        Made::File(aside) => Some(put(context, place, entry, (decision, existing), || aside.put(&entry.name))?),
-        Made::Node(temporary) => {
-            put(context, place, entry, (decision, existing), || temporary.put(&entry.name, replaces.as_ref()))?;
-            None
+    }
+    clear(context, place, entry, (decision, existing))?;
+    let change = decision.change();
+    match slot.put_file(finished, seal.filter(|_| !has_others))? {
+        Put::Settled(refused) => {
+            change.inspect(|change| context.done.count(*change));
+            outcome.stats.errors += report_seal(context, refused, || slot.shown());
         }
-    };
-    context.waiting.made(1, stats.copied_bytes);
-    match file {
-        Some(file) if entry.meta.nlink > 1 => {
-            outcome.inode = Status::of(file).ok().map(|status| (status.dev, status.ino));
+        Put::Unsynced(file) => {
+            let has_name = file.temporary_name().is_none();
+            change.filter(|_| has_name).inspect(|change| context.done.count(*change));
+            let change = change.filter(|_| !has_name);
+            let job = Job::File { file, change, path: place.child(&entry.name) };
+            context.after_sync(job).map_err(Failure::Fatal)?;
         }
-        Some(file) if place.dir.is_sealed(entry.meta.fileattr()) => {
-            let shown = || context.shown(&place.join(&entry.name));
-            stats.errors += seal::file(context, &file, entry.meta.fileattr(), shown);
-        }
-        Some(_) => {}
-        None => outcome.inode = Status::at(target, &entry.name).ok().map(|status| (status.dev, status.ino)),
     }
     Ok(())
 }
 
+/// Makes a file under a temporary name, with the content and the metadata of the snapshot's.
+fn fill<'d>(
+    slot: &Slot<'d, '_, Context<'_>>,
+    place: &Place,
+    (entry, body): (&Entry, &FileBody),
+    replaces: Option<Version>,
+    origin: &mut Origin<'_>,
+    stats: &mut Stats,
+) -> Attempt<(Finished<'d>, Refused)> {
+    let context = slot.run;
+    let unreadable = |errno| slot.failure("read from the snapshot", errno);
+    let xattrs = origin.recorded().map_err(unreadable)?.xattrs.clone();
+    let source = origin.file().map_err(unreadable)?;
+    let status = Status::of(source).map_err(unreadable)?;
+    if status.file_type() != FileType::RegularFile || status.size != body.size {
+        let error = Error::new(ErrorKind::Damage, "restore").at(slot.shown());
+        return Err(Failure::Entry(
+            error.hint("the snapshot's file does not have the size in its manifest; nothing was put in place"),
+        ));
+    }
+    let attributes = metadata::attributes(&entry.meta, status.atime, &xattrs);
+    let file = slot.make_file(replaces, &attributes)?;
+    let mut must_sync = false;
+    if body.size > 0 {
+        let (strategy, monitor) = (&place.dir.device.strategy, context.monitor);
+        let files = FileCopy { source: source.as_fd(), status: &status, destination: file.as_fd(), strategy, monitor };
+        let copied = match body.hash.is_some() || context.options.verify {
+            true => copy::content_hashing_copies(&files),
+            false => copy::content(&files, &Request::default()),
+        };
+        let copied = copied.map_err(|error| match error {
+            CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),
+            CopyError::Source(errno) => unreadable(errno),
+            CopyError::Destination(errno) => slot.failure("write", errno),
+            CopyError::Refused(_) => slot.failure("clone", Errno::OPNOTSUPP),
+        })?;
+        content::check(context, body, file.as_fd(), &copied, stats)
+            .map_err(|wrong| wrong.failure(context, &slot.shown()))?;
+        (stats.cloned_bytes, stats.copied_bytes) = (copied.cloned, copied.data);
+        must_sync = place.dir.device.must_sync(&copied);
+    }
+    // Whether the directory was made by this run is forgotten when it is closed, so owner and mode are always set.
+    slot.finish(file, &attributes, must_sync, false)
+}
+
+/// Makes a link or special node, and puts it in its place.
+fn make_node(
+    context: &Context<'_>,
+    place: &Place,
+    entry: &Entry,
+    step: (Decision, Option<&Status>),
+    origin: &mut Origin<'_>,
+    outcome: &mut Outcome,
+) -> Attempt<()> {
+    let kind = FileType::from_raw_mode(entry.meta.mode);
+    let node = match &entry.body {
+        Body::Symlink(to) => Node::Symlink(to),
+        Body::Device(major, minor) => Node::Special(kind, (*major, *minor)),
+        _ => Node::Special(kind, (0, 0)),
+    };
+    let slot = place.slot(context, &entry.name);
+    let give = |inode: &Inode, has_others| {
+        let given = metadata::give(context, inode, entry, has_others, origin);
+        given.map_err(|errno| slot.failure("set the metadata of", errno))
+    };
+    let (temporary, refused) = slot.make_node(&node, give)?;
+    outcome.stats.errors += report(context, &refused, || slot.shown());
+    let (decision, existing) = step;
+    put(context, place, entry, step, || slot.put(temporary, decision.replaces(existing).as_ref()))?;
+    outcome.inode = place.dir.inode_of(&entry.name);
+    Ok(())
+}
+
 /// Puts a finished inode in its place.
-pub(super) fn put<T>(
+pub(super) fn put(
     context: &Context<'_>,
     place: &Place,
     entry: &Entry,
     (decision, existing): (Decision, Option<&Status>),
-    put: impl FnOnce() -> rustix::io::Result<T>,
-) -> Attempt<T> {
+    put: impl FnOnce() -> Attempt<()>,
+) -> Attempt<()> {
     clear(context, place, entry, (decision, existing))?;
-    let made = put().map_err(|errno| place.failure(context, &entry.name, "put in place", errno))?;
+    put()?;
     decision.change().inspect(|change| context.done.count(*change));
-    Ok(made)
+    Ok(())
 }
 
 /// Deletes the directory in an entry's place, if that was decided.
@@ -115,142 +201,4 @@ fn clear(
         return Err(fail(Errno::STALE));
     }
     delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))
-}
-
-/// Makes the inode under a temporary name, with content and metadata.
-fn make<'d>(
-    context: &Context<'_>,
-    place: &Place,
-    target: BorrowedFd<'d>,
-    entry: &Entry,
-    replaces: Option<Version>,
-    origin: &mut Origin<'_>,
-    stats: &mut Stats,
-) -> Attempt<Made<'d>> {
-    let (refused, made) = match &entry.body {
-        Body::File(file) => {
-            let aside = TempFile::make(target, TEMPORARY, replaces)
-                .map_err(|errno| place.failure(context, &entry.name, "make", errno))?;
-            let (refused, times) = fill(context, place, &aside, entry, file, origin, stats)?;
-            let made = match times {
-                Some(times) => Made::Written(aside, times),
-                None => Made::File(aside),
-            };
-            (refused, made)
-        }
-        _ => {
-            let (refused, temporary) = make_node(context, place, target, entry, origin)?;
-            (refused, Made::Node(temporary))
-        }
-    };
-    stats.errors += report(context, &refused, || context.shown(&place.join(&entry.name)));
-    Ok(made)
-}
-
-/// Puts a written file in its place, with its times, when its data is on the disk. A new file gets its name at once,
-/// with a provisional time. Returns the inode.
-fn put_before_sync(
-    context: &Context<'_>,
-    place: &Place,
-    entry: &Entry,
-    (decision, existing): (Decision, Option<&Status>),
-    aside: TempFile<'_>,
-    times: (Time, Time),
-) -> Attempt<Option<(u64, u64)>> {
-    let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
-    let status = Status::of(&aside).map_err(|errno| fail("look at", errno))?;
-    let inode = Some((status.dev, status.ino));
-    let is_sealed = place.dir.is_sealed(entry.meta.fileattr());
-    if entry.meta.nlink > 1 && (decision.replaces(existing).is_some() || is_sealed) {
-        // Its other names follow, and the last name seals it, so it does not wait.
-        rustix::fs::fsync(&aside).map_err(|errno| fail("write", errno))?;
-        set_times(&aside, times.0, times.1).map_err(|errno| fail("set the times of", errno))?;
-        put(context, place, entry, (decision, existing), || aside.put(&entry.name))?;
-        return Ok(inode);
-    }
-    writer::set_provisional_time(&aside, times.1).map_err(|errno| fail("set the times of", errno))?;
-    clear(context, place, entry, (decision, existing))?;
-    let file = place.dir.put_before_sync(aside, &entry.name, times).map_err(|errno| fail("put in place", errno))?;
-    let change = match file.temporary_name() {
-        Some(_) => decision.change(),
-        None => {
-            decision.change().inspect(|change| context.done.count(*change));
-            None
-        }
-    };
-    let seal = (is_sealed && entry.meta.nlink < 2).then(|| entry.meta.fileattr());
-    context.after_sync(Job::File { file, seal, change, path: place.child(&entry.name) }).map_err(Failure::Fatal)?;
-    Ok(inode)
-}
-
-/// Sets the content and the metadata of an empty file. If data was written, the times are returned instead of set: they
-/// are set when the data is on the disk.
-fn fill(
-    context: &Context<'_>,
-    place: &Place,
-    file: &TempFile<'_>,
-    entry: &Entry,
-    body: &FileBody,
-    origin: &mut Origin<'_>,
-    stats: &mut Stats,
-) -> Attempt<(Refused, Option<(Time, Time)>)> {
-    let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
-    let xattrs = origin.recorded().map_err(|errno| fail("read from the snapshot", errno))?.xattrs.clone();
-    let source = origin.file().map_err(|errno| fail("read from the snapshot", errno))?;
-    let status = Status::of(source).map_err(|errno| fail("read from the snapshot", errno))?;
-    if status.file_type() != FileType::RegularFile || status.size != body.size {
-        let error = Error::new(crate::error::ErrorKind::Damage, "restore").at(context.shown(&place.join(&entry.name)));
-        return Err(Failure::Entry(
-            error.hint("the snapshot's file does not have the size in its manifest; nothing was put in place"),
-        ));
-    }
-    let attributes = metadata::attributes(entry, status.atime, &xattrs);
-    let prepared = place.dir.inherited.prepare(&context.creator, file, &attributes);
-    prepared.map_err(|errno| fail("set the metadata of", errno))?;
-    let mut times = None;
-    if body.size > 0 {
-        let (strategy, monitor) = (&place.dir.device.strategy, context.monitor);
-        let files = FileCopy { source: source.as_fd(), status: &status, destination: file.as_fd(), strategy, monitor };
-        let copied = match body.hash.is_some() || context.options.verify {
-            true => copy::content_hashing_copies(&files),
-            false => copy::content(&files, &Request::default()),
-        };
-        let copied = copied.map_err(|error| match error {
-            CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),
-            CopyError::Source(errno) => fail("read from the snapshot", errno),
-            CopyError::Destination(errno) => fail("write", errno),
-            CopyError::Refused(_) => fail("clone", Errno::OPNOTSUPP),
-        })?;
-        content::check(context, body, file.as_fd(), &copied, stats)
-            .map_err(|wrong| wrong.failure(context, &context.shown(&place.join(&entry.name))))?;
-        (stats.cloned_bytes, stats.copied_bytes) = (copied.cloned, copied.data);
-        times = place.dir.device.must_sync(&copied).then_some((attributes.atime, attributes.mtime));
-    }
-    // Owner and mode are set in any case: a directory with the set-group-id bit, or a filesystem mounted with `grpid`,
-    // gives its own group to new entries in it.
-    let given = match times {
-        Some(_) => context.creator.apply_but_times(file, &attributes),
-        None => context.creator.apply(file, &attributes),
-    };
-    given.map(|refused| (refused, times)).map_err(|errno| fail("set the metadata of", errno))
-}
-
-fn make_node<'d>(
-    context: &Context<'_>,
-    place: &Place,
-    target: BorrowedFd<'d>,
-    entry: &Entry,
-    origin: &mut Origin<'_>,
-) -> Attempt<(Refused, Temporary<BorrowedFd<'d>>)> {
-    let fail = |action: &str, errno| place.failure(context, &entry.name, action, errno);
-    let kind = FileType::from_raw_mode(entry.meta.mode);
-    let node = match &entry.body {
-        Body::Symlink(to) => Node::Symlink(to),
-        Body::Device(major, minor) => Node::Special(kind, (*major, *minor)),
-        _ => Node::Special(kind, (0, 0)),
-    };
-    let made = node.make_temporary(target, TEMPORARY, &context.creator);
-    let (temporary, node) = made.map_err(|errno| fail("make", errno))?;
-    let refused = metadata::give_to_node(context, place, &node, entry, place.dir.inherited.inherits, origin);
-    refused.map(|refused| (refused, temporary)).map_err(|errno| fail("set the metadata of", errno))
 }

@@ -1,14 +1,13 @@
-//! Sets the metadata of an entry of the target as in the snapshot. `directory` does so for directories.
+//! Sets the metadata of an entry of the target as in the snapshot, whatever the rights of this process: what is refused
+//! is an error. `directory` does so for directories, setting it is in `give` of `tree::writer`.
 
 use super::context::Context;
 use super::origin::Origin;
-use super::place::Place;
-use crate::fs::metadata::{Attributes, FileAttr, Refused, Xattr};
-use crate::fs::openat;
+use crate::fs::metadata::{Attributes, Refused, Xattr};
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Meta, Time};
-use crate::tree::writer::{self, Version, pin};
-use rustix::io::{Errno, Result};
+use crate::tree::writer::{Inode, Version};
+use rustix::io::Result;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Sets the snapshot's metadata on an existing inode. `seen` is its earlier status.
@@ -19,48 +18,33 @@ pub(super) fn set(
     seen: &Status,
     origin: &mut Origin<'_>,
 ) -> Result<Refused> {
-    let place = origin.place;
+    // The names of one inode are restored one at a time, so only somebody else changes their number.
     let is_same = |status: &Status| Version::of(seen).is(status) && status.nlink == seen.nlink;
-    if entry.file().is_some()
-        && let Ok(file) = openat::open_file(target.as_fd(), &entry.name)
-    {
-        if !is_same(&Status::of(&file)?) {
-            return Err(Errno::STALE);
-        }
-        let atime = Status::of(origin.file()?)?.atime;
-        let recorded = origin.recorded()?;
-        let attributes = attributes(entry, atime, &recorded.xattrs);
-        // Unlisted ones are reported by `xattrs`.
-        let mut refused = writer::give(&context.creator, &file, &attributes, recorded.is_complete)?.refused;
-        if entry.meta.nlink < 2 {
-            refused.fileattr.add(entry.meta.fileattr().seal(&file));
-        }
-        return Ok(refused);
-    }
-    let node = pin(target.as_fd(), &entry.name, is_same)?;
-    give_to_node(context, place, &node, entry, true, origin)
+    let inode = Inode::open(target.as_fd(), &entry.name, entry.file().is_some(), is_same)?;
+    give(context, &inode, entry, true, origin)
 }
 
-/// Sets the entry's metadata on an inode that must not be opened. `has_others`: it may have other attributes.
-pub(super) fn give_to_node(
+/// Sets the entry's metadata on an inode. `has_others`: it may have other attributes.
+pub(super) fn give(
     context: &Context<'_>,
-    place: &Place,
-    node: &OwnedFd,
+    inode: &Inode,
     entry: &Entry,
     has_others: bool,
     origin: &mut Origin<'_>,
 ) -> Result<Refused> {
-    let atime = Status::at(&place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime);
+    let atime = match inode {
+        Inode::File(_) => Status::of(origin.file()?)?.atime,
+        Inode::Node(_) => Status::at(&origin.place.source, &entry.name).map_or(entry.meta.mtime, |status| status.atime),
+    };
     let recorded = origin.recorded()?;
-    let attributes = attributes(entry, atime, &recorded.xattrs);
+    let attributes = attributes(&entry.meta, atime, &recorded.xattrs);
     // Unlisted ones are reported by `xattrs`.
-    let given = writer::give_to_node(&context.creator, node, &attributes, has_others && recorded.is_complete)?;
-    Ok(given.refused)
+    let removes_others = has_others && recorded.is_complete;
+    inode.give(&context.creator, &attributes, removes_others, entry.meta.nlink < 2).map(|given| given.refused)
 }
 
-/// The attributes of an entry, except its project id, which is set when the file is in its place.
-pub(super) fn attributes<'a>(entry: &Entry, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
-    let Meta { uid, gid, mode, mtime, flags, .. } = entry.meta;
-    let fileattr = FileAttr { flags, project: None };
-    Attributes { uid, gid, mode, atime, mtime, xattrs, fileattr }
+/// The recorded attributes of an inode. The snapshot's tree has the time of the last access.
+pub(super) fn attributes<'a>(meta: &Meta, atime: Time, xattrs: &'a [Xattr]) -> Attributes<'a> {
+    let Meta { uid, gid, mode, mtime, .. } = *meta;
+    Attributes { uid, gid, mode, atime, mtime, xattrs, fileattr: meta.fileattr() }
 }

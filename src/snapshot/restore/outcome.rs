@@ -1,4 +1,5 @@
-//! The result of restoring one entry: its counts, and reports on metadata that the target did not take.
+//! The result of restoring one entry: its counts, and reports on metadata that the target did not take. A copy reports
+//! such metadata once for each kind; here each entry that is not as in the snapshot is an error.
 
 use super::context::Context;
 use super::place::Place;
@@ -46,6 +47,15 @@ pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: 
         context.monitor.problem(&error.at(shown()));
         1
     })
+}
+
+/// Reports the parts of its seal that the target refused for an inode, and counts it.
+pub(super) fn report_seal(
+    context: &Context<'_>,
+    fileattr: metadata::RefusedAttr,
+    shown: impl FnOnce() -> PathBuf,
+) -> u64 {
+    report(context, &metadata::Refused { fileattr, ..metadata::Refused::default() }, shown)
 }
 
 /// The error for metadata of an inode that was not restored.

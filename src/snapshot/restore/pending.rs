@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::job::Job;
 use super::stats::Stats;
-use super::{directory, seal};
+use super::{directory, outcome};
 use crate::tree::writer::{AfterSync, Run, Synced, Target as _};
 use crate::util::mutex::lock;
 
@@ -18,10 +18,10 @@ impl Run for Context<'_> {
     fn finish(&self, job: Job, synced: &Synced) {
         let mut stats = Stats::default();
         match job {
-            Job::File { file, seal, change, path } => match file.settle(synced) {
-                Ok(file) => {
+            Job::File { file, change, path } => match file.settle(synced) {
+                Ok(refused) => {
                     change.inspect(|change| self.done.count(*change));
-                    stats.errors += seal.map_or(0, |seal| seal::file(self, file, seal, || self.shown(&path.path())));
+                    stats.errors += outcome::report_seal(self, refused, || self.shown(&path.path()));
                 }
                 Err(errno) => {
                     self.monitor.problem(&self.failure(&path.path(), "put in place", errno).into_error());

@@ -1,4 +1,7 @@
 //! A directory of a restore, open in the snapshot and in the target.
+//!
+//! Entries and jobs that wait share it, so it is never closed in place, unlike a directory of a copy. `levels` drops
+//! its own reference, and keeps the data to open the directory again and the mark of names that wait for a sync.
 
 use super::selection::join;
 use crate::fs::mounts::Inside;
@@ -6,7 +9,7 @@ use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::walk::PathNode;
-use crate::tree::writer::{Attempt, Devices, EntryName, Failure, Inherited, Target, TargetDir, Wanted};
+use crate::tree::writer::{Devices, Failure, Inherited, Parent, Slot, Target, TargetDir, Wanted};
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,8 +60,8 @@ impl Place {
 
     /// The data that is needed to open it again.
     pub(super) fn closed(&self) -> Result<Closed> {
-        let source = inode(&self.source)?;
-        let target = self.dir.fd.as_ref().map(inode).transpose()?;
+        let source = Status::of(&self.source).map(|status| (status.dev, status.ino))?;
+        let target = self.dir.identity()?;
         Ok(Closed { node: Arc::clone(&self.node), source, target, is_waiting: self.dir.waiting_mark() })
     }
 
@@ -77,18 +80,14 @@ impl Place {
         self.node.child(name)
     }
 
-    /// Fails if the entry found under a name in the target is another entry of the snapshot, which must not be lost.
-    pub(super) fn refuse_another(&self, target: &impl Target, name: &[u8]) -> Attempt<()> {
-        self.dir.refuse_another(target, self.entry(name, &|name| self.join(name)))
+    /// The place of an entry in the target.
+    pub(super) fn slot<'d, 'n, T: Target>(&'d self, run: &'d T, name: &'n [u8]) -> Slot<'d, 'n, T> {
+        Slot { run, parent: self, name, wanted: Wanted::Of(self.source.as_fd()) }
     }
 
     /// The failure of a call on an entry.
     pub(super) fn failure(&self, target: &impl Target, name: &[u8], action: &str, errno: Errno) -> Failure {
-        self.dir.failure(target, self.entry(name, &|name| self.join(name)), action, errno)
-    }
-
-    fn entry<'a>(&'a self, name: &'a [u8], path_of: &'a dyn Fn(&[u8]) -> Vec<u8>) -> EntryName<'a> {
-        EntryName { name, wanted: Wanted::Of(self.source.as_fd()), path_of }
+        self.slot(target, name).failure(action, errno)
     }
 
     /// Those of these names in the target that lead to entries of the snapshot, although the snapshot has these entries
@@ -112,6 +111,16 @@ impl Place {
     }
 }
 
+impl Parent for Place {
+    fn dir(&self) -> &TargetDir {
+        &self.dir
+    }
+
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        Place::join(self, name)
+    }
+}
+
 impl Closed {
     /// Opens the directory again; `path` is its path.
     ///
@@ -130,8 +139,4 @@ impl Closed {
         };
         Place::again(devices, Arc::clone(&self.node), (opened, target), Arc::clone(&self.is_waiting))
     }
-}
-
-fn inode(fd: impl AsFd) -> Result<Inode> {
-    Status::of(fd).map(|status| (status.dev, status.ino))
 }

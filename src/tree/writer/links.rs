@@ -5,8 +5,8 @@
 //! names, a path is stored until the last name was found; `inode_map` bounds the memory. If no link can be made, the
 //! run decides what to do.
 
-use super::Temporary;
-use crate::fs::metadata::FileAttr;
+use super::{Attempt, Slot, Target, Temporary};
+use crate::fs::metadata::{FileAttr, RefusedAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::inode_map::{Identity, InodeMap, Spill};
@@ -70,7 +70,7 @@ impl Seal {
     }
 
     /// The flags and the project id.
-    pub(crate) fn fileattr(self) -> FileAttr {
+    fn fileattr(self) -> FileAttr {
         FileAttr { flags: self.flags, project: self.project }
     }
 }
@@ -149,18 +149,25 @@ impl First {
         }
     }
 
-    /// Opens the inode by its name in its directory.
+    /// Seals the inode, which has all its names. `open` opens the directory of its first name. Returns the parts of the
+    /// seal that were refused.
     ///
     /// # Errors
     /// `STALE` if the name now belongs to another inode.
-    pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
+    pub(crate) fn seal<D: AsFd>(&self, open: impl FnOnce(&[u8]) -> Result<D>) -> Result<RefusedAttr> {
+        let Some(seal) = self.seal else { return Ok(RefusedAttr::default()) };
+        open(&self.directory).and_then(|directory| self.open(directory)).map(|file| seal.fileattr().seal(file))
+    }
+
+    /// Opens the inode by its name in its directory.
+    fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
         let file = openat::open_file(directory.as_fd(), &self.name)?;
         let status = Status::of(&file)?;
         if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
     }
 
     /// Gives the inode a temporary name in another directory. Its first name is in the directory `from`.
-    pub(crate) fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
+    fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
         let link = |first: &[u8]| {
             Temporary::make(above, prefix, |name| rustix::fs::linkat(&from, first, above, name, AtFlags::empty()))
         };
@@ -176,6 +183,19 @@ impl First {
             }
             Err(errno) => Linked::Refused(errno),
         }
+    }
+}
+
+impl<'d, T: Target> Slot<'d, '_, T> {
+    /// Gives an inode another name in the directory, so far a temporary one. Its first name is in the directory `from`.
+    pub(crate) fn link(&self, first: &First, from: impl AsFd) -> Attempt<Linked<'d>> {
+        Ok(first.link(from, self.above()?.as_fd(), self.run.temporary()))
+    }
+
+    /// Whether the entry is a name of this inode now.
+    pub(crate) fn is_name_of(&self, first: &First) -> bool {
+        let there = self.dir().inode_of(self.name);
+        there.is_some() && there == first.inode
     }
 }
 

@@ -4,10 +4,12 @@
 //! sees the old or the new entry, and a killed run leaves no partial file under its name. The run decides which entries
 //! it wants, where it reads them from, and how it counts.
 //!
+//! - `slot`: the place of one entry, and the steps by which it is written. Begin to read there.
 //! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
 //! - `decide`: what to do with an entry, given the wanted and the existing entry.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
-//! - `temporary`, `temporary_name`, `temp_file`, `node`, `links`: create entries. `give`: sets their metadata.
+//! - `new_file`, `node`, `subdir`, `links`: create entries. `give`: sets the metadata of existing ones.
+//! - `temporary`, `temporary_name`, `temp_file`: the names and files that an entry has before its own name.
 //! - `version`, `same`: which entries may be replaced.
 //! - `after_sync`, `unsynced`: the jobs and files that wait until data is on the disk.
 //! - `liveness`: which temporary names belong to living runs.
@@ -22,9 +24,12 @@ mod give;
 mod inherited;
 mod links;
 mod liveness;
+mod new_file;
 mod node;
 mod run;
 mod same;
+mod slot;
+mod subdir;
 mod target;
 mod target_dir;
 mod temp_file;
@@ -39,16 +44,20 @@ pub(crate) use alias::{Aliases, Owner, Wanted, is_another, is_found_in_other_cas
 pub(crate) use decide::{Compare, Decision, Metadata, WantedEntry, decide};
 pub(crate) use device::{Device, Devices, Synced};
 pub(crate) use failure::{Attempt, Failure};
-pub(crate) use give::{give, give_to_node};
+pub(crate) use give::{Inode, give_and_seal};
 pub(crate) use inherited::Inherited;
 pub(crate) use links::{First, Linked, Links, Seal, Waiting};
 pub(crate) use liveness::clear;
-pub(crate) use node::{Node, pin};
+pub(crate) use new_file::{Finished, Put};
+pub(crate) use node::Node;
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
+pub(crate) use slot::{Parent, Slot};
+pub(crate) use subdir::Subdir;
 pub(crate) use target::{Target, Wording};
-pub(crate) use target_dir::{EntryName, TargetDir};
+pub(crate) use target_dir::TargetDir;
 pub(crate) use temp_file::TempFile;
 pub(crate) use temporary::{Replacing, Temporary, is_temporary};
-pub(crate) use unsynced::{Unsynced, set_provisional_time};
+pub(crate) use unsynced::Unsynced;
+use unsynced::set_provisional_time;
 pub(crate) use version::{Version, changed_meanwhile};

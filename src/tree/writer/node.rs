@@ -1,11 +1,12 @@
-//! Links, devices, named pipes and sockets: creates them, and refers to them without opening them.
+//! Links, devices, named pipes and sockets: creates them without opening them.
 
-use super::Temporary;
-use crate::fs::metadata::{self, Creator};
+use super::give::pin;
+use super::{Attempt, Inode, Slot, Target, Temporary};
+use crate::fs::metadata::Creator;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode};
-use rustix::io::{Errno, Result};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Result;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// An entry that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,20 @@ pub(crate) enum Node<'a> {
     Symlink(&'a [u8]),
     /// A device, named pipe or socket, with the numbers of a device.
     Special(FileType, (u32, u32)),
+}
+
+impl<'d, T: Target> Slot<'d, '_, T> {
+    /// Creates a link, device, named pipe or socket under a temporary name. `give` sets its metadata; the argument is
+    /// whether the inode may have inherited other attributes. Returns the result of `give`, too.
+    pub(crate) fn make_node<G>(
+        &self,
+        node: &Node<'_>,
+        give: impl FnOnce(&Inode, bool) -> Attempt<G>,
+    ) -> Attempt<(Temporary<BorrowedFd<'d>>, G)> {
+        let made = node.make_temporary(self.above()?.as_fd(), self.run.temporary(), self.run.creator());
+        let (temporary, inode) = made.map_err(|errno| self.failure("make", errno))?;
+        give(&inode, self.dir().inherited.inherits).map(|given| (temporary, given))
+    }
 }
 
 impl Node<'_> {
@@ -32,17 +47,17 @@ impl Node<'_> {
     ///
     /// # Errors
     /// `STALE` if somebody replaced it with something else.
-    pub(crate) fn make_temporary<'d>(
+    fn make_temporary<'d>(
         &self,
         dir: BorrowedFd<'d>,
         prefix: &str,
         creator: &Creator,
-    ) -> Result<(Temporary<BorrowedFd<'d>>, OwnedFd)> {
+    ) -> Result<(Temporary<BorrowedFd<'d>>, Inode)> {
         let (temporary, ()) = Temporary::make(dir, prefix, |name| self.make(dir, name))?;
         let is_ours =
             |status: &Status| status.file_type() == self.file_type() && status.nlink == 1 && creator.is_owner(status);
         let pinned = pin(dir, temporary.name(), is_ours)?;
-        Ok((temporary, pinned))
+        Ok((temporary, Inode::Node(pinned)))
     }
 
     fn file_type(&self) -> FileType {
@@ -51,13 +66,4 @@ impl Node<'_> {
             Node::Special(kind, _) => kind,
         }
     }
-}
-
-/// Opens the inode that has a name now, without its content, if it is the expected one.
-///
-/// # Errors
-/// `STALE` if it is another inode.
-pub(crate) fn pin(dir: BorrowedFd<'_>, name: &[u8], is_expected: impl FnOnce(&Status) -> bool) -> Result<OwnedFd> {
-    let node = metadata::open_path(dir, name)?;
-    if is_expected(&Status::of(&node)?) { Ok(node) } else { Err(Errno::STALE) }
 }

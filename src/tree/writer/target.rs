@@ -3,6 +3,7 @@
 use super::{Attempt, Devices, Failure, changed_meanwhile};
 use crate::content::copy;
 use crate::error::Error;
+use crate::fs::metadata::Creator;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,12 @@ pub(crate) trait Target {
 
     /// The filesystems that are written to.
     fn devices(&self) -> &Devices;
+
+    /// How its entries are created.
+    fn creator(&self) -> &Creator;
+
+    /// The beginning of its temporary names.
+    fn temporary(&self) -> &'static str;
 
     /// The words for its failures.
     fn wording(&self) -> &'static Wording;

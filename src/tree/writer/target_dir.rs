@@ -3,11 +3,10 @@
 
 use super::inherited::is_sealed;
 use super::temp_file::Postponed;
-use super::{
-    Aliases, Attempt, Device, Devices, Failure, Inherited, Owner, Target, TempFile, Unsynced, Wanted, is_another,
-};
+use super::{Aliases, Device, Devices, Inherited, Owner, TempFile, Unsynced, Wanted};
 use crate::fs::metadata::{self, Creator, FileAttr, Others};
 use crate::fs::openat;
+use crate::fs::reopener::Inode;
 use crate::fs::status::{Status, Time};
 use rustix::fs::Mode;
 use rustix::io::{Errno, Result};
@@ -29,23 +28,6 @@ pub(crate) struct TargetDir {
     aliases: Aliases,
     /// Names in it will be replaced after the next sync. Shared with the directory that is reopened later.
     is_waiting: Arc<AtomicBool>,
-}
-
-/// An entry of a [`TargetDir`], as failures show it.
-#[derive(Clone, Copy)]
-pub(crate) struct EntryName<'a> {
-    /// Its name.
-    pub(crate) name: &'a [u8],
-    /// The names that the directory must have.
-    pub(crate) wanted: Wanted<'a>,
-    /// The path of an entry below the target.
-    pub(crate) path_of: &'a dyn Fn(&[u8]) -> Vec<u8>,
-}
-
-impl EntryName<'_> {
-    fn path(&self) -> Vec<u8> {
-        (self.path_of)(self.name)
-    }
 }
 
 impl TargetDir {
@@ -75,6 +57,12 @@ impl TargetDir {
         }
     }
 
+    /// The directory's own device and inode, by which it is recognized when it is opened again. `None`: it does not
+    /// exist yet in a dry run.
+    pub(crate) fn identity(&self) -> Result<Option<Inode>> {
+        self.fd.as_ref().map(Status::of).transpose().map(|status| status.map(|status| (status.dev, status.ino)))
+    }
+
     /// The inode that has this name now.
     pub(crate) fn inode_of(&self, name: &[u8]) -> Option<(u64, u64)> {
         self.existing(name).ok().flatten().map(|there| (there.dev, there.ino))
@@ -95,10 +83,10 @@ impl TargetDir {
         Ok(made)
     }
 
-    /// Whether a file created in it gets something only after it is in its place: flags that would prevent moving it
-    /// there, or a project id other than the one it was created with.
-    pub(crate) fn is_sealed(&self, wanted: FileAttr) -> bool {
-        is_sealed(wanted, self.inherited.project)
+    /// The seal of a file created in it: what the file gets only after it is in its place. These are flags that would
+    /// prevent moving it there, or a project id other than the one it was created with.
+    pub(crate) fn seal_of(&self, wanted: FileAttr) -> Option<FileAttr> {
+        is_sealed(wanted, self.inherited.project).then_some(wanted)
     }
 
     /// Which name owns the entry that is found under this name.
@@ -114,35 +102,18 @@ impl TargetDir {
         self.aliases.found(self.fd.as_ref().ok_or(Errno::BADF)?, &self.device, names, wanted)
     }
 
-    /// Fails if the entry that is found under a name is wanted under another name, so that it is not lost.
-    pub(crate) fn refuse_another(&self, target: &impl Target, entry: EntryName<'_>) -> Attempt<()> {
-        match self.owner(entry.name, entry.wanted) {
-            Ok(Owner::Itself) => Ok(()),
-            Ok(Owner::Other(other)) => {
-                let other = other.map(|other| target.shown(&(entry.path_of)(&other)));
-                let shown = target.shown(&entry.path());
-                Err(Failure::Entry(is_another(target.wording().action, &shown, other.as_deref())))
-            }
-            Err(errno) => target.failed(&entry.path(), "compare the names in the directory of", errno),
-        }
-    }
-
-    /// The failure of a call on an entry. If an entry unexpectedly exists, it may belong to another name.
-    pub(crate) fn failure(&self, target: &impl Target, entry: EntryName<'_>, action: &str, errno: Errno) -> Failure {
-        if errno == Errno::EXIST
-            && let Err(failure) = self.refuse_another(target, entry)
-        {
-            return failure;
-        }
-        target.failure(&entry.path(), action, errno)
-    }
-
     /// Gives a written file of this directory its name, unless it replaces another file. In that case the name follows
-    /// after the next sync. The times always follow after the next sync.
+    /// after the next sync. The times always follow after the next sync, and then the seal.
     ///
     /// # Errors
     /// See [`TempFile::put`].
-    pub(crate) fn put_before_sync(&self, aside: TempFile<'_>, name: &[u8], times: (Time, Time)) -> Result<Unsynced> {
+    pub(super) fn put_before_sync(
+        &self,
+        aside: TempFile<'_>,
+        name: &[u8],
+        times: (Time, Time),
+        seal: Option<FileAttr>,
+    ) -> Result<Unsynced> {
         let dir = self.fd.as_ref().ok_or(Errno::BADF)?;
         let (file, replaces) = match aside.postpone(dir, name) {
             Postponed::Replaces(file, replacing) => {
@@ -151,7 +122,7 @@ impl TargetDir {
             }
             Postponed::IsNew(aside) => (aside.put(name)?, None),
         };
-        Ok(Unsynced::new(file, &self.device, times, replaces))
+        Ok(Unsynced::new(file, &self.device, times, replaces, seal))
     }
 
     /// Records that a name in it will be replaced after the next sync. The directory gets its metadata after that.

@@ -1,7 +1,7 @@
 //! A written file with data that may not be on the disk yet: see `after_sync`.
 
 use super::{Device, Replacing, Synced};
-use crate::fs::metadata;
+use crate::fs::metadata::{self, FileAttr, RefusedAttr};
 use crate::fs::status::Time;
 use rustix::io::Result;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Filesystems may store times with a resolution of two seconds.
 const NEAR: i64 = 4;
 
-/// Such a file. It has all its metadata except the times, and except metadata that would prevent setting them.
+/// Such a file. It has all its metadata except the times and its seal, which would prevent setting them.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
     file: OwnedFd,
@@ -20,17 +20,20 @@ pub(crate) struct Unsynced {
     mtime: Time,
     /// Its temporary name, and the file that it will replace.
     replaces: Option<Replacing>,
+    /// The flags and project id that it gets last.
+    seal: Option<FileAttr>,
 }
 
 impl Unsynced {
-    /// A file on this filesystem that will get these times, and may replace another file.
+    /// A file on this filesystem that will get these times and this seal, and may replace another file.
     pub(super) fn new(
         file: OwnedFd,
         device: &Arc<Device>,
         (atime, mtime): (Time, Time),
         replaces: Option<Replacing>,
+        seal: Option<FileAttr>,
     ) -> Unsynced {
-        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces }
+        Unsynced { file, device: Arc::clone(device), atime, mtime, replaces, seal }
     }
 
     /// The name that it has until it replaces the other file.
@@ -38,26 +41,27 @@ impl Unsynced {
         self.replaces.as_ref().map(Replacing::temporary_name)
     }
 
-    /// Sets its times and gives it its name. Returns the file.
+    /// Sets its times, gives it its name, and seals it. Returns the parts of the seal that were refused.
     ///
     /// # Errors
     /// Errors of the calls. After an error, the file lacks its times, or the other file is still in its place. `STALE`:
     /// the other file was changed meanwhile.
-    pub(crate) fn settle(self, synced: &Synced) -> Result<OwnedFd> {
+    pub(crate) fn settle(self, synced: &Synced) -> Result<RefusedAttr> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
         self.settle_provisionally(synced)
     }
 
-    /// Gives it its name but not its times, so that the next run considers it different. Returns the file.
+    /// Gives it its name and its seal but not its times, so that the next run considers it different. Returns the parts
+    /// of the seal that were refused.
     ///
     /// # Errors
     /// Errors of the calls.
-    pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<OwnedFd> {
+    pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<RefusedAttr> {
         if let Some(replaces) = self.replaces {
             replaces.put()?;
         }
-        Ok(self.file)
+        Ok(self.seal.map_or(RefusedAttr::default(), |seal| seal.seal(self.file)))
     }
 }
 
@@ -69,7 +73,7 @@ impl AsFd for Unsynced {
 
 /// Ensures that a file which was just written has a different modification time than its final one. Usually nothing is
 /// necessary, because writing gave it the current time.
-pub(crate) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
+pub(super) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
     if (now.seconds - wanted.seconds).abs() > NEAR {
         return Ok(());

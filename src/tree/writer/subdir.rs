@@ -1,0 +1,61 @@
+//! Enters a subdirectory of the target: finds or creates it, and opens an existing one. Its final metadata, which may
+//! forbid working in it, comes when everything in it is done: `give`.
+
+use super::{Attempt, Slot, Target};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::tree::deletion::allow_all;
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// What has the name of a wanted directory.
+#[derive(Debug)]
+pub(crate) enum Subdir {
+    /// The directory, which was just created. Only its owner may use it, and it inherits nothing.
+    Made(OwnedFd),
+    /// Nothing, because this is a dry run.
+    Missing,
+    /// This entry, whatever its type.
+    Exists(Status),
+}
+
+impl<T: Target> Slot<'_, '_, T> {
+    /// Finds the entry, or creates a directory if there is none. Fails if the entry is wanted under another name.
+    /// Without `may_exist`, nothing is there. Without `creates`, nothing is created.
+    pub(crate) fn find_or_make_dir(&self, may_exist: bool, creates: bool) -> Attempt<Subdir> {
+        let existing = if may_exist { self.look()? } else { None };
+        if let Some(existing) = existing {
+            return Ok(Subdir::Exists(existing));
+        }
+        if !creates {
+            return Ok(Subdir::Missing);
+        }
+        match self.dir().make_subdir(self.name, self.run.creator()) {
+            Ok(made) => Ok(Subdir::Made(made)),
+            // Another run created it meanwhile, or it is the name of another entry.
+            Err(Errno::EXIST) => {
+                self.refuse_another()?;
+                let existing = Status::at(self.above()?, self.name);
+                existing.map(Subdir::Exists).map_err(|errno| self.failure("look at", errno))
+            }
+            Err(errno) => Err(self.failure("make the directory", errno)),
+        }
+    }
+
+    /// Opens an existing directory. `opens_up`: one's own directory without permissions for oneself gets them.
+    pub(crate) fn open_dir(&self, status: &Status, opens_up: bool) -> Attempt<OwnedFd> {
+        let (above, creator) = (self.above()?, self.run.creator());
+        let open = || openat::open_subdir(above, self.name);
+        let allow = || allow_all(above.as_fd(), &CString::new(self.name).map_err(|_| Errno::INVAL)?);
+        let opened = match open() {
+            Err(Errno::ACCESS) if opens_up && creator.is_owner(status) => allow().and_then(|()| open()),
+            opened => opened,
+        };
+        let opened = opened.map_err(|errno| self.failure("open the directory", errno))?;
+        if opens_up && !creator.is_root() && status.mode & 0o300 != 0o300 {
+            let _ = allow();
+        }
+        Ok(opened)
+    }
+}
