@@ -1,10 +1,12 @@
 //! Lists the extents of one file, in the order of the kernel's list.
 //!
 //! Nothing is collected: a file with a million extents takes no more memory than a file with one. `found` finds the
-//! files of a path, `file` opens them. The output formats are elsewhere.
+//! files of a path, `file` opens them. `owners` finds all files that hold their extents. The output formats are
+//! elsewhere.
 
 mod file;
 mod found;
+pub(crate) mod owners;
 
 pub use crate::extents::extent::{Extent, ExtentFlags};
 pub(crate) use file::Place;

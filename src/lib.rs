@@ -13,7 +13,6 @@ mod extents;
 pub mod fiemap;
 mod fs;
 pub mod monitor;
-mod owners;
 pub mod probe;
 #[cfg(feature = "cli")]
 #[doc(hidden)]

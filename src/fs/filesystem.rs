@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 /// The filesystems that pleach knows by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// XFS.
     Xfs,
@@ -60,12 +61,12 @@ impl Kind {
     pub const UNKNOWN: Kind = Kind::Other(Magic(0));
 
     /// The kind of the filesystem of an open file or directory.
-    pub fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {
+    pub(crate) fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {
         Ok(Self::from_statfs(&rustix::fs::fstatfs(fd)?))
     }
 
     /// The kind from a result of statfs(2), for callers that need more of that result.
-    pub fn from_statfs(statfs: &StatFs) -> Kind {
+    pub(crate) fn from_statfs(statfs: &StatFs) -> Kind {
         Self::from_magic(statfs.f_type as u64)
     }
 

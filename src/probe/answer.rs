@@ -10,6 +10,7 @@ use std::path::PathBuf;
 ///
 /// The enum is exhaustive: the compiler demands words for each new question.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The type of the filesystem.
     Filesystem {

@@ -14,6 +14,7 @@ mod place;
 mod sharing;
 mod subvolume;
 
+pub use crate::fs::filesystem::{Kind, Magic};
 pub use answer::{
     AccessTimes, Answer, CopyFileRange, Dedupe, DirectIo, Discard, Free, IoUring, Quota, Reflink, ReverseMap,
     TrustedXattrs,

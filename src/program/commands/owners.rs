@@ -1,9 +1,9 @@
 //! The part of `pleach fiemap` behind `--owners`: all files are announced first, then each is listed.
 
 use crate::error::{ErrorKind, Result};
+use crate::fiemap::owners::{Options, Owners, Subject};
 use crate::fiemap::{self, File};
 use crate::monitor::Monitor;
-use crate::owners::{Options, Owners, Subject};
 use crate::program::output::Output;
 use crate::program::output::owners::OwnersListing;
 use std::os::fd::AsFd as _;

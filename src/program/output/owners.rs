@@ -4,7 +4,7 @@ use super::Output;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
-use crate::owners::{Held, Name, Owner, Part, Stats};
+use crate::fiemap::owners::{Held, Name, Owner, Part, Stats};
 use crate::util::text::{self, count, counted};
 use serde::Serialize;
 use std::collections::HashMap;

@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["extents"],
     &["content"],
     &["tree"],
-    &["snapshot", "dedupe", "copy_tree", "put", "usage", "owners", "probe", "fiemap"],
+    &["snapshot", "dedupe", "copy_tree", "put", "usage", "probe", "fiemap"],
     &["lib"],
     &["exit_status"],
     &["output"],
