@@ -273,7 +273,7 @@ on_filesystems! {
         let run = finish(&mut args("--json")).expect(0);
         let changes = run.lines::<json_lines::Change>();
         let escape = changes.iter().find(|line| line.path.as_ref().is_some_and(|path| path.ends_with("\x1b[31mred")));
-        assert!(escape.is_some(), "a name in UTF-8 is told as it is");
+        assert!(escape.is_some(), "a name in UTF-8 is shown unchanged");
         let odd = data_encoding::BASE64
             .encode(source.join(OsStr::from_bytes(b"names/not utf-8 \xff\xfe")).as_os_str().as_bytes());
         assert!(changes.iter().any(|line| line.path_base64.as_ref() == Some(&odd)), "another in base64");

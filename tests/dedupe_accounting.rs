@@ -172,7 +172,10 @@ fn frees_to_half_a_percent(compression: &str, test: &str) {
     let done = dedupe_with(&["--no-cache"], &dir, 0);
     let freed = used - data_used(&mut own);
     let told = number(&done, "freed_bytes");
-    assert!(freed > 1 << 20 && told.abs_diff(freed) * 200 <= used, "told {told}, given back {freed} of {used}: {done}");
+    assert!(
+        freed > 1 << 20 && told.abs_diff(freed) * 200 <= used,
+        "reported {told}, given back {freed} of {used}: {done}"
+    );
     own.assert_clean();
 }
 

@@ -43,7 +43,7 @@ on_filesystems! {
         }
         assert_eq!(number(&second, "cache_hits"), 15, "{second}");
         let inline = |summary: &serde_json::Value| summary["skipped"]["inline"].as_u64().unwrap_or(0);
-        assert_eq!(inline(&second), inline(&first), "they are told of again");
+        assert_eq!(inline(&second), inline(&first), "they are reported again");
         assert_eq!(inline(&first) > 0, fs.kind == Kind::Btrfs, "{first}");
         // A file that was inline, and no longer is, is examined.
         write(dir.join("100 a"), &bytes(1, 5000));
@@ -256,6 +256,6 @@ fn a_failed_sync_is_a_failure_and_leaves_no_cache() {
     let mut run = Command::new("strace");
     run.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1+"]);
     let run = finish(run.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO"));
-    run.expect(1).saying("write to the disk what was shared");
+    run.expect(1).saying("sync the shared extents");
     assert!(!cache.exists());
 }

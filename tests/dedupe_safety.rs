@@ -265,7 +265,7 @@ on_filesystems! {
         ]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
         let mut stdout = child.stdout.take().expect("stdout is a pipe");
-        let full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe tells what waits in it") >= 48 << 10;
+        let full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe reports its content") >= 48 << 10;
         let waited = (0..600).any(|_| full() || { thread::sleep(Duration::from_millis(100)); false });
         assert!(waited, "the plan is being written");
         kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");

@@ -41,7 +41,7 @@ on_filesystems! {
     [xfs] fn the_map_fits_the_terminal(fs: &Filesystem) {
         let dir = some_files(fs);
         for name in [
-            "a name that is longer than any terminal has columns, so that its middle must be left out",
+            "a name that is longer than any terminal has columns, so that its middle must be omitted",
             "日本語日本語日本語日本語日本語日本語日本語",
         ] {
             write(dir.join(name), &bytes(1, 9000));

@@ -227,7 +227,7 @@ impl Told {
 
     #[track_caller]
     fn file(&self, file: &Path) -> &Value {
-        self.of_type("sharing_file").find(|line| path(line) == file).expect("each file is told")
+        self.of_type("sharing_file").find(|line| path(line) == file).expect("each file is reported")
     }
 
     fn ranges_of(&self, file: &Path) -> Vec<Range> {
@@ -259,7 +259,7 @@ impl Told {
             for range in self.ranges_of(file) {
                 for sector in 0..range.length / 512 {
                     let place = (file.as_path(), range.logical / 512 + sector);
-                    assert!(told.entry(range.physical / 512 + sector).or_default().insert(place), "told twice");
+                    assert!(told.entry(range.physical / 512 + sector).or_default().insert(place), "reported twice");
                 }
             }
         }

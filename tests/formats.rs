@@ -140,7 +140,7 @@ on_filesystems! {
         let run = fiemap_of(&[], &[&file]).expect(0);
         let rows: Vec<&str> = run.stdout.lines().skip(2).filter(|line| line.contains(" KiB")).collect();
         assert!(rows.len() > 2000);
-        let ends = |row: &str| row.find(" KiB").expect("a length stands in each row");
+        let ends = |row: &str| row.find(" KiB").expect("each row has a length");
         assert!(rows.iter().all(|row| ends(row) == ends(rows[0])), "{}\n{}", rows[0], rows[rows.len() - 1]);
     }
 
@@ -197,7 +197,7 @@ fn begin(format: &[&str], file: &Path) -> Child {
 /// The peak memory of a running process, in bytes.
 fn peak_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel reports it");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 

@@ -217,6 +217,6 @@ fn from_another_btrfs_it_is_frozen_in_the_top_level_subvolume_for_as_long_as_it_
     });
     assert_eq!(result.unwrap().errors, 0);
     tools::assert_equal_trees(&before, &inside(&repo, "latest", &source));
-    assert_eq!(seen.into_inner().unwrap().len(), 3, "the source, what is in use, and what was frozen");
+    assert_eq!(seen.into_inner().unwrap().len(), 3, "the source, the tree in use, and the frozen tree");
     assert_eq!(names(other.path()), [".pleach-frozen-1.2.0", "source"]);
 }

@@ -45,7 +45,7 @@ fn end(child: Child) -> Run {
 fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
-    let is_full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe tells what waits in it") >= 48 << 10;
+    let is_full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe reports its content") >= 48 << 10;
     let waited = (0..6000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         is_full()
@@ -90,7 +90,7 @@ on_filesystems! {
             assert!(exists || !status.success(), "a run that succeeded published its snapshot");
             complete += usize::from(exists);
             assert_eq!(published(&repo).len(), complete);
-            assert_eq!(listed(&repo).len(), complete, "list shows what is complete, and only that");
+            assert_eq!(listed(&repo).len(), complete, "list shows complete snapshots only");
         }
         for name in published(&repo) {
             tools::assert_equal_trees(&source, &inside(&repo, &name, &source));

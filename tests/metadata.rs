@@ -258,7 +258,7 @@ on_filesystems! {
         tree::set_mtime(&scene.source.join("file"), 1_000_000_000, 0);
         scene.check(|_, _, _| {});
         let born = on(&scene.source.join("file"), "stat", &["--format=%.W"]);
-        let recorded = scene.record("file").meta.btime.expect("these filesystems tell it");
+        let recorded = scene.record("file").meta.btime.expect("these filesystems report it");
         assert_eq!(format!("{}.{:09}", recorded.seconds, recorded.nanos), born.trim());
     }
 

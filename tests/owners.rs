@@ -192,7 +192,7 @@ on_filesystems! {
         let lines = listed(&file, &["--json"]);
         let table = listed(&file, &[]).stdout;
         finish(Command::new("umount").arg(&dir)).expect(0);
-        let hidden = lines.json().into_iter().find(|line| line["inode"] == inode).expect("its inode is told");
+        let hidden = lines.json().into_iter().find(|line| line["inode"] == inode).expect("its inode is reported");
         assert_eq!((hidden.get("path"), &hidden["type"]), (None, &"owner".into()));
         assert!(table.contains(&format!("inode {inode} (its name was not found)")), "{table}");
     }

@@ -229,7 +229,7 @@ fn metadata_used(fs: &Own) -> u64 {
     let run = tools::tool("btrfs", &["filesystem", "usage", "-b"], fs.path());
     let copies = if run.stdout.contains("Metadata,DUP") { 2 } else { 1 };
     let line = run.stdout.lines().find(|line| line.starts_with("Metadata,")).expect("metadata has a line");
-    let used = line.split("Used:").nth(1).expect("and says what is used");
+    let used = line.split("Used:").nth(1).expect("and reports the used space");
     let digits: String = used.chars().take_while(char::is_ascii_digit).collect();
     digits.parse::<u64>().expect("in bytes") * copies
 }

@@ -40,7 +40,7 @@ impl Disks {
 }
 
 fn not_written(path: &Path, errno: Errno) -> Error {
-    Error::io("write to the disk what was shared on the filesystem of", path, errno).hint(
+    Error::io("sync the shared extents of", path, errno).hint(
         "no file has lost content, but how much was freed is not known; check the disk (dmesg(1)), then run again",
     )
 }

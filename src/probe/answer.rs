@@ -100,7 +100,7 @@ pub enum Answer {
     SnapshotDeletion(bool),
 }
 
-/// A resource of which a part is free.
+/// A resource with a free part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
     /// The free part.

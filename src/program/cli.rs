@@ -133,7 +133,7 @@ pub(crate) struct Completions {
 /// Parses the command line and settles which path is the repository.
 ///
 /// # Errors
-/// The text to show instead: help, the version, or what is wrong.
+/// The text to show instead: help, the version, or the mistake.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
     let args: Vec<OsString> = args.into_iter().collect();
     let is_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");

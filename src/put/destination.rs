@@ -67,12 +67,12 @@ impl Destination {
         let (dir, name) = if is_named(&dir, name, &status) {
             (dir, name.to_owned())
         } else {
-            let real = real_path(&node).map_err(|errno| failed("find what is behind the symbolic link", errno))?;
+            let real = real_path(&node).map_err(|errno| failed("find the target of the symbolic link", errno))?;
             let found = real.parent().map(open_dir).zip(real.file_name());
             let found = found.and_then(|(dir, name)| Some((dir.ok()?, name.to_owned())));
             let found = found.filter(|(dir, name)| is_named(dir, name, &status));
             let found = found.ok_or_else(|| {
-                let error = failed("find what is behind the symbolic link", Errno::NOENT);
+                let error = failed("find the target of the symbolic link", Errno::NOENT);
                 error.hint(format!("it should be {}", text::path(&real)))
             })?;
             monitor.event(Event::LinkFollowed { link: path, target: &real });

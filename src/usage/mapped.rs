@@ -115,13 +115,11 @@ pub(super) fn problem(volume: &Volume, path: PathBuf, errno: Errno) -> Option<Er
         Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => {
             let is_news = !volume.is_refused.swap(true, Ordering::Relaxed);
             is_news.then(|| {
-                Error::failed("tell what is shared on the filesystem of").at(path).because(Errno::OPNOTSUPP).hint(
-                    format!(
-                        "{} keeps no extent maps: its files count on disk by their blocks, and not as exclusive, \
+                Error::failed("find shared data on the filesystem of").at(path).because(Errno::OPNOTSUPP).hint(format!(
+                    "{} keeps no extent maps: its files count on disk by their blocks, and not as exclusive, \
                          shared or freed",
-                        volume.kind
-                    ),
-                )
+                    volume.kind
+                ))
             })
         }
         errno => Some(Error::io("map", path, errno)),

@@ -15,7 +15,7 @@ on_filesystems! {
         let calls =
             tools::traced_calls("syncfs,write", &["copy".as_ref(), source.as_ref(), copied.as_ref()], &fs.join("log"));
         let sync = calls.iter().position(|call| call.contains("syncfs(")).expect("it syncs");
-        let told = calls.iter().position(|call| call.contains("copied to")).expect("it tells");
+        let told = calls.iter().position(|call| call.contains("copied to")).expect("it reports");
         assert!(sync < told, "{calls:#?}");
     }
 

@@ -97,7 +97,7 @@ on_filesystems! {
                 assert_eq!(copied.size(), content.len() as u64, "{name}");
             }
             let all: u64 = results.opened.values().sum();
-            assert_eq!(*listening.bytes.lock().expect("nobody panicked"), all, "every byte is told of");
+            assert_eq!(*listening.bytes.lock().expect("nobody panicked"), all, "every byte is reported");
         }
     }
 

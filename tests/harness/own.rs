@@ -54,7 +54,7 @@ impl Own {
     /// The used bytes according to `df`, after a remount: then nothing is delayed, preallocated or still being freed.
     pub(crate) fn used(&mut self) -> u64 {
         self.remount();
-        let space = rustix::fs::statvfs(&self.path).expect("a mounted filesystem tells its space");
+        let space = rustix::fs::statvfs(&self.path).expect("a mounted filesystem reports its space");
         (space.f_blocks - space.f_bfree) * space.f_frsize
     }
 

@@ -312,7 +312,7 @@ fn sorted(dir: &Path) -> Vec<std::ffi::OsString> {
 pub(crate) fn free_bytes(path: &Path) -> u64 {
     let dir = fs::File::open(path).expect("the directory can be opened");
     rustix::fs::syncfs(&dir).expect("the filesystem syncs");
-    let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem tells its size");
+    let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem reports its size");
     stat.f_bfree * stat.f_frsize
 }
 

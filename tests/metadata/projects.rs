@@ -11,7 +11,7 @@ fn project(path: &Path) -> String {
     let shown = on(path, "lsattr", &["-dp"]);
     let mut words = shown.split_whitespace();
     let (id, flags) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    format!("{id} {}", if flags.contains('P') { "handed down" } else { "" })
+    format!("{id} {}", if flags.contains('P') { "inherited" } else { "" })
 }
 
 /// Nested directories of projects, and a file of another project in each.
@@ -39,7 +39,7 @@ on_filesystems! {
             tools::assert_equal_trees(source, copy);
             assert_same_projects(source, copy);
         });
-        assert_eq!(project(&scene.restored().join("forty")), "40 handed down");
+        assert_eq!(project(&scene.restored().join("forty")), "40 inherited");
         let before = tools::inventory(&scene.restored());
         scene.restore();
         assert_eq!(tools::inventory(&scene.restored()), before);

@@ -89,7 +89,7 @@ on_filesystems! {
 fn how_new_files_come_into_being_is_learnt_without_a_change_to_other_threads() {
     let mask = || {
         let status = fs::read_to_string("/proc/self/status").expect("procfs is mounted");
-        status.lines().find(|line| line.starts_with("Umask:")).expect("the kernel tells it").to_string()
+        status.lines().find(|line| line.starts_with("Umask:")).expect("the kernel reports it").to_string()
     };
     let before = mask();
     std::thread::scope(|scope| {

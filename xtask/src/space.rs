@@ -29,7 +29,7 @@ pub fn used(path: &Path) -> Result<u64> {
 /// Bytes in use now, after a sync.
 pub fn used_now(path: &Path) -> Result<u64> {
     sync(path)?;
-    let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot tell the space of {}", path.display()))?;
+    let stat = rustix::fs::statvfs(path).with_context(|| format!("cannot find the space of {}", path.display()))?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
 }
 
@@ -38,8 +38,9 @@ pub fn metadata(path: &Path) -> Result<Option<u64>> {
     sync(path)?;
     let Ok(text) = output(program("btrfs").args(["filesystem", "usage", "-b"]).arg(path)) else { return Ok(None) };
     // `Metadata,DUP: Size:268435456, Used:163840 (0.06%)`.
-    let line = text.lines().find(|line| line.starts_with("Metadata,")).context("btrfs tells nothing of metadata")?;
-    let used = line.split("Used:").nth(1).context("btrfs does not tell what is used of metadata")?;
+    let line =
+        text.lines().find(|line| line.starts_with("Metadata,")).context("btrfs reports nothing about metadata")?;
+    let used = line.split("Used:").nth(1).context("btrfs does not report the used metadata")?;
     let digits: String = used.chars().take_while(char::is_ascii_digit).collect();
     let copies = if line.starts_with("Metadata,DUP") { 2 } else { 1 };
     Ok(Some(digits.parse::<u64>()? * copies))

@@ -14,7 +14,7 @@ pub struct FileCopy<'a> {
     pub status: &'a Status,
     /// The empty file that gets the content, open for reading and writing, without `O_APPEND`.
     pub destination: BorrowedFd<'a>,
-    /// What is known about the engines between these filesystems.
+    /// The known abilities of the engines between these filesystems.
     pub strategy: &'a Strategy,
     /// Counts all bytes as they arrive, and can stop the copy.
     pub monitor: &'a dyn Monitor,

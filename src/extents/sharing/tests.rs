@@ -218,7 +218,7 @@ proptest! {
             prop_assert_eq!(members(&sharing.groups[group]), set.into_iter().collect::<Vec<_>>());
             for i in 0..length {
                 let at = holders.iter().map(|(file, logical, _)| (*file, logical + i)).collect();
-                prop_assert!(told.insert(physical + i, at).is_none(), "told twice");
+                prop_assert!(told.insert(physical + i, at).is_none(), "reported twice");
             }
         }
         told.values_mut().for_each(|holders| holders.sort());

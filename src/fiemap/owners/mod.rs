@@ -118,7 +118,7 @@ impl Owners {
         let why = match Kind::of(file.fd).map_err(|errno| unknown(file.path, errno))? {
             Kind::Ext4 => "ext4 keeps no map from blocks to files, and its files share none".into(),
             Kind::Tmpfs => "tmpfs has no blocks on a device".into(),
-            kind => format!("{kind} does not tell which file a block belongs to"),
+            kind => format!("{kind} does not report which file a block belongs to"),
         };
         Err(unknown(file.path, Errno::OPNOTSUPP).hint(why))
     }

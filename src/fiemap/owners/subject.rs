@@ -18,7 +18,7 @@ pub struct Subject<'a> {
 pub(super) fn unknown(path: &Path, errno: Errno) -> Error {
     let error = Error::io("find the owners of", path, errno);
     match errno {
-        Errno::PERM | Errno::ACCESS => error.hint("run as root: the kernel tells nobody else"),
+        Errno::PERM | Errno::ACCESS => error.hint("run as root: the kernel informs only root"),
         _ => error,
     }
 }

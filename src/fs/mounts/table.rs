@@ -76,7 +76,7 @@ pub fn all() -> io::Result<Vec<Mount>> {
 /// If `/proc` is not mounted, or the kernel is older than Linux 5.8.
 pub fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
     let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    let unknown = || io::Error::other("the kernel does not tell which mount it is on");
+    let unknown = || io::Error::other("the kernel does not report its mount");
     if statx.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
         return Err(unknown());
     }

@@ -88,7 +88,7 @@ pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     let place = Place::open(path)?;
     let failed = |(action, errno)| match errno {
         Errno::CANCELED => Error::interrupted(),
-        Errno::ROFS => Error::io(action, place.path(), errno).hint("it is read-only: only what is read can be tried"),
+        Errno::ROFS => Error::io(action, place.path(), errno).hint("it is read-only: only reading can be measured"),
         _ => Error::io(action, place.path(), errno),
     };
     let making = |errno| failed(("make test files in", errno));

@@ -102,7 +102,7 @@ impl Copy {
     /// Asserts that there is a source and a destination.
     ///
     /// # Errors
-    /// What is wrong with the paths, in a sentence.
+    /// The mistake in the paths, in a sentence.
     pub(super) fn settle(&self) -> Result<(), String> {
         match (&self.target_directory, &self.paths[..]) {
             (None, [only]) => {

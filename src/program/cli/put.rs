@@ -54,7 +54,7 @@ pub(crate) struct Put {
     /// Memory for the index of blocks
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64M")]
     pub(crate) index_memory: u64,
-    /// A command whose output is the new content
+    /// The command that writes the new content to its stdout
     ///
     /// DEST is replaced only if it exits with 0.
     #[arg(value_name = "COMMAND", last = true, num_args = 1.., value_hint = clap::ValueHint::CommandWithArguments)]

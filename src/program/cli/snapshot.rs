@@ -152,7 +152,7 @@ impl Snapshot {
     /// Settles which of the paths is the repository; `environment` is the repository if none is given.
     ///
     /// # Errors
-    /// What is wrong with the paths, in a sentence.
+    /// The mistake in the paths, in a sentence.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
         self.paths = with_repo_last(std::mem::take(&mut self.paths), environment)?;
         Ok(())

@@ -62,7 +62,7 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
 struct Parsed {
     command: Option<String>,
     paths: Vec<PathBuf>,
-    /// The option whose value comes next.
+    /// The option that the next word is a value of.
     option: Option<String>,
     /// Behind `--`: no further word is an option.
     is_literal: bool,

@@ -45,8 +45,8 @@ pub(super) fn pinned(reason: Pinned) -> &'static str {
     match reason {
         Pinned::Held => "held by something outside the given paths, such as a snapshot",
         Pinned::PerhapsHeld => "perhaps held by something outside the given paths, which only root can find out",
-        Pinned::Costly => "in extents whose rest would take more to rewrite than comes free",
-        Pinned::NoPlace => "in extents whose rest could be written anew nowhere, as in read-only subvolumes",
+        Pinned::Costly => "in extents that would take more to rewrite than comes free",
+        Pinned::NoPlace => "in extents that cannot be rewritten, as in read-only subvolumes",
         Pinned::Immovable => "in extents that end two files at different bytes",
     }
 }

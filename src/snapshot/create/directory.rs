@@ -67,7 +67,7 @@ pub(super) fn keep_empty(
         match made.and_then(|()| staged.creator.apply_at(above, name, &Attributes::of(status, &[]))) {
             Ok(refused) => keep(&mut meta, refused),
             Err(errno) => {
-                context.entry_failed(path, errno, "it was left out", part)?;
+                context.entry_failed(path, errno, "it was skipped", part)?;
                 return Ok(None);
             }
         }
@@ -146,7 +146,7 @@ fn enter_changed(
         Ok(made) => made,
         Err(Failure::Run(error)) => return Err(error),
         Err(Failure::Entry(errno)) => {
-            let hint = "it was left out with all that is in it";
+            let hint = "it was skipped with everything in it";
             context.entry_failed(&directory.path, errno, hint, part)?;
             return Ok(None);
         }

@@ -121,7 +121,7 @@ fn add_anew(
         let entry = match found.status.file_type() {
             FileType::RegularFile => file,
             FileType::Directory => {
-                let error = Error::failed("take in").at(target.path(found));
+                let error = Error::failed("add").at(target.path(found));
                 context.problem(&error.hint("it became a directory while its parent was read; run again"), part);
                 None
             }

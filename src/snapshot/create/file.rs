@@ -238,7 +238,7 @@ fn open_source(
         Err(Errno::NOENT) => {}
         // A link is not followed, a socket cannot be opened.
         Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
-            let error = Error::failed("take in").at(target.path(found));
+            let error = Error::failed("add").at(target.path(found));
             context.problem(&error.hint("it became something else while its directory was read; run again"), part);
         }
         Err(errno) => context.problem(&Error::io("open", target.path(found), errno), part),

@@ -126,7 +126,7 @@ mod tests {
         let places = gather(100, files);
         let find = |size, fingerprint| places.find(size, fingerprint).collect::<Vec<_>>();
         assert_eq!(find(5, 7), [0, 1]);
-        assert_eq!(find(5, 7 | 1 << 24), [0, 1], "bits that do not fit are left out");
+        assert_eq!(find(5, 7 | 1 << 24), [0, 1], "bits that do not fit are ignored");
         assert_eq!((find(5, 6), find(6, 7), find(5, 9), find(7, 7)), (vec![last], vec![3], vec![], vec![]));
         assert_eq!(find(1 << 47, 0xff_ffff), [last]);
         assert_eq!(

@@ -338,7 +338,7 @@ fn visit(
     }
     for path in sources.vanished() {
         let error = Error::failed("keep all of the source").at(path);
-        monitor.problem(&error.hint("it vanished while it was read: the snapshot has of it what was read before"));
+        monitor.problem(&error.hint("it vanished while it was read: the snapshot has the part that was read before"));
         stats.errors += 1;
     }
     for path in merge.shortened() {

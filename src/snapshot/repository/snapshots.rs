@@ -150,7 +150,7 @@ impl Repository {
                 if candidates.len() > SHOWN {
                     list.push(format!("{} more", candidates.len() - SHOWN));
                 }
-                Err(Error::failed(format!("tell which snapshot '{shown}' means in"))
+                Err(Error::failed(format!("choose a snapshot for '{shown}' in"))
                     .at(self.path())
                     .hint(format!("it could be {}", list.join(", "))))
             }

@@ -134,7 +134,7 @@ impl Wrong {
             Wrong::Snapshot => {
                 "the snapshot's content does not match the hash in its manifest; nothing was put in place"
             }
-            Wrong::Target => "the disk did not return what was written; nothing was put in place",
+            Wrong::Target => "the disk returned other data than was written; nothing was put in place",
             Wrong::Unreadable(errno) => return context.failure_at(shown, "read back", errno),
         };
         Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(shown).hint(hint))

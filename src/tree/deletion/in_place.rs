@@ -103,7 +103,7 @@ pub(crate) fn check(
         Ok(None) => {}
         Ok(Some(point)) => return Err(Kept::Whole(busy(shown, &point))),
         Err(cause) => {
-            let error = Error::failed("see what is mounted in").at(shown).because(cause);
+            let error = Error::failed("see the mounts in").at(shown).because(cause);
             return Err(Kept::Whole(error.hint("it was kept")));
         }
     }

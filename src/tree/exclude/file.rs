@@ -36,7 +36,7 @@ fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
         let place = Some((path.to_path_buf(), number + 1));
         let Ok(text) = std::str::from_utf8(line) else {
             let text = String::from_utf8_lossy(line).into_owned();
-            return Err(Line { text, place }.refused("it is not UTF-8; '?' stands for any byte"));
+            return Err(Line { text, place }.refused("it is not UTF-8; '?' matches any byte"));
         };
         let text = trim(text);
         if !text.is_empty() && !text.starts_with('#') {

@@ -148,7 +148,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             }
             Err(errno) => {
                 let error = Error::io("open the directory again", absolute(&path), errno);
-                let hint = "it was moved while it was read; what is left of it was left out; run again";
+                let hint = "it was moved while it was read; the rest of it was skipped; run again";
                 self.visitor.incomplete(error.hint(hint));
                 None
             }

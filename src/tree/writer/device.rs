@@ -140,8 +140,8 @@ impl Devices {
 
 /// The error that ends a run after a failed sync.
 fn not_written(target: &Path, errno: Errno) -> Error {
-    Error::io("write to the disk what was made in", target, errno).hint(
-        "files whose data may be lost keep a provisional time of modification, so that the next run replaces them; \
+    Error::io("sync the new files in", target, errno).hint(
+        "files with data that may be lost keep a provisional modification time, so that the next run replaces them; \
          check the disk (dmesg(1) shows its errors)",
     )
 }

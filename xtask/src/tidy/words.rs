@@ -10,8 +10,11 @@ use super::scan::{self, Kind};
 use super::word_list::{ENTRIES, Entry, NOUN_STARTS, Place};
 use std::collections::BTreeMap;
 
-/// Files and directories without any of the phrases: the list to grow until it covers everything.
-const CLEAN: &[&str] = &["README.md", "docs", "xtask/src/tidy"];
+/// The files and directories that must have none of the phrases.
+const CLEAN: &[&str] = &["README.md", "docs", "src", "tests", "xtask"];
+
+/// Phrases that stay: words of the JSON output and of a format, which never change.
+const ALLOWED: &[(&str, &str)] = &[("src/program/output/probe/answers.rs", "told"), ("src/dedupe/cache.rs", "whose")];
 
 /// The list of the phrases, and the tests of this check.
 const OWN: &[&str] = &["xtask/src/tidy/word_list.rs", "xtask/src/tidy/words.rs"];
@@ -73,6 +76,9 @@ fn hits(files: &Files) -> Vec<Hit<'_>> {
             let words = words(&paragraph);
             for entry in ENTRIES {
                 for phrase in entry.phrases {
+                    if ALLOWED.contains(&(path, phrase)) {
+                        continue;
+                    }
                     let lines = find(&words, phrase, entry.place);
                     hits.extend(lines.into_iter().map(|line| Hit { path, line, phrase, entry }));
                 }

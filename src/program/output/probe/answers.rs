@@ -102,7 +102,7 @@ fn answered(answer: &Answer) -> Worded {
         Answer::Holes(is_so) => flag(
             *is_so,
             "holes take no space and are found without reading them",
-            "holes are not told from zeros: sparse files are read as a whole",
+            "holes look like zeros: sparse files are read as a whole",
         ),
         Answer::PunchHole(is_so) => flag(
             *is_so,
