@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 /// A path with more names than this is shortened by an open directory.
 const LONG: usize = 64;
 /// The number of directories that stay open, at most. More are useful only in trees deeper than [`LONG`] times this.
-const MOST: usize = 32;
+const MOST: usize = 64;
 
 /// A directory by device and inode.
 pub(crate) type Inode = (u64, u64);
@@ -79,13 +79,15 @@ impl Reopener {
     /// The nearest anchor on the way to `path`, and the rest of the path from there.
     fn nearest<'p>(&self, path: &'p [u8]) -> (Arc<OwnedFd>, &'p [u8]) {
         let mut anchors = lock(&self.anchors);
-        // The sort is stable: the order of the other anchors stays.
-        anchors.sort_by_cached_key(|anchor| openat::is_below(path, &anchor.path));
-        let on_path = anchors.iter().rev().take_while(|anchor| openat::is_below(path, &anchor.path));
-        match on_path.max_by_key(|anchor| anchor.path.len()) {
+        let all = std::mem::take(&mut *anchors).into_iter();
+        let (on_path, mut in_order): (Vec<_>, Vec<_>) = all.partition(|anchor| openat::is_below(path, &anchor.path));
+        let nearest = match on_path.iter().max_by_key(|anchor| anchor.path.len()) {
             Some(anchor) => (Arc::clone(&anchor.fd), path.get(anchor.path.len() + 1..).unwrap_or_default()),
             None => (Arc::clone(&self.base), path),
-        }
+        };
+        in_order.extend(on_path);
+        *anchors = in_order;
+        nearest
     }
 
     fn keep(&self, path: &[u8], fd: &Arc<OwnedFd>) {

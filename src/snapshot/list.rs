@@ -2,7 +2,7 @@
 //! data.
 
 use super::manifest::{Entry, Header, Item, Time, Totals};
-use super::repository::{Added, Repository, SnapshotInfo};
+use super::repository::{self, Added, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
 use crate::extents::extent::ExtentFlags;
 use crate::fs::openat;
@@ -123,7 +123,7 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
                 }
             }
         }
-        let added = repository.added(&info.name);
+        let added = repository::added(&repository, &info.name);
         stats.rows.push(row(info, exclusive_bytes, added));
     }
     stats.seconds = begun.elapsed().as_secs_f64();

@@ -18,15 +18,15 @@ mod staging;
 mod subvolume;
 mod trash;
 
-pub use added::{Added, Space};
-pub use block_hashes::BlockHashes;
+pub use added::{Added, Space, added, note_added, space};
+pub use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
-
-pub use leftovers::Leftover;
+pub use leftovers::{Leftover, clear_leftovers, discard, leftovers};
+pub use publish::{publish, try_publishing};
 pub use snapshots::SnapshotInfo;
-pub use staging::Staging;
-pub use subvolume::Start;
+pub use staging::{Staging, begin, free_name};
+pub use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::options::{Options, Unchanged};
 use super::stats::Stats;
 use crate::content::copy::Reason;
 use crate::fs::filesystem::{Filesystem, Kind};
-use crate::snapshot::repository::{Added, Repository, Space};
+use crate::snapshot::repository::{self, Added, Repository, Space};
 
 /// From this size on, the metadata of unchanged files is worth a suggestion.
 const CONSIDERABLE: u64 = 16 << 20;
@@ -18,7 +18,7 @@ pub(super) fn measure(
     (before, filesystem): (Option<Space>, Filesystem),
     options: &Options,
 ) -> Stats {
-    let (Some(before), Some(after)) = (before, repository.space()) else { return stats };
+    let (Some(before), Some(after)) = (before, repository::space(repository.fd())) else { return stats };
     let grown = after.used.saturating_sub(before.used);
     let written = stats.copied_bytes.saturating_add(stats.rounding_bytes);
     // Compression may have made the data smaller.
@@ -30,7 +30,7 @@ pub(super) fn measure(
         suggested: false,
     };
     added.suggested = is_wasteful(&stats, &added, options) && !was_suggested(repository);
-    repository.note_added(&stats.name, &added);
+    repository::note_added(repository, &stats.name, &added);
     Stats { added: Some(added), free_bytes: after.free, ..stats }
 }
 
@@ -46,5 +46,5 @@ fn is_wasteful(stats: &Stats, added: &Added, options: &Options) -> bool {
 /// Whether the run of an existing snapshot already suggested it.
 fn was_suggested(repository: &Repository) -> bool {
     let names = repository.snapshot_names().unwrap_or_default();
-    names.iter().any(|name| repository.added(name).is_some_and(|added| added.suggested))
+    names.iter().any(|name| repository::added(repository, name).is_some_and(|added| added.suggested))
 }

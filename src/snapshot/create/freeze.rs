@@ -17,7 +17,7 @@ use crate::fs::mounts;
 use crate::fs::openat;
 use crate::fs::status::{self, Status};
 use crate::monitor::{Event, Monitor};
-use crate::snapshot::repository::Repository;
+use crate::snapshot::repository::{self, Repository};
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
 use crate::sys::btrfs::subvolume;
 use crate::tree::walk::{Sources, StandIns, absolute};
@@ -84,7 +84,7 @@ impl Frozen {
                 Some(snapshot) => *snapshot,
                 None => {
                     let is_home = home == Some(Id::Btrfs(part.filesystem));
-                    let dir = if is_home { repository.frozen_dir()? } else { part.top_level()? };
+                    let dir = if is_home { repository::frozen_dir(repository)? } else { part.top_level()? };
                     if !is_home {
                         clear_leftovers(&dir, monitor);
                     }
@@ -245,7 +245,7 @@ fn place(directory: &OwnedFd) -> rustix::io::Result<(u32, u32, u64)> {
 
 fn repository_allows(repository: &Repository) -> bool {
     // On other filesystems, the call that makes the first snapshot shows it.
-    !matches!(Filesystem::identify(repository.fd()), Ok(Id::Btrfs(_))) || repository.can_make_subvolumes()
+    !matches!(Filesystem::identify(repository.fd()), Ok(Id::Btrfs(_))) || repository::can_make_subvolumes(repository)
 }
 
 /// Deletes the frozen snapshots that killed runs left in `dir`.

@@ -55,7 +55,7 @@ use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::repository::{BlockHashes, Repository, Staging, Start};
+use crate::snapshot::repository::{self, BlockHashes, Repository, Staging, Start};
 use crate::tree::exclude::Filter;
 use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
@@ -110,13 +110,13 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     if !lock.is_held {
         monitor.event(Event::NoLocks);
     }
-    repository.clear_leftovers(&repository.leftovers()?, threads(options, true), monitor)?;
+    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
         let unchanged_are_linked = options.unchanged == Unchanged::Hardlink;
         monitor.event(Event::NoReflinks { filesystem: &filesystem.kind.to_string(), unchanged_are_linked });
     }
-    if repository.try_publishing()? {
+    if repository::try_publishing(&repository)? {
         monitor.event(Event::CaseInsensitive);
     }
     let begun = Time::now();
@@ -149,16 +149,16 @@ fn take_beside(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
-    let name = repository.free_name(options.name.as_deref(), timestamp.created)?;
+    let name = repository::free_name(repository, options.name.as_deref(), timestamp.created)?;
     // Data written before the run does not count as its cost.
     repository.sync()?;
-    let before = repository.space();
-    let leftovers = repository.leftovers()?;
+    let before = repository::space(repository.fd());
+    let leftovers = repository::leftovers(repository)?;
     let start = start(repository, filesystem, previous, options, monitor)?;
-    let staging = repository.begin(&name, start)?;
+    let staging = repository::begin(repository, &name, start)?;
     let resume = Resume::begin(&staging, leftovers, timestamp.begun);
     let parent = previous.map(|previous| previous.reader.header());
-    let blocks = repository.blocks(&staging, parent.map(|parent| parent.name.as_str()))?;
+    let blocks = repository::blocks(repository, &staging, parent.map(|parent| parent.name.as_str()))?;
     let header = header(&name, timestamp.created, sources, options, previous);
     let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
@@ -168,24 +168,24 @@ fn take_beside(
         frozen.end(monitor);
         result
     });
-    repository.remove_frozen_dir();
+    repository::remove_frozen_dir(repository);
     match result {
         Ok(stats) => {
             monitor.phase("publishing", None);
-            repository.publish(staging)?;
+            repository::publish(repository, staging)?;
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
             // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
-                let _ = repository.drop_blocks(&parent.name);
+                let _ = repository::drop_blocks(repository, &parent.name);
             }
-            let _ = repository.clear_leftovers(&[], threads(options, true), monitor);
+            let _ = repository::clear_leftovers(repository, &[], threads(options, true), monitor);
             Ok(stats)
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
             // The error that ended the run matters more than an error of clearing, which the next run tries again.
-            let _ = repository.discard(staging, threads(options, true), monitor);
+            let _ = repository::discard(repository, staging, threads(options, true), monitor);
             Err(error)
         }
     }
@@ -209,7 +209,7 @@ fn start<'a>(
         return Ok(Start::Directory);
     }
     // Only root may write to the directories of the last tree whatever their modes, and restore their owners.
-    if !rustix::process::geteuid().is_root() || !repository.can_make_subvolumes() {
+    if !rustix::process::geteuid().is_root() || !repository::can_make_subvolumes(repository) {
         monitor.event(Event::NoSubvolumes);
         return Ok(Start::Directory);
     }
@@ -219,11 +219,11 @@ fn start<'a>(
         // Its records, and perhaps its tree, lack metadata that this version stores.
         return Ok(Start::Subvolume);
     }
-    if repository.is_as_published(name)? {
+    if repository::is_as_published(repository, name)? {
         monitor.event(Event::TreeFromSnapshot(name));
         return Ok(Start::SnapshotOf(previous.tree.as_fd()));
     }
-    if repository.is_subvolume(name)? {
+    if repository::is_subvolume(repository, name)? {
         monitor.event(Event::SnapshotChanged(name));
     }
     Ok(Start::Subvolume)

@@ -4,9 +4,10 @@
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use rustix::fs::{Mode, OFlags};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 
 /// The directory of these files, in the control directory.
 const ADDED: &str = "added";
@@ -36,51 +37,44 @@ pub struct Space {
     pub free: u64,
 }
 
-impl Repository {
-    /// Writes everything on the repository's filesystem to the disk.
-    pub(crate) fn sync(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))
-    }
+/// The space of the filesystem of this directory, if the filesystem reports it.
+pub fn space(dir: impl AsFd) -> Option<Space> {
+    let space = rustix::fs::fstatvfs(dir).ok()?;
+    let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
+    Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
+}
 
-    /// The space of its filesystem, if the filesystem reports it.
-    pub(crate) fn space(&self) -> Option<Space> {
-        let space = rustix::fs::fstatvfs(&self.root).ok()?;
-        let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
-        Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
-    }
+/// The space that a snapshot added, if it was recorded.
+pub fn added(repository: &Repository, name: &str) -> Option<Added> {
+    let dir = added_dir(&repository.control)?;
+    let mut text = String::new();
+    dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
+    parse(&text)
+}
 
-    /// The space that a snapshot added, if it was recorded.
-    pub(crate) fn added(&self, name: &str) -> Option<Added> {
-        let dir = self.added_dir()?;
-        let mut text = String::new();
-        dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
-        parse(&text)
-    }
+/// Records the space that a snapshot added. It is only informational: if it cannot be recorded, `list` shows
+/// nothing.
+pub fn note_added(repository: &Repository, name: &str, added: &Added) {
+    let write = || {
+        let dir = repository.control.make_dir(ADDED)?;
+        dir.unlink(name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mut file = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
+        let Added { data_bytes, metadata_bytes, suggested } = added;
+        writeln!(file, "{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}")
+            .map_err(|cause| Error::io("write", dir.join(name), cause))
+    };
+    let _ = write();
+}
 
-    /// Records the space that a snapshot added. It is only informational: if it cannot be recorded, `list` shows
-    /// nothing.
-    pub(crate) fn note_added(&self, name: &str, added: &Added) {
-        let write = || {
-            let dir = self.control.make_dir(ADDED)?;
-            dir.unlink(name)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let mut file = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
-            let Added { data_bytes, metadata_bytes, suggested } = added;
-            writeln!(file, "{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}")
-                .map_err(|cause| Error::io("write", dir.join(name), cause))
-        };
-        let _ = write();
-    }
-
-    fn added_dir(&self) -> Option<Dir> {
-        self.control.has_dir(ADDED).ok().filter(|has| *has)?;
-        self.control.dir(ADDED).ok()
-    }
+fn added_dir(control: &Dir) -> Option<Dir> {
+    control.has_dir(ADDED).ok().filter(|has| *has)?;
+    control.dir(ADDED).ok()
 }
 
 /// Removes the records of snapshots that no longer exist, and that of `fresh`, which will be made next.
 pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
-    let Some(dir) = repository.added_dir() else { return };
+    let Some(dir) = added_dir(&repository.control) else { return };
     for name in dir.names().unwrap_or_default() {
         let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
         if is_fresh || repository.root.has_dir(os(&name)).is_ok_and(|has| !has) {

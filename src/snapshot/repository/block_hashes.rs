@@ -4,6 +4,8 @@
 //! They lie in `.pleach/blocks/NAME`: one directory for each snapshot, one file for each list, named by the content's
 //! BLAKE3. Lists that a new snapshot still needs are linked into its own directory. The directory of the snapshot
 //! before is removed when the new snapshot is complete.
+//!
+//! All functions that change the repository need its lock.
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
@@ -72,29 +74,26 @@ impl BlockHashes {
     }
 }
 
-/// All of this needs the repository's lock.
-impl Repository {
-    /// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
-    pub(crate) fn blocks(&self, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
-        let new = staging.dir.make_dir(BLOCKS)?;
-        let all = if self.control.has_dir(BLOCKS)? { Some(self.control.dir(BLOCKS)?) } else { None };
-        let old = match all.zip(parent) {
-            Some((all, parent)) if all.has_dir(parent)? => Some(all.dir(parent)?),
-            _ => None,
-        };
-        Ok(BlockHashes { old, new, next: AtomicU64::new(0) })
-    }
+/// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
+pub fn blocks(repository: &Repository, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
+    let new = staging.dir.make_dir(BLOCKS)?;
+    let all = if repository.control.has_dir(BLOCKS)? { Some(repository.control.dir(BLOCKS)?) } else { None };
+    let old = match all.zip(parent) {
+        Some((all, parent)) if all.has_dir(parent)? => Some(all.dir(parent)?),
+        _ => None,
+    };
+    Ok(BlockHashes { old, new, next: AtomicU64::new(0) })
+}
 
-    /// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
-    pub(crate) fn drop_blocks(&self, name: &str) -> Result<()> {
-        if self.control.has_dir(BLOCKS)? {
-            let all = self.control.dir(BLOCKS)?;
-            if all.has_dir(name)? {
-                throw_away(self, &all, name.as_bytes(), &FreshNames::new())?;
-            }
+/// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
+pub fn drop_blocks(repository: &Repository, name: &str) -> Result<()> {
+    if repository.control.has_dir(BLOCKS)? {
+        let all = repository.control.dir(BLOCKS)?;
+        if all.has_dir(name)? {
+            throw_away(repository, &all, name.as_bytes(), &FreshNames::new())?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Puts the lists of a staged snapshot into their place. Without the snapshot's tree they are leftovers.

@@ -1,4 +1,7 @@
-//! An open repository: how it is opened or made, and its directories. The other files of this module use it.
+//! An open repository: how it is opened or made, and its directories, lock, manifests and trees.
+//!
+//! `snapshots` looks snapshots up. All other work on a repository is in functions of their own: making and publishing
+//! snapshots, subvolumes, leftovers, the trash.
 
 use super::dir::Dir;
 use super::init::{self, unusable};
@@ -76,6 +79,11 @@ impl Repository {
     /// The repository's own directory.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
+    }
+
+    /// Writes everything on the repository's filesystem to the disk.
+    pub fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.root).map_err(|errno| Error::io("sync the filesystem of", self.path(), errno))
     }
 
     /// Takes the lock that keeps other runs from changing the repository. The lock ends with the process, in whatever

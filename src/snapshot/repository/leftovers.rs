@@ -1,5 +1,7 @@
 //! The leftovers of killed runs: snapshots in the making. They are set aside while a new run takes finished files over,
 //! and are then deleted. None of them ever becomes a snapshot.
+//!
+//! All functions that change the repository need its lock.
 
 use super::added;
 use super::block_hashes;
@@ -9,7 +11,7 @@ use super::layout::{BLOCKS, FINISHED};
 use super::name::check_name;
 use super::staging::Staging;
 use super::subvolume;
-use super::trash::{clear_entry, throw_away};
+use super::trash::{clear_entry, empty_trash, throw_away};
 use crate::error::{Error, Result};
 use crate::fs::rename;
 use crate::monitor::Monitor;
@@ -36,72 +38,69 @@ pub struct Leftover {
     name: String,
 }
 
-/// All of this needs the repository's lock.
-impl Repository {
-    /// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`](Self::clear_leftovers)
-    /// runs without them.
-    pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>> {
-        let partial = self.partial()?;
-        let mut found = Vec::new();
-        for name in partial.names()? {
-            if partial.has_dir(os(&name))?
-                && let Some(parts) = Parts::of(&partial.dir(os(&name))?)
-            {
-                let modified = parts.finished.metadata().and_then(|metadata| metadata.modified()).ok();
-                found.push((modified, name, parts));
-            }
+/// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`] runs
+/// without them.
+pub fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
+    let partial = repository.partial()?;
+    let mut found = Vec::new();
+    for name in partial.names()? {
+        if partial.has_dir(os(&name))?
+            && let Some(parts) = Parts::of(&partial.dir(os(&name))?)
+        {
+            let modified = parts.finished.metadata().and_then(|metadata| metadata.modified()).ok();
+            found.push((modified, name, parts));
         }
-        found.sort_by(|(a, ..), (b, ..)| b.cmp(a));
-        found.truncate(MOST);
-        let mut leftovers = Vec::new();
-        for (_, name, Parts { tree, finished, blocks }) in found {
-            if deletion::mount_at(partial.as_fd(), &name).is_some() {
-                // Moving it would move the mount. Clearing the leftovers reports the mount.
-                continue;
-            }
-            let name = set_aside(&partial, &name)?;
-            leftovers.push(Leftover { tree, finished, blocks, name });
-        }
-        Ok(leftovers)
     }
+    found.sort_by(|(a, ..), (b, ..)| b.cmp(a));
+    found.truncate(MOST);
+    let mut leftovers = Vec::new();
+    for (_, name, Parts { tree, finished, blocks }) in found {
+        if deletion::mount_at(partial.as_fd(), &name).is_some() {
+            // Moving it would move the mount. Clearing the leftovers reports the mount.
+            continue;
+        }
+        let name = set_aside(&partial, &name)?;
+        leftovers.push(Leftover { tree, finished, blocks, name });
+    }
+    Ok(leftovers)
+}
 
-    /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
-    /// tree, the trash. Must not be called between [`begin`](Self::begin) and [`publish`](Self::publish).
-    pub(crate) fn clear_leftovers(
-        &self,
-        used: &[Leftover],
-        threads: usize,
-        monitor: &dyn Monitor,
-    ) -> Result<deletion::Stats> {
-        let partial = self.partial()?;
-        let fresh = FreshNames::new();
-        for name in partial.names()? {
-            if used.iter().any(|leftover| leftover.is_named(&name)) {
-                continue;
-            }
-            if let Some(point) = deletion::mount_at(partial.as_fd(), &name) {
-                // Moving it would move the mount. It does no harm here.
-                monitor.problem(&deletion::busy(&partial.join(os(&name)), &point));
-                continue;
-            }
-            complete(self, &partial, &name)?;
-            throw_away(self, &partial, &name, &fresh)?;
+/// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
+/// tree, the trash. Must not be called between [`begin`](super::begin) and [`publish`](super::publish).
+pub fn clear_leftovers(
+    repository: &Repository,
+    used: &[Leftover],
+    threads: usize,
+    monitor: &dyn Monitor,
+) -> Result<deletion::Stats> {
+    let partial = repository.partial()?;
+    let fresh = FreshNames::new();
+    for name in partial.names()? {
+        if used.iter().any(|leftover| leftover.is_named(&name)) {
+            continue;
         }
-        for name in self.manifests.names()? {
-            if !self.root.has_dir(os(&name))? {
-                clear_entry(self, &self.manifests, &name, &fresh)?;
-            }
+        if let Some(point) = deletion::mount_at(partial.as_fd(), &name) {
+            // Moving it would move the mount. It does no harm here.
+            monitor.problem(&deletion::busy(&partial.join(os(&name)), &point));
+            continue;
         }
-        block_hashes::clear(self)?;
-        added::clear(self, None);
-        self.empty_trash(threads, monitor)
+        complete(repository, &partial, &name)?;
+        throw_away(repository, &partial, &name, &fresh)?;
     }
+    for name in repository.manifests.names()? {
+        if !repository.root.has_dir(os(&name))? {
+            clear_entry(repository, &repository.manifests, &name, &fresh)?;
+        }
+    }
+    block_hashes::clear(repository)?;
+    added::clear(repository, None);
+    empty_trash(repository, threads, monitor)
+}
 
-    /// Gives a staged snapshot up, and deletes it together with all other leftovers.
-    pub(crate) fn discard(&self, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
-        throw_away(self, &self.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
-        self.clear_leftovers(&[], threads, monitor).map(|_| ())
-    }
+/// Gives a staged snapshot up, and deletes it together with all other leftovers.
+pub fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
+    throw_away(repository, &repository.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
+    clear_leftovers(repository, &[], threads, monitor).map(|_| ())
 }
 
 /// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.

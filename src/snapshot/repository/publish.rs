@@ -1,4 +1,6 @@
 //! A staged snapshot becomes a snapshot: its manifest and its tree move to their places, and `latest` points to it.
+//!
+//! All functions that change the repository need its lock.
 
 use super::block_hashes;
 use super::durable;
@@ -18,90 +20,88 @@ use std::os::fd::AsFd;
 /// The name of a directory that is moved as a test: it shows whether trees can be moved. No snapshot's name begins so.
 const TRIAL: &str = ".pleach-trial";
 
-/// All of this needs the repository's lock.
-impl Repository {
-    /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
-    ///
-    /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](Self::clear_leftovers).
-    pub(crate) fn publish(&self, staging: Staging) -> Result<()> {
-        let name = staging.name();
-        let failed = |errno| Error::io("publish the snapshot", self.root.join(name), errno);
-        let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
-        let synced = manifest
-            .sync_all()
-            .map_err(|cause| Error::io("sync", &staging.manifest, cause))
-            .and_then(|()| self.sync())
-            .and_then(|()| {
-                durable::sync_tree(&staging.tree, &self.root).map_err(|errno| Error::io("sync", self.path(), errno))
-            });
-        if synced.is_err() {
-            // Some of the staged data is lost: the next run must not take it over.
-            let _ = staging.dir.unlink(FINISHED);
-        }
-        synced?;
-        let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
-        // The manifest is first: alone it is a leftover, which the next run recognises and clears. The tree makes it a
-        // snapshot.
-        fs::renameat(&staging.dir, "manifest", &self.manifests, name).map_err(failed)?;
-        self.manifests.sync()?;
-        block_hashes::publish(self, &staging)?;
-        rename::without_replacing(&staging.dir, "tree", &self.root, name).map_err(failed)?;
-        match subvolume {
-            // Only now, since a read-only subvolume cannot be moved. If this run is killed, the directory in `partial`
-            // makes the next run do it. The sync that follows the move of `latest` writes all three: Btrfs commits as a
-            // whole after a subvolume was moved.
-            Some(before) => subvolume::seal(self, name, staging.tree.as_fd(), &before, &manifest)?,
-            None => self.root.sync()?,
-        }
-        self.point_latest_to(name)?;
-        let partial = self.partial()?;
+/// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
+///
+/// Entries of its `links` directory stay in the trash for [`clear_leftovers`](super::clear_leftovers).
+pub fn publish(repository: &Repository, staging: Staging) -> Result<()> {
+    let name = staging.name();
+    let failed = |errno| Error::io("publish the snapshot", repository.root.join(name), errno);
+    let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
+    let synced = manifest
+        .sync_all()
+        .map_err(|cause| Error::io("sync", &staging.manifest, cause))
+        .and_then(|()| repository.sync())
+        .and_then(|()| {
+            durable::sync_tree(&staging.tree, &repository.root)
+                .map_err(|errno| Error::io("sync", repository.path(), errno))
+        });
+    if synced.is_err() {
+        // Some of the staged data is lost: the next run must not take it over.
         let _ = staging.dir.unlink(FINISHED);
-        let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
-            .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
-        match emptied {
-            Ok(()) => Ok(()),
-            Err(_) => throw_away(self, &partial, name.as_bytes(), &FreshNames::new()),
-        }
     }
-
-    /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
-    pub(crate) fn point_latest_to(&self, name: &str) -> Result<()> {
-        let failed = |errno| Error::io("move the link", self.root.join(LATEST), errno);
-        clear_entry(self, &self.control, b"latest.new", &FreshNames::new())?;
-        match fs::symlinkat(name, &self.control, "latest.new") {
-            Ok(()) => fs::renameat(&self.control, "latest.new", &self.root, LATEST).map_err(failed)?,
-            // This filesystem has no symbolic links. The ID `latest` does not need the link.
-            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(errno) => return Err(failed(errno)),
-        }
-        self.root.sync()
+    synced?;
+    let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
+    // The manifest is first: alone it is a leftover, which the next run recognises and clears. The tree makes it a
+    // snapshot.
+    fs::renameat(&staging.dir, "manifest", &repository.manifests, name).map_err(failed)?;
+    repository.manifests.sync()?;
+    block_hashes::publish(repository, &staging)?;
+    rename::without_replacing(&staging.dir, "tree", &repository.root, name).map_err(failed)?;
+    match subvolume {
+        // Only now, since a read-only subvolume cannot be moved. If this run is killed, the directory in `partial`
+        // makes the next run do it. The sync that follows the move of `latest` writes all three: Btrfs commits as a
+        // whole after a subvolume was moved.
+        Some(before) => subvolume::seal(repository, name, staging.tree.as_fd(), &before, &manifest)?,
+        None => repository.root.sync()?,
     }
+    point_latest_to(repository, name)?;
+    let partial = repository.partial()?;
+    let _ = staging.dir.unlink(FINISHED);
+    let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
+        .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
+    match emptied {
+        Ok(()) => Ok(()),
+        Err(_) => throw_away(repository, &partial, name.as_bytes(), &FreshNames::new()),
+    }
+}
 
-    /// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
-    /// in case are one name in the repository.
-    pub(crate) fn try_publishing(&self) -> Result<bool> {
-        let failed = |errno| {
-            let error = Error::io("publish snapshots in", self.path(), errno);
-            match errno {
-                Errno::XDEV => error.hint("nothing was copied; its directory .pleach must be on the same filesystem"),
-                _ => error.hint("nothing was copied"),
-            }
-        };
-        let partial = self.partial()?;
-        for dir in [&self.root, &partial] {
-            // A killed run may have left it.
-            let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+/// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
+fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
+    let failed = |errno| Error::io("move the link", repository.root.join(LATEST), errno);
+    clear_entry(repository, &repository.control, b"latest.new", &FreshNames::new())?;
+    match fs::symlinkat(name, &repository.control, "latest.new") {
+        Ok(()) => fs::renameat(&repository.control, "latest.new", &repository.root, LATEST).map_err(failed)?,
+        // This filesystem has no symbolic links. The ID `latest` does not need the link.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(errno) => return Err(failed(errno)),
+    }
+    repository.root.sync()
+}
+
+/// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
+/// in case are one name in the repository.
+pub fn try_publishing(repository: &Repository) -> Result<bool> {
+    let failed = |errno| {
+        let error = Error::io("publish snapshots in", repository.path(), errno);
+        match errno {
+            Errno::XDEV => error.hint("nothing was copied; its directory .pleach must be on the same filesystem"),
+            _ => error.hint("nothing was copied"),
         }
-        fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;
-        let moved = rename::without_replacing(&partial, TRIAL, &self.root, TRIAL);
-        let is_caseless = is_found_in_other_case(&self.root, TRIAL.as_bytes()).unwrap_or(false);
-        let dir = if moved.is_ok() { &self.root } else { &partial };
+    };
+    let partial = repository.partial()?;
+    for dir in [&repository.root, &partial] {
+        // A killed run may have left it.
         let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
-        moved.map_err(failed)?;
-        if self.root.has_dir(LATEST)? {
-            return Err(Error::io("move the link", self.root.join(LATEST), Errno::ISDIR)
-                .hint("nothing was copied; move that directory away"));
-        }
-        Ok(is_caseless)
     }
+    fs::mkdirat(&partial, TRIAL, Mode::RWXU).map_err(failed)?;
+    let moved = rename::without_replacing(&partial, TRIAL, &repository.root, TRIAL);
+    let is_caseless = is_found_in_other_case(&repository.root, TRIAL.as_bytes()).unwrap_or(false);
+    let dir = if moved.is_ok() { &repository.root } else { &partial };
+    let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
+    moved.map_err(failed)?;
+    if repository.root.has_dir(LATEST)? {
+        return Err(Error::io("move the link", repository.root.join(LATEST), Errno::ISDIR)
+            .hint("nothing was copied; move that directory away"));
+    }
+    Ok(is_caseless)
 }

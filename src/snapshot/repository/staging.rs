@@ -1,4 +1,6 @@
 //! A snapshot in the making: its directory in the staging area. `publish` moves it to its place.
+//!
+//! All functions that change the repository need its lock.
 
 use super::added;
 use super::dir::Dir;
@@ -51,65 +53,62 @@ impl Staging {
     }
 }
 
-/// All of this needs the repository's lock.
-impl Repository {
-    /// The name for a snapshot begun at `created`: the requested name, or that time in UTC, as `2026-11-20T020000Z`. If
-    /// another snapshot has this time as its name, a number follows.
-    ///
-    /// # Errors
-    /// If the requested name is invalid or taken.
-    pub(crate) fn free_name(&self, asked: Option<&str>, created: Time) -> Result<String> {
-        if let Some(name) = asked {
-            check_name(name)?;
-            self.check_free(name)?;
-            return Ok(name.to_string());
-        }
-        let moment = jiff::Timestamp::from_second(created.seconds).unwrap_or_default();
-        let name = moment.strftime("%Y-%m-%dT%H%M%SZ").to_string();
-        let mut free = name.clone();
-        let mut number = 1_u32;
-        while self.root.stat(&free)?.is_some() {
-            number += 1;
-            free = format!("{name}-{number}");
-        }
-        Ok(free)
-    }
-
-    fn check_free(&self, name: &str) -> Result<()> {
-        if self.root.stat(name)?.is_none() {
-            return Ok(());
-        }
-        let is_snapshot = self.manifests.stat(name)?.is_some();
-        let hint = if is_snapshot { "choose another name" } else { "it is no snapshot; choose another name" };
-        Err(Error::io("make the snapshot", self.root.join(name), Errno::EXIST).hint(hint))
-    }
-
-    /// Begins a snapshot, with a tree as in `start`. A leftover of an earlier attempt at this name is put into the
-    /// trash.
-    ///
-    /// # Errors
-    /// If the name is invalid or taken.
-    pub(crate) fn begin(&self, name: &str, start: Start<'_>) -> Result<Staging> {
+/// The name for a snapshot begun at `created`: the requested name, or that time in UTC, as `2026-11-20T020000Z`. If
+/// another snapshot has this time as its name, a number follows.
+///
+/// # Errors
+/// If the requested name is invalid or taken.
+pub fn free_name(repository: &Repository, asked: Option<&str>, created: Time) -> Result<String> {
+    if let Some(name) = asked {
         check_name(name)?;
-        self.check_free(name)?;
-        // The tree of such a manifest was never published, or is gone already.
-        clear_entry(self, &self.manifests, name.as_bytes(), &FreshNames::new())?;
-        added::clear(self, Some(name));
-        let partial = self.partial()?;
-        if partial.stat(name)?.is_some() {
-            throw_away(self, &partial, name.as_bytes(), &FreshNames::new())?;
-        }
-        let dir = partial.make_dir(name)?;
-        let tree = subvolume::make(&dir, "tree", start)?.into();
-        let links = dir.make_dir("links")?.into();
-        Ok(Staging {
-            tree,
-            links,
-            manifest: dir.join("manifest"),
-            is_subvolume: !matches!(start, Start::Directory),
-            is_based: matches!(start, Start::SnapshotOf(_)),
-            name: name.to_string(),
-            dir,
-        })
+        check_free(repository, name)?;
+        return Ok(name.to_string());
     }
+    let moment = jiff::Timestamp::from_second(created.seconds).unwrap_or_default();
+    let name = moment.strftime("%Y-%m-%dT%H%M%SZ").to_string();
+    let mut free = name.clone();
+    let mut number = 1_u32;
+    while repository.root.stat(&free)?.is_some() {
+        number += 1;
+        free = format!("{name}-{number}");
+    }
+    Ok(free)
+}
+
+fn check_free(repository: &Repository, name: &str) -> Result<()> {
+    if repository.root.stat(name)?.is_none() {
+        return Ok(());
+    }
+    let is_snapshot = repository.manifests.stat(name)?.is_some();
+    let hint = if is_snapshot { "choose another name" } else { "it is no snapshot; choose another name" };
+    Err(Error::io("make the snapshot", repository.root.join(name), Errno::EXIST).hint(hint))
+}
+
+/// Begins a snapshot, with a tree as in `start`. A leftover of an earlier attempt at this name is put into the
+/// trash.
+///
+/// # Errors
+/// If the name is invalid or taken.
+pub fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Result<Staging> {
+    check_name(name)?;
+    check_free(repository, name)?;
+    // The tree of such a manifest was never published, or is gone already.
+    clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
+    added::clear(repository, Some(name));
+    let partial = repository.partial()?;
+    if partial.stat(name)?.is_some() {
+        throw_away(repository, &partial, name.as_bytes(), &FreshNames::new())?;
+    }
+    let dir = partial.make_dir(name)?;
+    let tree = subvolume::make(&dir, "tree", start)?.into();
+    let links = dir.make_dir("links")?.into();
+    Ok(Staging {
+        tree,
+        links,
+        manifest: dir.join("manifest"),
+        is_subvolume: !matches!(start, Start::Directory),
+        is_based: matches!(start, Start::SnapshotOf(_)),
+        name: name.to_string(),
+        dir,
+    })
 }

@@ -32,52 +32,50 @@ pub enum Start<'a> {
     SnapshotOf(BorrowedFd<'a>),
 }
 
-impl Repository {
-    /// Whether trees can be subvolumes here. The test makes one in the staging area and deletes it. The process must
-    /// also be able to write into directories with owners and modes that forbid it, because the last tree may have such
-    /// directories.
-    pub(crate) fn can_make_subvolumes(&self) -> bool {
-        let Ok(partial) = self.partial() else { return false };
-        let name = format!(".trial-{}", std::process::id());
-        if subvolume::create(&partial, name.as_bytes()).is_err() {
-            return false;
-        }
-        let writes = partial.dir(&name).is_ok_and(|trial| writes_anywhere(&trial));
-        let deleted = subvolume::destroy(&partial, name.as_bytes()).is_ok();
-        if !deleted {
-            // Everyone may remove an empty subvolume like a directory. If that fails, the next run finds it.
-            let _ = fs::unlinkat(&partial, name.as_str(), AtFlags::REMOVEDIR);
-        }
-        writes && deleted
+/// Whether trees can be subvolumes here. The test makes one in the staging area and deletes it. The process must
+/// also be able to write into directories with owners and modes that forbid it, because the last tree may have such
+/// directories.
+pub fn can_make_subvolumes(repository: &Repository) -> bool {
+    let Ok(partial) = repository.partial() else { return false };
+    let name = format!(".trial-{}", std::process::id());
+    if subvolume::create(&partial, name.as_bytes()).is_err() {
+        return false;
     }
+    let writes = partial.dir(&name).is_ok_and(|trial| writes_anywhere(&trial));
+    let deleted = subvolume::destroy(&partial, name.as_bytes()).is_ok();
+    if !deleted {
+        // Everyone may remove an empty subvolume like a directory. If that fails, the next run finds it.
+        let _ = fs::unlinkat(&partial, name.as_str(), AtFlags::REMOVEDIR);
+    }
+    writes && deleted
+}
 
-    /// The directory for frozen snapshots of sources. It is part of the staging area, so the next run clears snapshots
-    /// that a killed run left there.
-    pub(crate) fn frozen_dir(&self) -> Result<OwnedFd> {
-        Ok(self.partial()?.make_dir(FROZEN)?.into())
-    }
+/// The directory for frozen snapshots of sources. It is part of the staging area, so the next run clears snapshots
+/// that a killed run left there.
+pub fn frozen_dir(repository: &Repository) -> Result<OwnedFd> {
+    Ok(repository.partial()?.make_dir(FROZEN)?.into())
+}
 
-    /// Removes the directory for frozen snapshots, if it exists and is empty.
-    pub(crate) fn remove_frozen_dir(&self) {
-        if let Ok(partial) = self.partial() {
-            let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
-        }
+/// Removes the directory for frozen snapshots, if it exists and is empty.
+pub fn remove_frozen_dir(repository: &Repository) {
+    if let Ok(partial) = repository.partial() {
+        let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
     }
+}
 
-    /// Whether a snapshot's tree is a subvolume. Checks nothing else of it.
-    pub(crate) fn is_subvolume(&self, name: &str) -> Result<bool> {
-        Ok(subvolume_at(self.tree(name)?).is_some())
-    }
+/// Whether a snapshot's tree is a subvolume. Checks nothing else of it.
+pub fn is_subvolume(repository: &Repository, name: &str) -> Result<bool> {
+    Ok(subvolume_at(repository.tree(name)?).is_some())
+}
 
-    /// Whether a snapshot's tree is a subvolume that has not changed since it was published.
-    pub(crate) fn is_as_published(&self, name: &str) -> Result<bool> {
-        check_name(name)?;
-        let Some(tree) = subvolume_at(self.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
-        let manifest = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
-        let mut noted = [0; 128];
-        let length = fs::fgetxattr(&manifest, NOTE, &mut noted[..]).unwrap_or(0);
-        Ok(noted.get(..length) == Some(note(&tree).as_bytes()))
-    }
+/// Whether a snapshot's tree is a subvolume that has not changed since it was published.
+pub fn is_as_published(repository: &Repository, name: &str) -> Result<bool> {
+    check_name(name)?;
+    let Some(tree) = subvolume_at(repository.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
+    let manifest = repository.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
+    let mut noted = [0; 128];
+    let length = fs::fgetxattr(&manifest, NOTE, &mut noted[..]).unwrap_or(0);
+    Ok(noted.get(..length) == Some(note(&tree).as_bytes()))
 }
 
 /// Makes the tree of a snapshot read-only, if its publishing was interrupted just before that step.

@@ -15,7 +15,7 @@ fn repository() -> (TempDir, Repository) {
 }
 
 fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
-    let staging = repository.begin(name, Start::Directory).unwrap();
+    let staging = begin(repository, name, Start::Directory).unwrap();
     let header = Header {
         name: name.into(),
         created: Time { seconds: created, nanos: 0 },
@@ -31,7 +31,7 @@ fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
 }
 
 fn publish(repository: &Repository, name: &str, created: i64) {
-    repository.publish(stage(repository, name, created)).unwrap();
+    super::publish(repository, stage(repository, name, created)).unwrap();
 }
 
 fn names(repository: &Repository) -> Vec<String> {
@@ -119,13 +119,13 @@ fn a_snapshot_appears_when_it_is_published_and_latest_points_at_it() {
     let repo = dir.path().join("repo");
     let staging = stage(&repository, "b", 1);
     assert!(names(&repository).is_empty());
-    repository.publish(staging).unwrap();
+    super::publish(&repository, staging).unwrap();
     publish(&repository, "a", 2);
     assert_eq!(names(&repository), ["b", "a"], "by creation");
     assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("a"));
     assert_eq!(fs::read_dir(repo.join(".pleach/partial")).unwrap().count(), 0);
-    assert!(repository.begin("a", Start::Directory).is_err(), "taken");
-    assert!(repository.free_name(Some("a"), Time::default()).is_err(), "taken");
+    assert!(begin(&repository, "a", Start::Directory).is_err(), "taken");
+    assert!(free_name(&repository, Some("a"), Time::default()).is_err(), "taken");
     assert_eq!(repository.manifest("a").unwrap().header().name, "a");
     repository.tree("a").unwrap();
 }
@@ -168,9 +168,9 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
     fs::write(repo.join(".pleach/partial/killed/tree/a/b/file"), "x").unwrap();
     fs::copy(repo.join(".pleach/manifests/kept"), repo.join(".pleach/manifests/gone")).unwrap();
     assert_eq!(names(&repository), ["kept"], "a manifest without its tree is none");
-    repository.discard(stage(&repository, "killed", 3), 2, &Silent).unwrap();
+    discard(&repository, stage(&repository, "killed", 3), 2, &Silent).unwrap();
     drop(stage(&repository, "killed", 4));
-    repository.clear_leftovers(&[], 2, &Silent).unwrap();
+    clear_leftovers(&repository, &[], 2, &Silent).unwrap();
     for place in ["partial", "trash"] {
         assert_eq!(fs::read_dir(repo.join(".pleach").join(place)).unwrap().count(), 0, "{place}");
     }
@@ -184,8 +184,8 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
 fn names_are_moments_and_never_taken_twice() {
     let (_dir, repository) = repository();
     let moment = Time { seconds: 1_795_140_000, nanos: 5 };
-    let first = repository.free_name(None, moment).unwrap();
+    let first = free_name(&repository, None, moment).unwrap();
     assert_eq!(first, "2026-11-20T020000Z");
     publish(&repository, &first, 1);
-    assert_eq!(repository.free_name(None, moment).unwrap(), "2026-11-20T020000Z-2");
+    assert_eq!(free_name(&repository, None, moment).unwrap(), "2026-11-20T020000Z-2");
 }

@@ -8,13 +8,11 @@ use crate::tree::deletion::{self, FreshNames};
 use rustix::fs;
 use std::os::fd::AsFd;
 
-impl Repository {
-    /// Deletes everything in the trash.
-    pub(crate) fn empty_trash(&self, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
-        let trash = self.trash()?;
-        let options = deletion::Options { threads: Some(threads), subvolumes: true };
-        deletion::empty(trash.as_fd(), trash.path(), &options, monitor)
-    }
+/// Deletes everything in the trash.
+pub(super) fn empty_trash(repository: &Repository, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+    let trash = repository.trash()?;
+    let options = deletion::Options { threads: Some(threads), subvolumes: true };
+    deletion::empty(trash.as_fd(), trash.path(), &options, monitor)
 }
 
 /// Removes an entry that should not be a directory. A directory goes into the trash.
