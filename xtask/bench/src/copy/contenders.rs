@@ -9,7 +9,7 @@ use crate::tools::{installed, own, plain, pleach};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use pleach::content::copy::Engine;
+use pleach::copy_tree::Engine;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
