@@ -1,7 +1,6 @@
 //! pleach: snapshots, space and sharing on filesystems with reflinks.
 #![doc = include_str!("../docs/library.md")]
 #![cfg_attr(not(feature = "testing"), deny(unnameable_types))]
-#![allow(unreachable_pub)]
 // What only the command or the tests use is unused without them.
 #![cfg_attr(not(all(feature = "cli", feature = "testing")), allow(dead_code, unreachable_pub, unused_imports))]
 

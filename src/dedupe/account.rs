@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The unit in which a filesystem frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Each block by itself (XFS).
     Blocks,
     /// Only whole extents (Btrfs).
@@ -36,14 +36,14 @@ pub enum Unit {
 
 impl Unit {
     /// The unit of a filesystem.
-    pub fn of(kind: Kind) -> Unit {
+    pub(crate) fn of(kind: Kind) -> Unit {
         if kind == Kind::Btrfs { Unit::Extents } else { Unit::Blocks }
     }
 }
 
 /// The bytes that were freed on one filesystem so far, and those that something else holds.
 #[derive(Debug)]
-pub struct Account {
+pub(crate) struct Account {
     unit: Unit,
     space: SpaceId,
     totals: Mutex<Totals>,
@@ -78,40 +78,40 @@ impl Totals {
 
 impl Account {
     /// An empty account.
-    pub fn new(unit: Unit, space: SpaceId, dry_run: bool) -> Account {
+    pub(crate) fn new(unit: Unit, space: SpaceId, dry_run: bool) -> Account {
         let totals = Totals { planned: dry_run.then(RangeSet::default), ..Totals::default() };
         Account { unit, space, totals: Mutex::new(totals), one_at_a_time: Mutex::default() }
     }
 
     /// The address space of this filesystem.
-    pub fn space(&self) -> SpaceId {
+    pub(crate) fn space(&self) -> SpaceId {
         self.space
     }
 
     /// The unit in which this filesystem frees space.
-    pub fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> Unit {
         self.unit
     }
 
     /// Bytes freed, minus the bytes written to free them.
-    pub fn freed(&self) -> u64 {
+    pub(crate) fn freed(&self) -> u64 {
         let totals = self.totals();
         totals.freed.saturating_sub(totals.spent)
     }
 
     /// How exact that figure is.
-    pub fn freed_is(&self) -> Bound {
+    pub(crate) fn freed_is(&self) -> Bound {
         let totals = self.totals();
         if totals.estimated { totals.bound.and(Bound::AtMost) } else { totals.bound }
     }
 
     /// Bytes that were dropped but that something else still holds.
-    pub fn pinned(&self) -> u64 {
+    pub(crate) fn pinned(&self) -> u64 {
         self.totals().pinned.length()
     }
 
     /// Whether some of these bytes belong to compressed extents. Only root can read their length on the disk.
-    pub fn is_estimated(&self) -> bool {
+    pub(crate) fn is_estimated(&self) -> bool {
         self.totals().estimated
     }
 
@@ -122,7 +122,7 @@ impl Account {
     ///
     /// # Errors
     /// If a file cannot be mapped beforehand; then nothing was submitted.
-    pub fn watch<T>(
+    pub(crate) fn watch<T>(
         &self,
         files: &[BorrowedFd<'_>],
         many: bool,
@@ -155,7 +155,7 @@ impl Account {
 
     /// The whole extents that a map shows parts of, if the filesystem frees extents only as a whole and they can be
     /// read.
-    pub fn held(&self, file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
+    pub(crate) fn held(&self, file: BorrowedFd<'_>, map: &Map) -> Option<Map> {
         match self.unit {
             Unit::Blocks => None,
             Unit::Extents => whole_extents::of(file, map, self.space),
@@ -164,13 +164,13 @@ impl Account {
 
     /// The bytes that a file takes for the list of its extents, together with other bytes that do not change; `None` if
     /// it takes none.
-    pub fn list_bytes(&self, file: BorrowedFd<'_>, map: &Map, many: bool) -> Option<u64> {
+    pub(crate) fn list_bytes(&self, file: BorrowedFd<'_>, map: &Map, many: bool) -> Option<u64> {
         let may_be_long = self.unit == Unit::Blocks && (many || map.has_many_extents());
         if may_be_long { list_bytes(file, map) } else { None }
     }
 
     /// Books the extents that one file dropped: it held `before`, it holds `after`.
-    pub fn book(&self, before: &Map, after: &Map) {
+    pub(crate) fn book(&self, before: &Map, after: &Map) {
         let dropped = dropped(before, after, self.space, self.unit);
         let mut totals = self.totals();
         for piece in dropped {
@@ -185,33 +185,33 @@ impl Account {
     }
 
     /// Books bytes from an address on that were freed. Other filesystems are ignored.
-    pub fn free(&self, at: Address, bytes: u64) {
+    pub(crate) fn free(&self, at: Address, bytes: u64) {
         if let Some(start) = self.space.offset(at) {
             self.totals().free(start..start.saturating_add(bytes));
         }
     }
 
     /// Books bytes that were written to free others.
-    pub fn spend(&self, bytes: u64) {
+    pub(crate) fn spend(&self, bytes: u64) {
         self.totals().spent += bytes;
     }
 
     /// Books that the list of a file's extents took `before` bytes and takes `after`.
-    pub fn resize_list(&self, before: u64, after: u64) {
+    pub(crate) fn resize_list(&self, before: u64, after: u64) {
         let mut totals = self.totals();
         totals.freed += before.saturating_sub(after);
         totals.spent += after.saturating_sub(before);
     }
 
     /// Books bytes from an address on that something else still holds. Other filesystems are ignored.
-    pub fn pin(&self, at: Address, bytes: u64) {
+    pub(crate) fn pin(&self, at: Address, bytes: u64) {
         if let Some(start) = self.space.offset(at) {
             self.totals().pinned.insert(start..start.saturating_add(bytes));
         }
     }
 
     /// The bytes freed are not known exactly.
-    pub fn limit(&self, bound: Bound) {
+    pub(crate) fn limit(&self, bound: Bound) {
         let mut totals = self.totals();
         totals.bound = totals.bound.and(bound);
     }

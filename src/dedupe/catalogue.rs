@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 /// A file in scope, by its number in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub u32);
+pub(crate) struct FileId(pub u32);
 
 /// A filesystem that files were found on.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     /// Its identity.
     pub id: Id,
     /// The address space of its files.
@@ -33,7 +33,7 @@ pub struct Volume {
 
 /// A part of a filesystem with inode numbers of its own: a Btrfs subvolume, or all of another filesystem.
 #[derive(Clone, Copy, Debug)]
-pub struct Subvolume {
+pub(crate) struct Subvolume {
     /// The device number that `stat` reports for its files.
     pub dev: u64,
     /// The filesystem, by its number in the catalogue.
@@ -46,7 +46,7 @@ pub struct Subvolume {
 
 /// The status of one file as the walk saw it.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     directory: u32,
     name: u32,
     name_length: u16,
@@ -66,12 +66,12 @@ const _: () = assert!(size_of::<Record>() <= 56);
 
 impl Record {
     /// Last change of content.
-    pub fn mtime(&self) -> Time {
+    pub(crate) fn mtime(&self) -> Time {
         Time { seconds: self.mtime_seconds, nanos: self.mtime_nanos }
     }
 
     /// Last change of the inode.
-    pub fn ctime(&self) -> Time {
+    pub(crate) fn ctime(&self) -> Time {
         Time { seconds: self.ctime_seconds, nanos: self.ctime_nanos }
     }
 }
@@ -85,7 +85,7 @@ struct DirectoryRecord {
 
 /// All files in scope.
 #[derive(Debug, Default)]
-pub struct Catalogue {
+pub(crate) struct Catalogue {
     names: Vec<u8>,
     directories: Vec<DirectoryRecord>,
     files: Vec<Record>,
@@ -138,47 +138,47 @@ impl Catalogue {
     }
 
     /// How many files there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 
     /// All files, in the order in which the walk found them.
-    pub fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
         (0..self.files.len() as u32).map(FileId)
     }
 
     /// The status of a file as the walk saw it.
-    pub fn record(&self, file: FileId) -> &Record {
+    pub(crate) fn record(&self, file: FileId) -> &Record {
         &self.files[file.0 as usize]
     }
 
     /// A file's size when the walk saw it.
-    pub fn size(&self, file: FileId) -> u64 {
+    pub(crate) fn size(&self, file: FileId) -> u64 {
         self.record(file).size
     }
 
     /// The subvolume of a file.
-    pub fn subvolume(&self, file: FileId) -> &Subvolume {
+    pub(crate) fn subvolume(&self, file: FileId) -> &Subvolume {
         &self.subvolumes[usize::from(self.record(file).subvolume)]
     }
 
     /// The number of the filesystem of a file.
-    pub fn volume_number(&self, file: FileId) -> u16 {
+    pub(crate) fn volume_number(&self, file: FileId) -> u16 {
         self.subvolume(file).volume
     }
 
     /// The filesystem of a file.
-    pub fn volume(&self, file: FileId) -> &Volume {
+    pub(crate) fn volume(&self, file: FileId) -> &Volume {
         &self.volumes[usize::from(self.volume_number(file))]
     }
 
     /// The filesystems.
-    pub fn volumes(&self) -> &[Volume] {
+    pub(crate) fn volumes(&self) -> &[Volume] {
         &self.volumes
     }
 
     /// A file's path, for messages and results.
-    pub fn path(&self, file: FileId) -> PathBuf {
+    pub(crate) fn path(&self, file: FileId) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.path_from(b"/", file)))
     }
 

@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file opened for reading that is the one the walk saw.
 #[derive(Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     fd: OwnedFd,
     status: Status,
 }
 
 impl Opened {
     /// Its status when it was opened.
-    pub fn status(&self) -> &Status {
+    pub(crate) fn status(&self) -> &Status {
         &self.status
     }
 
     /// A reason for the kernel not to change the file's extents, found without calling FIDEDUPERANGE.
-    pub fn obstacle(&self) -> Option<Skip> {
+    pub(crate) fn obstacle(&self) -> Option<Skip> {
         fidedupe::obstacle(self.as_fd(), self.status.uid)
     }
 
     /// Whether nothing was written to it since it was opened.
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         Status::of(&self.fd).is_ok_and(|now| now.is_untouched_since(&self.status))
     }
 }
@@ -43,7 +43,7 @@ impl AsFd for Opened {
 
 /// Opens the files of a catalogue.
 #[derive(Debug)]
-pub struct Opener<'a> {
+pub(crate) struct Opener<'a> {
     catalogue: &'a Catalogue,
     /// Opens below the root directory.
     reopener: Reopener,
@@ -52,7 +52,7 @@ pub struct Opener<'a> {
 
 impl<'a> Opener<'a> {
     /// An opener for the files of this catalogue.
-    pub fn new(catalogue: &'a Catalogue) -> Result<Self> {
+    pub(crate) fn new(catalogue: &'a Catalogue) -> Result<Self> {
         let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Opener { catalogue, reopener: Reopener::new(root)?, opened: AtomicU64::new(0) })
     }
@@ -62,7 +62,7 @@ impl<'a> Opener<'a> {
     ///
     /// # Errors
     /// The reason to skip the file.
-    pub fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
+    pub(crate) fn open(&self, file: FileId) -> std::result::Result<Opened, Skip> {
         let fd = self.descriptor(file).map_err(Skip::of_opening)?;
         self.opened.fetch_add(1, Ordering::Relaxed);
         let status = Status::of(&fd).map_err(Skip::of_opening)?;
@@ -74,18 +74,18 @@ impl<'a> Opener<'a> {
     }
 
     /// How often a file was opened.
-    pub fn opened(&self) -> u64 {
+    pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
     /// Whether the file is as the walk saw it, its timestamps included.
-    pub fn is_as_seen(&self, file: FileId, opened: &Opened) -> bool {
+    pub(crate) fn is_as_seen(&self, file: FileId, opened: &Opened) -> bool {
         let record = self.catalogue.record(file);
         (opened.status.mtime, opened.status.ctime) == (record.mtime(), record.ctime())
     }
 
     /// Opens the directory of a file.
-    pub fn directory(&self, file: FileId) -> Result<OwnedFd> {
+    pub(crate) fn directory(&self, file: FileId) -> Result<OwnedFd> {
         let path = self.catalogue.path_below_root(file);
         let name = self.catalogue.name(file).len();
         self.reopener.open_any(path[..path.len() - name].strip_suffix(b"/").unwrap_or_default())

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// One run: shared by its stages and their threads.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The files in scope.
     pub catalogue: &'a Catalogue,
     /// Opens them.
@@ -52,7 +52,7 @@ pub struct Run<'a> {
 
 /// Sums over all threads, in bytes and files, with the meanings of the fields of [`super::Stats`].
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// File data read.
     pub read: AtomicU64,
     /// Submitted to the kernel, summed over the destinations.
@@ -72,7 +72,7 @@ pub struct Counters {
 }
 
 /// Adds to a counter.
-pub fn add(counter: &AtomicU64, number: u64) {
+pub(crate) fn add(counter: &AtomicU64, number: u64) {
     counter.fetch_add(number, Ordering::Relaxed);
 }
 
@@ -94,7 +94,7 @@ fn has_bit(bits: &[AtomicU64], file: FileId) -> bool {
 
 impl<'a> Run<'a> {
     /// A run over these files.
-    pub fn new(catalogue: &'a Catalogue, dry_run: bool, monitor: &'a dyn Monitor) -> Result<Self> {
+    pub(crate) fn new(catalogue: &'a Catalogue, dry_run: bool, monitor: &'a dyn Monitor) -> Result<Self> {
         let opener = Opener::new(catalogue).map_err(|errno| Error::io("open the directory", "/", errno))?;
         Ok(Run {
             catalogue,
@@ -121,22 +121,22 @@ impl<'a> Run<'a> {
     }
 
     /// The account of the filesystem of this file.
-    pub fn account(&self, file: FileId) -> &Account {
+    pub(crate) fn account(&self, file: FileId) -> &Account {
         &self.accounts[usize::from(self.catalogue.volume_number(file))]
     }
 
     /// The address space of this file.
-    pub fn space(&self, file: FileId) -> SpaceId {
+    pub(crate) fn space(&self, file: FileId) -> SpaceId {
         self.catalogue.volume(file).space
     }
 
     /// The accounts of all filesystems.
-    pub fn accounts(&self) -> &[Account] {
+    pub(crate) fn accounts(&self) -> &[Account] {
         &self.accounts
     }
 
     /// Whether to stop, because the user asked to or the time is over. Checked between windows.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.out_of_time.store(true, Ordering::Relaxed);
         }
@@ -144,52 +144,52 @@ impl<'a> Run<'a> {
     }
 
     /// Whether something was not started because the time was over.
-    pub fn is_out_of_time(&self) -> bool {
+    pub(crate) fn is_out_of_time(&self) -> bool {
         self.out_of_time.load(Ordering::Relaxed)
     }
 
     /// Marks a file that shares all its data with another file in scope, which represents it from now on.
-    pub fn settle(&self, file: FileId) {
+    pub(crate) fn settle(&self, file: FileId) {
         set_bit(&self.settled, file);
     }
 
     /// Whether another file in scope represents this one.
-    pub fn is_settled(&self, file: FileId) -> bool {
+    pub(crate) fn is_settled(&self, file: FileId) -> bool {
         has_bit(&self.settled, file)
     }
 
     /// Marks a file that represents others: they already share all of its data.
-    pub fn set_standing(&self, file: FileId) {
+    pub(crate) fn set_standing(&self, file: FileId) {
         set_bit(&self.standing, file);
     }
 
     /// Whether others in scope shared all of this file's data before the run.
-    pub fn is_standing(&self, file: FileId) -> bool {
+    pub(crate) fn is_standing(&self, file: FileId) -> bool {
         has_bit(&self.standing, file)
     }
 
     /// Marks a file with inline data, which lies beside the metadata.
-    pub fn set_inline(&self, file: FileId) {
+    pub(crate) fn set_inline(&self, file: FileId) {
         set_bit(&self.inline, file);
     }
 
     /// Whether the first stage found the file's data beside the metadata.
-    pub fn is_inline(&self, file: FileId) -> bool {
+    pub(crate) fn is_inline(&self, file: FileId) -> bool {
         has_bit(&self.inline, file)
     }
 
     /// Marks a file that got other extents for some ranges.
-    pub fn set_moved(&self, file: FileId) {
+    pub(crate) fn set_moved(&self, file: FileId) {
         set_bit(&self.moved, file);
     }
 
     /// The files that got other extents for some ranges.
-    pub fn moved(&self) -> impl Iterator<Item = FileId> {
+    pub(crate) fn moved(&self) -> impl Iterator<Item = FileId> {
         self.catalogue.ids().filter(|file| has_bit(&self.moved, *file))
     }
 
     /// The files of at least this size that no other file represents: the input of the stage of ranges.
-    pub fn left(&self, size: u64) -> Vec<FileId> {
+    pub(crate) fn left(&self, size: u64) -> Vec<FileId> {
         let wanted = |file: &FileId| self.catalogue.size(*file) >= size.max(1) && !self.is_settled(*file);
         self.catalogue.ids().filter(wanted).collect()
     }
@@ -201,18 +201,18 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the filesystem of this file reported that it cannot share extents.
-    pub fn is_unsupported(&self, file: FileId) -> bool {
+    pub(crate) fn is_unsupported(&self, file: FileId) -> bool {
         let unsupported = lock(&self.unsupported);
         unsupported.contains(&self.catalogue.volume_number(file))
     }
 
     /// Opens a file; if that fails, counts and reports why.
-    pub fn open(&self, file: FileId) -> Option<Opened> {
+    pub(crate) fn open(&self, file: FileId) -> Option<Opened> {
         self.opener.open(file).map_err(|reason| self.record_skip(file, reason)).ok()
     }
 
     /// Records that a file is skipped: counts it, and reports it once.
-    pub fn record_skip(&self, file: FileId, reason: Skip) {
+    pub(crate) fn record_skip(&self, file: FileId, reason: Skip) {
         if !self.skips.add(file, reason) {
             return;
         }
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
     }
 
     /// Records that a file is skipped because a system call failed.
-    pub fn failed(&self, file: FileId, action: &str, errno: Errno) {
+    pub(crate) fn failed(&self, file: FileId, action: &str, errno: Errno) {
         if self.skips.add(file, Skip::Unreadable) {
             self.monitor.problem(&Error::io(action, self.catalogue.path(file), errno));
         }

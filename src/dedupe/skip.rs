@@ -90,18 +90,18 @@ impl Skip {
 
 /// The skipped files, each counted once for each reason.
 #[derive(Debug, Default)]
-pub struct Skips {
+pub(crate) struct Skips {
     seen: Mutex<HashSet<(FileId, Skip)>>,
 }
 
 impl Skips {
     /// Counts a file for a reason. Returns whether that is new.
-    pub fn add(&self, file: FileId, reason: Skip) -> bool {
+    pub(crate) fn add(&self, file: FileId, reason: Skip) -> bool {
         self.seen().insert((file, reason))
     }
 
     /// The number of files skipped for each reason.
-    pub fn counts(&self) -> BTreeMap<Skip, u64> {
+    pub(crate) fn counts(&self) -> BTreeMap<Skip, u64> {
         let mut counts = BTreeMap::new();
         for (_, reason) in self.seen().iter() {
             *counts.entry(*reason).or_default() += 1;
@@ -110,7 +110,7 @@ impl Skips {
     }
 
     /// How many files were skipped for a reason that changes the exit status.
-    pub fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.counts().iter().filter(|(reason, _)| reason.is_error()).map(|(_, files)| files).sum()
     }
 

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// The extents of a file, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Map {
+pub(crate) struct Map {
     pieces: Vec<Piece>,
     inline: bool,
     placeless: bool,
@@ -21,7 +21,7 @@ pub struct Map {
 
 impl Map {
     /// The map of an open file in this space; `sync` writes its dirty pages first.
-    pub fn of(fd: impl AsFd, space: SpaceId, sync: bool) -> Result<Map> {
+    pub(crate) fn of(fd: impl AsFd, space: SpaceId, sync: bool) -> Result<Map> {
         let fd = fd.as_fd();
         let mut map = Map::default();
         // Most files have few extents, and allocating memory for many takes longer than the call.
@@ -51,7 +51,7 @@ impl Map {
     }
 
     /// A map of these pieces.
-    pub fn from_pieces(pieces: Vec<Piece>) -> Map {
+    pub(crate) fn from_pieces(pieces: Vec<Piece>) -> Map {
         let placeless = pieces.iter().any(|piece| piece.extent.is_none());
         Map { pieces, inline: false, placeless }
     }
@@ -64,14 +64,14 @@ impl Map {
 
     /// The same extents, marked as not shared.
     #[must_use]
-    pub fn unshared(mut self) -> Map {
+    pub(crate) fn unshared(mut self) -> Map {
         self.pieces.iter_mut().for_each(|piece| piece.shared = false);
         self
     }
 
     /// The map after these ranges get the extents of `source`. The ranges do not overlap and are in order.
     #[must_use]
-    pub fn with_ranges_of(&self, source: &Map, ranges: &[Range<u64>]) -> Map {
+    pub(crate) fn with_ranges_of(&self, source: &Map, ranges: &[Range<u64>]) -> Map {
         let (mut pieces, mut at) = (Vec::new(), 0);
         for range in ranges {
             pieces.extend(self.cut(at, range.start));
@@ -89,48 +89,48 @@ impl Map {
     }
 
     /// The extents.
-    pub fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
     /// Whether there are so many extents that XFS may need blocks for their list: the smallest inode has room for two.
-    pub fn has_many_extents(&self) -> bool {
+    pub(crate) fn has_many_extents(&self) -> bool {
         self.pieces.len() > 2
     }
 
     /// Whether the data lies beside the metadata.
-    pub fn is_inline(&self) -> bool {
+    pub(crate) fn is_inline(&self) -> bool {
         self.inline
     }
 
     /// Whether any of it is shared.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.pieces.iter().any(|piece| piece.shared)
     }
 
     /// Whether there is data and all of it is shared.
-    pub fn is_wholly_shared(&self) -> bool {
+    pub(crate) fn is_wholly_shared(&self) -> bool {
         !self.pieces.is_empty() && self.pieces.iter().all(|piece| piece.shared)
     }
 
     /// Whether any of it is compressed.
-    pub fn is_encoded(&self) -> bool {
+    pub(crate) fn is_encoded(&self) -> bool {
         self.pieces.iter().any(|piece| piece.encoded)
     }
 
     /// The offset on the disk at which the file begins, to read files in the order of the disk.
-    pub fn first_physical(&self) -> u64 {
+    pub(crate) fn first_physical(&self) -> u64 {
         self.pieces.iter().find_map(Piece::start).map_or(0, Address::of_one_file)
     }
 
     /// Bytes on the disk.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.pieces.iter().filter(|piece| piece.extent.is_some()).map(Piece::weight).sum()
     }
 
     /// A number that is equal for two files of one filesystem and size exactly if all their data is in the same place.
     /// `None` if some data has no place: then nothing is known.
-    pub fn key(&self) -> Option<u64> {
+    pub(crate) fn key(&self) -> Option<u64> {
         if self.placeless {
             return None;
         }
@@ -149,7 +149,7 @@ impl Map {
 
     /// The ranges of the file in which `other` is not in the same place, up to `size`. Ranges that are holes or
     /// reserved space in both files count as alike.
-    pub fn unlike(&self, other: &Map, size: u64) -> Vec<Range<u64>> {
+    pub(crate) fn unlike(&self, other: &Map, size: u64) -> Vec<Range<u64>> {
         let mut unlike: Vec<Range<u64>> = Vec::new();
         let (mut ours, mut theirs) = (self.pieces.iter().peekable(), other.pieces.iter().peekable());
         let mut at = 0;

@@ -24,14 +24,14 @@
 //! Reading extents is here; changing what files share is in `content` and in the features.
 
 pub mod address_space;
-pub mod bound;
+pub(crate) mod bound;
 pub(crate) mod intervals;
 pub(crate) mod layout;
 pub(crate) mod map;
-pub mod picture;
-pub mod piece;
+pub(crate) mod picture;
+pub(crate) mod piece;
 pub(crate) mod places;
 pub(crate) mod ranges;
-pub mod sharing;
+pub(crate) mod sharing;
 
-pub use crate::sys::extent;
+pub(crate) use crate::sys::extent;

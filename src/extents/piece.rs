@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// A range of a file that lies in one extent. Holes have no piece.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The offset in the file.
     pub logical: u64,
     /// The length in the file.
@@ -34,7 +34,7 @@ pub struct Piece {
 
 impl Piece {
     /// A written, plain piece that is an extent of its own.
-    pub fn plain(logical: u64, length: u64, extent: Address) -> Piece {
+    pub(crate) fn plain(logical: u64, length: u64, extent: Address) -> Piece {
         Piece {
             logical,
             length,
@@ -64,12 +64,12 @@ impl Piece {
     }
 
     /// The offset in the file after its last byte.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.logical.saturating_add(self.length)
     }
 
     /// The part of it within a range of the file.
-    pub fn within(&self, from: u64, to: u64) -> Option<Piece> {
+    pub(crate) fn within(&self, from: u64, to: u64) -> Option<Piece> {
         let (start, end) = (self.logical.max(from), self.end().min(to));
         (start < end).then(|| Piece {
             logical: start,

@@ -3,7 +3,7 @@
 
 mod aligned;
 
-pub use aligned::{ALIGN, Aligned};
+pub(crate) use aligned::{ALIGN, Aligned};
 
 use crate::fs::openat::without_access;
 use crate::fs::pread::{read_full, repeat};
@@ -24,7 +24,7 @@ const WARM: u64 = 8;
 
 /// A file that is read once, in any order, by any number of threads.
 #[derive(Debug)]
-pub struct Once<'a> {
+pub(crate) struct Once<'a> {
     file: BorrowedFd<'a>,
     /// The same file, open for direct I/O (`O_DIRECT` of open(2)).
     direct: Option<OwnedFd>,
@@ -33,25 +33,25 @@ pub struct Once<'a> {
 impl<'a> Once<'a> {
     /// Prepares to read this range of `file`: by direct I/O if the range is long, mostly not in memory, and the
     /// filesystem supports it; otherwise like [`read_once`].
-    pub fn begin(file: BorrowedFd<'a>, range: Range<u64>) -> Self {
+    pub(crate) fn begin(file: BorrowedFd<'a>, range: Range<u64>) -> Self {
         let length = range.end - range.start;
         let is_cold = || cachestat::cached(file, range).is_ok_and(|cached| cached <= length / WARM);
         Once { file, direct: if length >= LARGE && is_cold() { open_direct(file) } else { None } }
     }
 
     /// Prepares to read a short range, like [`read_once`].
-    pub fn short(file: BorrowedFd<'a>) -> Self {
+    pub(crate) fn short(file: BorrowedFd<'a>) -> Self {
         Once { file, direct: None }
     }
 
     /// The file.
-    pub fn file(&self) -> BorrowedFd<'a> {
+    pub(crate) fn file(&self) -> BorrowedFd<'a> {
         self.file
     }
 
     /// Reads from the offset `at` until the buffer is full or the file ends. Returns the number of bytes. Only reads
     /// that start at a multiple of [`ALIGN`], in the file and in memory, can bypass the cache.
-    pub fn read(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
+    pub(crate) fn read(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
         let mut done = self.read_direct(buffer, at);
         if done < buffer.len() {
             done += read_once(self.file, &mut buffer[done..], at + done as u64)?;
@@ -94,7 +94,7 @@ pub(crate) fn open_direct(file: BorrowedFd<'_>) -> Option<OwnedFd> {
 ///
 /// # Errors
 /// Errors of writing.
-pub fn forget(file: impl AsFd, size: u64) -> Result<bool> {
+pub(crate) fn forget(file: impl AsFd, size: u64) -> Result<bool> {
     sync_file_range::write_and_wait(&file)?;
     // The first attempt misses pages that another thread is adding.
     for _ in 0..3 {
@@ -110,7 +110,7 @@ pub fn forget(file: impl AsFd, size: u64) -> Result<bool> {
 
 /// Like [`read_full`], but pages that this read adds to the page cache are dropped at once; other pages stay
 /// (`RWF_DONTCACHE` of preadv2(2)). Without kernel support this is a normal read.
-pub fn read_once(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
+pub(crate) fn read_once(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     /// `RWF_DONTCACHE` of linux/fs.h.
     const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
     static IS_SAFE: LazyLock<bool> = LazyLock::new(|| drops_only_clean(rustix::system::uname().release().to_bytes()));

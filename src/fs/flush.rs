@@ -23,7 +23,7 @@ const MORE: u64 = 4096;
 
 /// Flushes files before they are read, and remembers the method for each filesystem.
 #[derive(Debug, Default)]
-pub struct Flusher {
+pub(crate) struct Flusher {
     /// By device.
     devices: Mutex<HashMap<u64, Device>>,
 }
@@ -41,7 +41,7 @@ impl Flusher {
     ///
     /// # Errors
     /// After an error, a later change of the file may not be visible in its times.
-    pub fn flush(&self, file: impl AsFd, dev: u64) -> Result<()> {
+    pub(crate) fn flush(&self, file: impl AsFd, dev: u64) -> Result<()> {
         let file = file.as_fd();
         if !self.device(file, dev, |device| device.owns_pages) {
             return sync(file);

@@ -17,14 +17,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Identifies a filesystem. Equal values mean the same filesystem; if it is read-only, also the same state.
-pub type Identity = [u8; 16];
+pub(crate) type Identity = [u8; 16];
 
 /// Kinds of read-only images: squashfs, ISO 9660, EROFS, cramfs, romfs (`linux/magic.h`).
 const IMAGES: [u64; 5] = [0x7371_7368, 0x9660, 0xe0f5_e1e2, 0x28cd_3d45, 0x7275];
 
 /// The identity of the filesystem of an open file or directory. `None`: nothing distinguishes this filesystem from
 /// another one with equal inode numbers and times.
-pub fn of(fd: impl AsFd) -> Option<Identity> {
+pub(crate) fn of(fd: impl AsFd) -> Option<Identity> {
     let fd = fd.as_fd();
     let statfs = rustix::fs::fstatfs(fd).ok()?;
     let kind = Kind::from_statfs(&statfs);

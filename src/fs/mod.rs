@@ -4,17 +4,17 @@
 //! an offset, mounts) or hides one of its pitfalls (coarse clocks, renames that replace, dirty pages).
 
 pub(crate) mod cow_extent_hint;
-pub mod direct_io;
+pub(crate) mod direct_io;
 pub mod fidedupe;
 pub mod filesystem;
-pub mod flush;
-pub mod identity;
+pub(crate) mod flush;
+pub(crate) mod identity;
 pub mod metadata;
 pub(crate) mod mount_id;
-pub mod mounts;
+pub(crate) mod mounts;
 pub(crate) mod open_files;
-pub mod openat;
-pub mod pread;
+pub(crate) mod openat;
+pub(crate) mod pread;
 pub(crate) mod procfs;
 pub(crate) mod rename;
 pub(crate) mod reopener;

@@ -4,4 +4,4 @@ mod inside;
 mod table;
 
 pub(crate) use inside::{Inside, Table, mount_id};
-pub use table::{Mount, all, of};
+pub(crate) use table::{Mount, all, of};

@@ -21,7 +21,7 @@ const FILE: OFlags =
 /// Opens the directory at `path`, relative to `root`, with slashes between names. An empty path is `root` itself.
 ///
 /// openat2(2) with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: a symbolic link in the path fails with `LOOP`.
-pub fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_dir(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     let path = if path.is_empty() { &b"."[..] } else { path };
     open(root, path, DIRECTORY)
 }
@@ -32,17 +32,17 @@ pub(crate) fn open_way(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
 }
 
 /// Opens a directory by its name in `dir`. A symbolic link is not followed (`NOTDIR`).
-pub fn open_subdir(dir: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
+pub(crate) fn open_subdir(dir: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
     rustix::fs::openat(dir, name, DIRECTORY, Mode::empty())
 }
 
 /// The same, without changing the access time if possible.
-pub fn open_subdir_quietly(dir: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+pub(crate) fn open_subdir_quietly(dir: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     without_access(|access| rustix::fs::openat(&dir, name, DIRECTORY | access, Mode::empty()))
 }
 
 /// Opens `path`, relative to `root`, with these flags. No symbolic link is followed at any depth.
-pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+pub(crate) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let mut rest = path;
     let mut opened: Option<OwnedFd> = None;
     loop {
@@ -58,17 +58,17 @@ pub fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd>
 
 /// Opens a regular file for reading. If something else replaced it meanwhile, a pipe does not block and a symbolic link
 /// is not followed (`LOOP`). The access time does not change if this process is root or the owner.
-pub fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     without_access(|access| rustix::fs::openat(dir, name, FILE | access, Mode::empty()))
 }
 
 /// The same for a path of any depth, relative to `root`.
-pub fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     without_access(|access| open(root, path, FILE | access))
 }
 
 /// Opens with `O_NOATIME`, and without it if only the owner and root may use it.
-pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
+pub(crate) fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedFd> {
     match open(OFlags::NOATIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
@@ -76,12 +76,12 @@ pub fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result<OwnedF
 }
 
 /// Whether a path is `above` or below it. Both are absolute, without the leading slash.
-pub fn is_below(path: &[u8], above: &[u8]) -> bool {
+pub(crate) fn is_below(path: &[u8], above: &[u8]) -> bool {
     above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// A directory and its ancestors, by device and inode.
-pub fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
+pub(crate) fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     let mut here = rustix::io::fcntl_dupfd_cloexec(dir, 0)?;
     loop {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 /// Reads from the offset `at` until the buffer is full or the file ends (pread(2)). Returns the number of bytes.
-pub fn read_full(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
+pub(crate) fn read_full(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
     repeat(buffer.len(), |done| pread(&fd, &mut buffer[done..], at + done as u64))
 }
 
@@ -17,7 +17,7 @@ pub fn read_full(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<usize> {
 ///
 /// # Errors
 /// `STALE` if the file ends earlier: it has become shorter.
-pub fn read_exact(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<()> {
+pub(crate) fn read_exact(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<()> {
     if read_full(fd, buffer, at)? == buffer.len() { Ok(()) } else { Err(Errno::STALE) }
 }
 
@@ -25,13 +25,13 @@ pub fn read_exact(fd: impl AsFd, buffer: &mut [u8], at: u64) -> Result<()> {
 ///
 /// # Errors
 /// `NOSPC` if the kernel accepts no more bytes and reports no error.
-pub fn write_all(fd: impl AsFd, bytes: &[u8], at: u64) -> Result<()> {
+pub(crate) fn write_all(fd: impl AsFd, bytes: &[u8], at: u64) -> Result<()> {
     write_by(bytes.len(), |done| pwrite(&fd, &bytes[done..], at + done as u64))
 }
 
 /// Makes the kernel read a range in the background (posix_fadvise(2)). This also helps before FIDEDUPERANGE, which
 /// reads one page at a time to compare.
-pub fn prefetch(fd: impl AsFd, range: Range<u64>) {
+pub(crate) fn prefetch(fd: impl AsFd, range: Range<u64>) {
     /// Requests of this size are read completely. The kernel shortens longer ones.
     const STEP: u64 = 128 << 10;
     let mut at = range.start;

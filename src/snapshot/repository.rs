@@ -18,15 +18,16 @@ mod staging;
 mod subvolume;
 mod trash;
 
-pub use added::{Added, Space, added, note_added, space};
-pub use block_hashes::{BlockHashes, blocks, drop_blocks};
+pub use added::{Added, Space};
+pub(crate) use added::{added, note_added, space};
+pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
-pub use leftovers::{Leftover, clear_leftovers, discard, leftovers};
-pub use publish::{publish, try_publishing};
-pub use snapshots::SnapshotInfo;
-pub use staging::{Staging, begin, free_name};
-pub use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
+pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
+pub(crate) use publish::{publish, try_publishing};
+pub(crate) use snapshots::SnapshotInfo;
+pub(crate) use staging::{Staging, begin, free_name};
+pub(crate) use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
 
 #[cfg(test)]
 mod tests;

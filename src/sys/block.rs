@@ -13,7 +13,7 @@ const _: () = assert!(FIGETBSZ == 2);
 
 /// The block size in bytes, for any open file.
 #[doc(alias = "FIGETBSZ")]
-pub fn size(fd: impl AsFd) -> Result<u32> {
+pub(crate) fn size(fd: impl AsFd) -> Result<u32> {
     // SAFETY: the kernel writes an `int` for this number (`do_vfs_ioctl` in fs/ioctl.c).
     let request = unsafe { Getter::<FIGETBSZ, c_int>::new() };
     // SAFETY: the kernel fills the integer that the request carries.

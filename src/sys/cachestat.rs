@@ -32,7 +32,7 @@ struct Cachestat {
 /// # Errors
 /// `NOSYS` on older kernels; `PERM` for another user's file that is not open for writing; `OPNOTSUPP` for hugetlbfs.
 #[doc(alias = "cachestat")]
-pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
+pub(crate) fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
     stat(file, range).map(|found| found.cached * rustix::param::page_size() as u64)
 }
 
@@ -40,7 +40,7 @@ pub fn cached(file: impl AsFd, range: Range<u64>) -> Result<u64> {
 ///
 /// # Errors
 /// Like [`cached`].
-pub fn is_dirty(file: impl AsFd) -> Result<Option<bool>> {
+pub(crate) fn is_dirty(file: impl AsFd) -> Result<Option<bool>> {
     stat(file, 0..u64::MAX)
         .map(|found| if found.dirty > 0 || found.evicted == 0 { Some(found.dirty > 0) } else { None })
 }

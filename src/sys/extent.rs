@@ -97,7 +97,7 @@ pub struct Extent {
 /// An extent exactly as the kernel reports it. `physical` is an address only if the flags allow one. Otherwise it is an
 /// arbitrary number from the filesystem, which tools print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// The offset in the file.
     pub logical: u64,
     /// The number that the kernel reports as an address.
@@ -110,12 +110,12 @@ pub struct Reported {
 
 impl Reported {
     /// The extent that it describes.
-    pub fn extent(&self) -> Extent {
+    pub(crate) fn extent(&self) -> Extent {
         Extent::from_kernel(self.logical, self.physical, self.length, self.flags.0)
     }
 
     /// The offset in the file after its last byte.
-    pub fn logical_end(&self) -> u64 {
+    pub(crate) fn logical_end(&self) -> u64 {
         self.logical.saturating_add(self.length)
     }
 }

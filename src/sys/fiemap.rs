@@ -94,30 +94,30 @@ unsafe impl<const N: usize> Ioctl for Call<'_, N> {
 /// # Errors
 /// `OPNOTSUPP` or `NOTTY` if the filesystem has no extent maps (tmpfs, procfs).
 #[doc(alias = "FS_IOC_FIEMAP")]
-pub fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
+pub(crate) fn extents<Fd: AsFd>(fd: Fd, sync: bool) -> Extents<Fd> {
     extents_from(fd, 0, sync)
 }
 
 /// The extents from an offset on. The first may begin before it.
-pub fn extents_from<Fd: AsFd>(fd: Fd, start: u64, sync: bool) -> Extents<Fd> {
+pub(crate) fn extents_from<Fd: AsFd>(fd: Fd, start: u64, sync: bool) -> Extents<Fd> {
     Extents { fd, request: Box::new(Request::new()), next: 0, available: 0, start, sync, done: false }
 }
 
 /// The first extent only, for small files. Does not sync.
-pub fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
+pub(crate) fn first_extent(fd: impl AsFd) -> Result<Option<Extent>> {
     let mut request = Request::<1>::new();
     Ok(request.fetch(fd, 0, false)?.first().map(|raw| reported(raw).extent()))
 }
 
 /// All extents of a file, in one call with little memory. `None` if the file has more than eight.
-pub fn few_extents(fd: impl AsFd, sync: bool) -> Result<Option<Vec<Extent>>> {
+pub(crate) fn few_extents(fd: impl AsFd, sync: bool) -> Result<Option<Vec<Extent>>> {
     let mut request = Request::<9>::new();
     let found = request.fetch(fd, 0, sync)?;
     Ok((found.len() < 9).then(|| found.iter().map(|raw| reported(raw).extent()).collect()))
 }
 
 /// Iterator of [`extents`].
-pub struct Extents<Fd> {
+pub(crate) struct Extents<Fd> {
     fd: Fd,
     request: Box<Request<BATCH>>,
     next: usize,
@@ -129,7 +129,7 @@ pub struct Extents<Fd> {
 
 impl<Fd: AsFd> Extents<Fd> {
     /// The next extent exactly as the kernel reports it; otherwise the same as [`Iterator::next`].
-    pub fn next_reported(&mut self) -> Option<Result<Reported>> {
+    pub(crate) fn next_reported(&mut self) -> Option<Result<Reported>> {
         if self.next == self.available {
             if self.done {
                 return None;

@@ -16,7 +16,7 @@ const _: () = assert!(FSSETXATTR == 0x401c_5820);
 #[doc(alias = "fsxattr")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FsXattr {
+pub(crate) struct FsXattr {
     /// `FS_XFLAG_*`.
     pub xflags: u32,
     /// Extent size hint, in bytes.
@@ -34,18 +34,18 @@ pub struct FsXattr {
 const _: () = assert!(size_of::<FsXattr>() == 28);
 
 /// `FS_XFLAG_REALTIME`: the data is on XFS's realtime device.
-pub const REALTIME: u32 = 0x1;
+pub(crate) const REALTIME: u32 = 0x1;
 /// `FS_XFLAG_PROJINHERIT`: new entries of this directory get its project id.
-pub const PROJECT_INHERIT: u32 = 0x200;
+pub(crate) const PROJECT_INHERIT: u32 = 0x200;
 /// `FS_XFLAG_COWEXTSIZE`: the copy-on-write extent size hint is active.
-pub const COW_EXTENT_SIZE: u32 = 0x1_0000;
+pub(crate) const COW_EXTENT_SIZE: u32 = 0x1_0000;
 
 /// `FS_IOC_FSGETXATTR`: reads these attributes of an open file or directory.
 ///
 /// # Errors
 /// `NOTTY` or `OPNOTSUPP` if the filesystem has none.
 #[doc(alias = "FS_IOC_FSGETXATTR")]
-pub fn get(fd: impl AsFd) -> Result<FsXattr> {
+pub(crate) fn get(fd: impl AsFd) -> Result<FsXattr> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<FSGETXATTR, FsXattr>::new() };
     // SAFETY: the kernel fills the structure that the request carries.
@@ -57,7 +57,7 @@ pub fn get(fd: impl AsFd) -> Result<FsXattr> {
 /// # Errors
 /// `PERM` to change a project id from a user namespace or without being the owner; `INVAL` for an invalid value.
 #[doc(alias = "FS_IOC_FSSETXATTR")]
-pub fn set(fd: impl AsFd, attributes: FsXattr) -> Result<()> {
+pub(crate) fn set(fd: impl AsFd, attributes: FsXattr) -> Result<()> {
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
     let request = unsafe { Setter::<FSSETXATTR, FsXattr>::new(attributes) };
     // SAFETY: the request carries the structure.

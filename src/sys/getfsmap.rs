@@ -113,7 +113,7 @@ unsafe impl Ioctl for Call<'_> {
 
 /// The owner of a part of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// An inode's data or metadata.
     Inode(u64),
     /// Free space, metadata of the filesystem, or unknown: the kernel's code.
@@ -122,7 +122,7 @@ pub enum Owner {
 
 /// A part of the device and its owner. Shared blocks have a record for each owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     /// The device's number, as the kernel encodes it (see [`device_code`]).
     pub device: u32,
     /// The offset on the device, in bytes.
@@ -138,13 +138,13 @@ pub struct Record {
 
 impl Record {
     /// Whether it is content of a file, not its attributes or the map of its extents.
-    pub fn is_file_data(&self) -> bool {
+    pub(crate) fn is_file_data(&self) -> bool {
         matches!(self.owner, Owner::Inode(_)) && self.flags & (FMR_OF_ATTR_FORK | FMR_OF_EXTENT_MAP) == 0
     }
 }
 
 /// The number of a device in `FS_IOC_GETFSMAP` (`new_encode_dev` in `linux/kdev_t.h`).
-pub fn device_code(device: u64) -> u32 {
+pub(crate) fn device_code(device: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
@@ -155,7 +155,7 @@ pub fn device_code(device: u64) -> u32 {
 /// # Errors
 /// `OPNOTSUPP` or `NOTTY` if the filesystem does not support the call. Without `CAP_SYS_ADMIN` all owners are unknown.
 #[doc(alias = "FS_IOC_GETFSMAP")]
-pub fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> {
+pub(crate) fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> {
     let low = Raw { device, physical: range.start, ..EMPTY };
     let last = range.end.saturating_sub(1);
     let high =
@@ -165,7 +165,7 @@ pub fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> 
 }
 
 /// Iterator of [`records`].
-pub struct Records<Fd> {
+pub(crate) struct Records<Fd> {
     fd: Fd,
     request: Request,
     low: Raw,

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 /// A range of a file, mapped for the kernel to read.
 #[derive(Debug)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<c_void>,
     length: usize,
 }
@@ -23,7 +23,7 @@ impl Mapping {
     /// # Errors
     /// Errors of mmap(2): `NODEV` if the filesystem does not support it, `INVAL` for a length of 0.
     #[doc(alias = "mmap")]
-    pub fn of(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Mapping> {
+    pub(crate) fn of(file: BorrowedFd<'_>, offset: u64, length: usize) -> Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice does not affect existing memory.
         let start = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset) }?;
         let mapping = Mapping { start: NonNull::new(start).ok_or(Errno::NOMEM)?, length };
@@ -38,7 +38,7 @@ impl Mapping {
     /// # Errors
     /// `FAULT` if the first page is beyond the end of the mapped file, or cannot be read; `INVAL` for a range outside
     /// of the mapping.
-    pub fn write_to(&self, range: Range<usize>, file: impl AsFd, at: u64) -> Result<usize> {
+    pub(crate) fn write_to(&self, range: Range<usize>, file: impl AsFd, at: u64) -> Result<usize> {
         if range.start > range.end || range.end > self.length {
             return Err(Errno::INVAL);
         }

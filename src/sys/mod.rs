@@ -4,19 +4,19 @@
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing about snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
 
-pub mod block;
-pub mod btrfs;
-pub mod cachestat;
-pub mod extent;
-pub mod fiemap;
-pub mod fsxattr;
-pub mod getfsmap;
+pub(crate) mod block;
+pub(crate) mod btrfs;
+pub(crate) mod cachestat;
+pub(crate) mod extent;
+pub(crate) mod fiemap;
+pub(crate) mod fsxattr;
+pub(crate) mod getfsmap;
 mod handle;
-pub mod mmap;
+pub(crate) mod mmap;
 pub mod reflink;
-pub mod seccomp;
-pub mod sync_file_range;
-pub mod terminal;
-pub mod uring;
-pub mod uuid;
-pub mod xfs;
+pub(crate) mod seccomp;
+pub(crate) mod sync_file_range;
+pub(crate) mod terminal;
+pub(crate) mod uring;
+pub(crate) mod uuid;
+pub(crate) mod xfs;

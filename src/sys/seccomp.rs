@@ -74,7 +74,7 @@ const WAITING: i32 = i32::MIN;
 /// # Errors
 /// `NOSYS` before Linux 5.9 or without seccomp, `BUSY` if another listener exists already. Then nothing was run.
 #[doc(alias = "SECCOMP_SET_MODE_FILTER")]
-pub fn counted<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, u64)> {
+pub(crate) fn counted<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, u64)> {
     // Older kernels do not notify a listener when no thread with its filter is left.
     if !kernel_is_at_least(5, 9) {
         return Err(Errno::NOSYS);

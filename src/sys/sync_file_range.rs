@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// # Errors
 /// `SPIPE` if it is not a file; errors of the device.
 #[doc(alias = "sync_file_range")]
-pub fn write_and_wait(file: impl AsFd) -> Result<()> {
+pub(crate) fn write_and_wait(file: impl AsFd) -> Result<()> {
     let how = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: the descriptor is borrowed, hence open, for the length of the call, and all arguments are numbers.
     match unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), 0, 0, how) } {

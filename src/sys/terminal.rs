@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 /// # Errors
 /// Errors of tcsetpgrp(3).
 #[doc(alias = "tcsetpgrp")]
-pub fn set_foreground(terminal: impl AsFd, group: Pid) -> Result<()> {
+pub(crate) fn set_foreground(terminal: impl AsFd, group: Pid) -> Result<()> {
     let mut only = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the pointer points to a set that the call initializes.
     unsafe { libc::sigemptyset(only.as_mut_ptr()) };

@@ -23,7 +23,7 @@ const _: () = assert!(size_of::<FsUuid>() == 17);
 /// # Errors
 /// `NOTTY` on older kernels and on filesystems without a UUID.
 #[doc(alias = "FS_IOC_GETFSUUID")]
-pub fn of_filesystem(fd: impl AsFd) -> Result<[u8; 16]> {
+pub(crate) fn of_filesystem(fd: impl AsFd) -> Result<[u8; 16]> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<FS_IOC_GETFSUUID, FsUuid>::new() };
     // SAFETY: the kernel fills the structure that the request carries.

@@ -17,7 +17,7 @@ const STEP: u64 = 256;
 
 /// The paths and limits of an estimate.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     /// Directories and files.
     pub paths: &'a [PathBuf],
     /// Do not enter other filesystems.
@@ -29,7 +29,7 @@ pub struct Scope<'a> {
 }
 
 /// Estimates a scope. Returns `None` if `is_over` returned true, or if no estimate is possible.
-pub fn estimate(scope: &Scope<'_>, is_over: &dyn Fn() -> bool) -> Option<Amount> {
+pub(crate) fn estimate(scope: &Scope<'_>, is_over: &dyn Fn() -> bool) -> Option<Amount> {
     let skip = scope.skip.and_then(|path| path.canonicalize().ok());
     let mut sum = Amount::default();
     for path in scope.paths {

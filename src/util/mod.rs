@@ -4,4 +4,4 @@ pub(crate) mod digest;
 pub(crate) mod mutex;
 pub(crate) mod parallel;
 pub(crate) mod semaphore;
-pub mod text;
+pub(crate) mod text;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// A path for a message: unchanged if every byte is printable, otherwise in single quotes with escapes as in C.
 ///
 /// Control characters, invisible or direction-changing code points, and bytes that are not UTF-8 are always escaped.
-pub fn path(path: &Path) -> String {
+pub(crate) fn path(path: &Path) -> String {
     let escaped = escape(path.as_os_str());
     let plain = escaped.as_bytes() == path.as_os_str().as_bytes();
     if plain && !escaped.is_empty() && !escaped.contains([' ', '\'', '"']) {
@@ -21,7 +21,7 @@ pub fn path(path: &Path) -> String {
 
 /// Escapes everything that could affect a terminal: `\n`, `\x1b`, `\u{202e}`. Bytes that are not UTF-8 become escapes
 /// like `\xff`. Backslashes are doubled.
-pub fn escape(text: &OsStr) -> String {
+pub(crate) fn escape(text: &OsStr) -> String {
     let mut out = String::with_capacity(text.len());
     for chunk in text.as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -39,12 +39,12 @@ pub fn escape(text: &OsStr) -> String {
 }
 
 /// Whether a character could affect a terminal or deceive a reader.
-pub fn is_unprintable(c: char) -> bool {
+pub(crate) fn is_unprintable(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
 /// One character as an escape.
-pub fn escape_char(c: char) -> String {
+pub(crate) fn escape_char(c: char) -> String {
     match c {
         '\n' => "\\n".to_string(),
         '\r' => "\\r".to_string(),
@@ -62,7 +62,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// The cause of an error without Rust's "(os error N)".
-pub fn cause(error: &io::Error) -> String {
+pub(crate) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_string(),
@@ -71,7 +71,7 @@ pub fn cause(error: &io::Error) -> String {
 }
 
 /// Bytes in powers of 1024: `0 B`, `4.0 KiB`, `1.5 GiB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -87,7 +87,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A count with separated thousands: `1,234,567`.
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -100,7 +100,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// A count and its noun: `1 file`, `2,000 files`.
-pub fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {noun}{s}", count(number))
 }
@@ -108,7 +108,7 @@ pub fn counted(number: u64, noun: &str) -> String {
 /// Parses a size: bytes, or a number with a unit, `K`, `M`, `G`, `T`, `P` or `E`, in either case. `4G`, `4GB`, `4GiB`
 /// and `4 G` are equal: units are powers of 1024. A fraction (`1.5G`) needs a unit. `None`: not a size, or too large
 /// for 64 bits.
-pub fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim_start_matches(' ').to_ascii_lowercase();
@@ -134,7 +134,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
 
 /// Parses a duration: numbers with `y` (365 days), `w`, `d`, `h`, `m` (minutes) or `s`, the largest unit first, as
 /// `10y`, `90s` or `1h30m`. `None`: not a duration, or too long for 64 bits of seconds.
-pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<std::time::Duration> {
     const UNITS: [(char, u64); 6] =
         [('y', 365 * 86_400), ('w', 7 * 86_400), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
     let (mut rest, mut units, mut sum) = (text, &UNITS[..], 0_u64);
@@ -157,7 +157,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// A time in UTC in the format of RFC 3339: `2026-11-20T02:00:00.5Z`. Times beyond its four-digit years become
 /// `@seconds`.
-pub fn rfc3339(seconds: i64, nanos: u32) -> String {
+pub(crate) fn rfc3339(seconds: i64, nanos: u32) -> String {
     let moment = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
     match moment {
         Some(moment) if !moment.to_string().starts_with('-') => moment.to_string(),
@@ -166,7 +166,7 @@ pub fn rfc3339(seconds: i64, nanos: u32) -> String {
 }
 
 /// A duration with a suitable precision: `0.25 s`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
-pub fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         _ if seconds < 1.0 => format!("{:.2} s", seconds.max(0.0)),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 /// A band between two rows, or between two places in one row. Places and widths are in cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Band {
+pub(crate) struct Band {
     /// The upper row and the lower row; the same row twice if a file shares with itself.
     pub rows: [usize; 2],
     /// Where it begins in each row.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 /// A part of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Where it begins in the file.
     pub start: u64,
     /// Where it ends.
@@ -15,14 +15,14 @@ pub struct Cell {
 
 impl Cell {
     /// The number of its bytes that have this class.
-    pub fn bytes(&self, class: Class) -> u64 {
+    pub(crate) fn bytes(&self, class: Class) -> u64 {
         self.bytes[class.index()]
     }
 
     /// The class that represents the cell, and whether all of the cell has that class. It is the class with the most
     /// bytes, except that a hole needs three quarters of the cell, so that data with gaps between looks like data.
     /// `None` for an empty cell.
-    pub fn main(&self) -> Option<(Class, bool)> {
+    pub(crate) fn main(&self) -> Option<(Class, bool)> {
         let total: u64 = self.bytes.iter().sum();
         let is_hole = self.bytes(Class::Hole) >= total - total / 4;
         let content = Class::all().filter(|class| *class != Class::Hole);

@@ -1,11 +1,11 @@
 //! The classes of ranges that a picture distinguishes, and a range with its class. Types only.
 
 /// The number of groups with their own appearance: those with the most bytes in common. All other groups look alike.
-pub const GROUPS: usize = 24;
+pub(crate) const GROUPS: usize = 24;
 
 /// The class of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub(crate) enum Class {
     /// A hole: reads as zeros.
     Hole,
     /// Data that none of the other files holds.
@@ -26,14 +26,14 @@ impl Class {
     pub(super) const COUNT: usize = 6 + GROUPS;
 
     /// All classes.
-    pub fn all() -> impl Iterator<Item = Class> {
+    pub(crate) fn all() -> impl Iterator<Item = Class> {
         let groups = (0..GROUPS as u8).map(Class::Group);
         let others = [Class::Data, Class::Unwritten, Class::Inline, Class::Unplaced, Class::Hole];
         groups.chain([Class::OtherGroup]).chain(others)
     }
 
     /// The class of the group with this rank.
-    pub fn of_group(rank: usize) -> Class {
+    pub(crate) fn of_group(rank: usize) -> Class {
         if rank < GROUPS { Class::Group(rank as u8) } else { Class::OtherGroup }
     }
 
@@ -52,7 +52,7 @@ impl Class {
 
 /// A range of a file with one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// Where it begins in the file.
     pub start: u64,
     /// Where it ends.

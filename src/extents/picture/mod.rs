@@ -11,11 +11,11 @@ mod names;
 mod scale;
 mod spans;
 
-pub use bands::Band;
-pub use cells::Cell;
-pub use class::{Class, GROUPS, Span};
-pub use names::{Names, shorten};
-pub use scale::{label, ticks};
+pub(crate) use bands::Band;
+pub(crate) use cells::Cell;
+pub(crate) use class::{Class, GROUPS, Span};
+pub(crate) use names::{Names, shorten};
+pub(crate) use scale::{label, ticks};
 
 use crate::error::Result;
 use crate::extents::extent::{Extent, ExtentFlags};
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 /// The limits of a picture.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Cells in the longest row: columns of a terminal, or pixels.
     pub cells: usize,
     /// The most rows.
@@ -42,7 +42,7 @@ pub struct Options {
 /// The data kept of files until they are drawn: 24 bytes for each extent of the first files, and less if extents of one
 /// class are adjacent.
 #[derive(Debug)]
-pub struct Sketch {
+pub(crate) struct Sketch {
     limit: usize,
     files: Vec<Outline>,
     total: usize,
@@ -64,12 +64,12 @@ impl Outline {
 
 impl Sketch {
     /// A sketch of the first files, up to `limit`.
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Sketch { limit, files: Vec::new(), total: 0 }
     }
 
     /// Begins a file. Files must be begun in the same order as in the holdings.
-    pub fn begin(&mut self, path: &Path, size: u64) {
+    pub(crate) fn begin(&mut self, path: &Path, size: u64) {
         self.total += 1;
         if self.total <= self.limit {
             self.files.push(Outline { path: path.to_path_buf(), size, runs: Vec::new() });
@@ -77,7 +77,7 @@ impl Sketch {
     }
 
     /// Removes the file begun last.
-    pub fn withdraw_last(&mut self) {
+    pub(crate) fn withdraw_last(&mut self) {
         if self.total <= self.limit {
             self.files.pop();
         }
@@ -85,7 +85,7 @@ impl Sketch {
     }
 
     /// Adds an extent to the file begun last.
-    pub fn add(&mut self, extent: &Extent) {
+    pub(crate) fn add(&mut self, extent: &Extent) {
         let file = self.files.last_mut().filter(|_| self.total <= self.limit);
         let (Some(file), true) = (file, extent.length > 0) else { return };
         let class = match extent.flags {
@@ -104,7 +104,7 @@ impl Sketch {
 
 /// A picture, ready to be drawn.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The rows, in the order of the files.
     pub rows: Vec<Row>,
     /// The bytes that the longest row represents: at least one.
@@ -119,7 +119,7 @@ pub struct Layout {
 
 /// A file in the picture.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its path.
     pub path: PathBuf,
     /// Its apparent size.
@@ -132,7 +132,7 @@ pub struct Row {
 
 impl Layout {
     /// Whether anything of this class is in the picture.
-    pub fn shows(&self, class: Class) -> bool {
+    pub(crate) fn shows(&self, class: Class) -> bool {
         self.rows.iter().any(|row| row.cells.iter().any(|cell| cell.bytes(class) > 0))
     }
 }
@@ -141,7 +141,7 @@ impl Layout {
 ///
 /// # Errors
 /// Only if the monitor asks to stop.
-pub fn lay_out(sketch: &Sketch, sharing: &Sharing, options: &Options, monitor: &dyn Monitor) -> Result<Layout> {
+pub(crate) fn lay_out(sketch: &Sketch, sharing: &Sharing, options: &Options, monitor: &dyn Monitor) -> Result<Layout> {
     let files = &sketch.files[..sketch.files.len().min(options.rows)];
     let longest = files.iter().map(Outline::end).max().unwrap_or(0).max(1);
     let cells = options.cells.max(1);

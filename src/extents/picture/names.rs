@@ -9,7 +9,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The names of files, safe to print to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub(crate) struct Names {
     /// The part that they have in common, with an ellipsis in place of the differing part; empty if there is none.
     pub common: String,
     /// The remaining part of each name.
@@ -18,7 +18,7 @@ pub struct Names {
 
 impl Names {
     /// The names of these paths.
-    pub fn of(paths: &[&Path]) -> Names {
+    pub(crate) fn of(paths: &[&Path]) -> Names {
         let parts: Vec<Vec<&[u8]>> =
             paths.iter().map(|path| path.as_os_str().as_bytes().split(|b| *b == b'/').collect()).collect();
         let same = |at: &dyn Fn(&Vec<&[u8]>) -> Vec<u8>| parts.windows(2).all(|pair| at(&pair[0]) == at(&pair[1]));
@@ -44,7 +44,7 @@ impl Names {
 }
 
 /// The text in at most `columns` columns, with an ellipsis in the middle if it is longer.
-pub fn shorten(text: &str, columns: usize) -> String {
+pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_string();
     }

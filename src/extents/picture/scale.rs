@@ -4,13 +4,13 @@ use crate::util::text;
 
 /// Offsets for the marks of an axis of this length: multiples of a power of two, from 0 on. At most `wished` marks
 /// besides the one at 0, and usually at least half as many.
-pub fn ticks(longest: u64, wished: usize) -> Vec<u64> {
+pub(crate) fn ticks(longest: u64, wished: usize) -> Vec<u64> {
     let step = longest.div_ceil(wished.max(1) as u64).checked_next_power_of_two().unwrap_or(1 << 63);
     (0..).map_while(|n: u64| n.checked_mul(step)).take_while(|at| *at <= longest).collect()
 }
 
 /// A size without a redundant fraction: `64 MiB`, `1.5 GiB`, `0`.
-pub fn label(bytes: u64) -> String {
+pub(crate) fn label(bytes: u64) -> String {
     if bytes == 0 { "0".into() } else { text::size(bytes).replace(".0 ", " ") }
 }
 

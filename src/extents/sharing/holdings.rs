@@ -7,11 +7,11 @@ use crate::extents::intervals::{Interval, Intervals, Place};
 
 /// A file of a comparison: the order in which it was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub(super) u32);
+pub(crate) struct FileId(pub(super) u32);
 
 impl FileId {
     /// The position of the file among those added.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -41,7 +41,7 @@ pub(super) struct Space {
 
 /// The extents of the files to compare.
 #[derive(Debug, Default)]
-pub struct Holdings {
+pub(crate) struct Holdings {
     pub(super) spaces: Vec<Space>,
     /// The space of each file.
     files: Vec<usize>,
@@ -50,7 +50,7 @@ pub struct Holdings {
 
 impl Holdings {
     /// Begins a file of this address space. Without one, the file is compared with no other.
-    pub fn begin(&mut self, addresses: Option<AddressSpace>) -> FileId {
+    pub(crate) fn begin(&mut self, addresses: Option<AddressSpace>) -> FileId {
         let id = addresses.map(AddressSpace::id);
         let known = id.and_then(|id| self.spaces.iter().position(|space| space.plain.space() == id));
         let space = known.unwrap_or_else(|| {
@@ -63,7 +63,7 @@ impl Holdings {
     }
 
     /// Adds an extent of a file. An extent without an address is ignored: it is shared with nobody.
-    pub fn add(&mut self, file: FileId, extent: &Extent) {
+    pub(crate) fn add(&mut self, file: FileId, extent: &Extent) {
         let (Some(physical), Some(space)) = (extent.physical, self.files.get(file.index())) else { return };
         if extent.length == 0 {
             return;
@@ -82,7 +82,7 @@ impl Holdings {
     }
 
     /// Removes the file that was begun last, with its extents.
-    pub fn withdraw_last(&mut self) {
+    pub(crate) fn withdraw_last(&mut self) {
         let Some(space) = self.files.pop() else { return };
         let file = self.files.len() as u32;
         let Space { plain, encoded } = &mut self.spaces[space];
@@ -92,12 +92,12 @@ impl Holdings {
     }
 
     /// The number of files that were added.
-    pub fn file_count(&self) -> usize {
+    pub(crate) fn file_count(&self) -> usize {
         self.files.len()
     }
 
     /// The number of extents that are kept.
-    pub fn piece_count(&self) -> usize {
+    pub(crate) fn piece_count(&self) -> usize {
         self.spaces.iter().map(|space| space.plain.len() + space.encoded.len()).sum()
     }
 

@@ -22,10 +22,10 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use found::{Amount, FileSharing, Group, Pair};
-pub use holdings::{FileId, Holdings};
-pub use ranges::Range;
-pub use sweep::Holder;
+pub(crate) use found::{Amount, FileSharing, Group, Pair};
+pub(crate) use holdings::{FileId, Holdings};
+pub(crate) use ranges::Range;
+pub(crate) use sweep::Holder;
 
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -35,7 +35,7 @@ use sets::Sets;
 
 /// The limits of the results.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Files linked by sharing, directly or through others, are reported pair by pair, up to this number of linked
     /// files. Beyond that, their groups contain the same information, and the number of pairs would grow with the
     /// square of the files.
@@ -53,7 +53,7 @@ impl Default for Options {
 
 /// Who shares with whom.
 #[derive(Debug)]
-pub struct Sharing {
+pub(crate) struct Sharing {
     holdings: Holdings,
     sets: Sets,
     /// Indexed by file.
@@ -70,7 +70,7 @@ pub struct Sharing {
 ///
 /// # Errors
 /// Only if the monitor asks to stop.
-pub fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) -> Result<Sharing> {
+pub(crate) fn find(mut holdings: Holdings, options: &Options, monitor: &dyn Monitor) -> Result<Sharing> {
     holdings.sort();
     let mut sets = Sets::new(holdings.file_count());
     sweep::sweep(&holdings, &mut sets, u32::MAX, monitor)?;
@@ -100,7 +100,7 @@ impl Sharing {
     ///
     /// # Errors
     /// Only if the monitor asks to stop.
-    pub fn ranges(&self, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn ranges(&self, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
         let mut sweep = RangeSweep::new(&self.sets, each);
         sweep::sweep(&self.holdings, &mut sweep, u32::MAX, monitor)?;
         sweep.finish();
@@ -112,7 +112,12 @@ impl Sharing {
     ///
     /// # Errors
     /// Only if the monitor asks to stop.
-    pub fn ranges_of_first(&self, files: u32, each: impl FnMut(&Range<'_>), monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn ranges_of_first(
+        &self,
+        files: u32,
+        each: impl FnMut(&Range<'_>),
+        monitor: &dyn Monitor,
+    ) -> Result<()> {
         let mut watch = ranges::Watch::new(&self.sets, each);
         sweep::sweep(&self.holdings, &mut watch, files, monitor)
     }

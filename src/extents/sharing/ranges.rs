@@ -5,7 +5,7 @@ use super::sweep::{Holder, Segment, Visitor};
 
 /// A range that a group shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range<'a> {
+pub(crate) struct Range<'a> {
     /// The index of the group.
     pub group: usize,
     /// The address, on the filesystem of its holders.

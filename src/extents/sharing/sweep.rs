@@ -13,7 +13,7 @@ const BREATH: usize = 4096;
 
 /// A place in a file that lies in a shared range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Holder {
+pub(crate) struct Holder {
     /// The file.
     pub file: FileId,
     /// The offset in the file.

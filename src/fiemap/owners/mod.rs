@@ -12,8 +12,8 @@ mod subject;
 mod subvolumes;
 mod xfs;
 
-pub use owner::{Held, Name, Owner, Part, Stats};
-pub use subject::Subject;
+pub(crate) use owner::{Held, Name, Owner, Part, Stats};
+pub(crate) use subject::Subject;
 
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
@@ -26,7 +26,7 @@ use subject::unknown;
 
 /// How owners are looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Sync the filesystem first: data that is not yet on disk has no known owner.
     pub sync: bool,
 }
@@ -39,7 +39,7 @@ impl Default for Options {
 
 /// The filesystems examined so far.
 #[derive(Default)]
-pub struct Owners {
+pub(crate) struct Owners {
     options: Options,
     btrfs: HashMap<[u8; 16], btrfs::Filesystem>,
     xfs: HashMap<u64, xfs::Filesystem>,
@@ -53,12 +53,12 @@ enum Way {
 
 impl Owners {
     /// No filesystem is known yet.
-    pub fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
         Owners { options, ..Owners::default() }
     }
 
     /// Prepares for a file that will be passed to [`Owners::list`]. A file that cannot be examined is reported there.
-    pub fn announce(&mut self, file: Subject<'_>, monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn announce(&mut self, file: Subject<'_>, monitor: &dyn Monitor) -> Result<()> {
         match self.way(file)? {
             Way::Btrfs(_) => Ok(()),
             Way::Xfs(device) => match self.xfs.get_mut(&device) {
@@ -73,7 +73,7 @@ impl Owners {
     ///
     /// # Errors
     /// If the monitor asks to stop.
-    pub fn resolve(&mut self, monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn resolve(&mut self, monitor: &dyn Monitor) -> Result<()> {
         self.xfs.values_mut().try_for_each(|filesystem| filesystem.resolve(monitor))
     }
 
@@ -81,7 +81,12 @@ impl Owners {
     ///
     /// # Errors
     /// If the filesystem or the user may not know the owners, with an explanation; or if the monitor asks to stop.
-    pub fn list(&mut self, file: Subject<'_>, each: &mut dyn FnMut(&Held), monitor: &dyn Monitor) -> Result<Stats> {
+    pub(crate) fn list(
+        &mut self,
+        file: Subject<'_>,
+        each: &mut dyn FnMut(&Held),
+        monitor: &dyn Monitor,
+    ) -> Result<Stats> {
         let way = self.way(file)?;
         let mut merge = Merge::new(each);
         match way {

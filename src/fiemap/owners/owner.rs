@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 /// The name of a file that holds an extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
+pub(crate) enum Name {
     /// A path.
     Path(PathBuf),
     /// A path from the top of the filesystem, in a subvolume that is not mounted anywhere.
@@ -18,7 +18,7 @@ pub enum Name {
 
 /// The part of an extent that an owner holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The range in question, or some of it.
     This,
     /// Only other parts of the same extent, which is freed as a whole (Btrfs).
@@ -27,7 +27,7 @@ pub enum Part {
 
 /// A file that holds an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     /// Its names; never empty.
     pub names: Rc<[Name]>,
     /// Its inode.
@@ -46,7 +46,7 @@ pub struct Owner {
 
 /// A range of a file with its owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     /// The offset in the file.
     pub logical: u64,
     /// The address; for a compressed extent, the address of the extent.
@@ -63,7 +63,7 @@ pub struct Held {
 
 /// The results for one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Ranges with owners.
     pub ranges: u64,
     /// Owners of all ranges that the kernel did not list.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// A file to find owners for.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// Its path, for messages.
     pub path: &'a Path,
     /// The file, open for reading.

@@ -7,14 +7,14 @@ use crate::util::mutex::lock;
 use std::sync::Mutex;
 
 /// The alignment. It suits every known filesystem and device.
-pub const ALIGN: usize = 4096;
+pub(crate) const ALIGN: usize = 4096;
 
 /// The smallest allocation. Unused parts take no memory, and a larger file next needs no new allocation.
 const LEAST: usize = 1 << 20;
 
 /// An aligned buffer.
 #[derive(Debug, Default)]
-pub struct Aligned {
+pub(crate) struct Aligned {
     memory: Vec<u8>,
     start: usize,
     length: usize,
@@ -24,7 +24,7 @@ static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 impl Aligned {
     /// A buffer of this length, with undefined content.
-    pub fn take(length: usize) -> Self {
+    pub(crate) fn take(length: usize) -> Self {
         let kept = lock(&KEPT).pop().filter(|memory| memory.len() >= length + ALIGN);
         let memory = kept.unwrap_or_else(|| vec![0; length.max(LEAST) + ALIGN]);
         let start = memory.as_ptr().align_offset(ALIGN);
@@ -32,7 +32,7 @@ impl Aligned {
     }
 
     /// Changes the length. The content is lost if the buffer must grow.
-    pub fn resize(&mut self, length: usize) {
+    pub(crate) fn resize(&mut self, length: usize) {
         match self.memory.len() >= self.start + length {
             true => self.length = length,
             false => *self = Aligned::take(length),
@@ -40,12 +40,12 @@ impl Aligned {
     }
 
     /// The content.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.length]
     }
 
     /// The content, mutable.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
     }
 }

@@ -52,7 +52,7 @@ pub const SEALS: u32 = IMMUTABLE | APPEND;
 /// Flags that decide how data is stored. A file must have them before its first byte.
 const STORAGE: u32 = NOCOW | COMPRESSED | NOT_COMPRESSED;
 /// All kept flags.
-pub const FLAGS: u32 = {
+pub(super) const FLAGS: u32 = {
     let mut flags = 0;
     let mut n = 0;
     while n < LETTERS.len() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A mount in this process's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// The number of the mount, as statx(2) returns it for a file.
     pub id: u64,
     /// The number of the mount that contains the mount point.
@@ -34,12 +34,12 @@ pub struct Mount {
 
 impl Mount {
     /// Whether an option is set, by its name without `=` and value.
-    pub fn has(&self, option: &str) -> bool {
+    pub(crate) fn has(&self, option: &str) -> bool {
         self.value(option).is_some()
     }
 
     /// The value of an option; empty if it has none.
-    pub fn value(&self, option: &str) -> Option<&str> {
+    pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|word| match word.strip_prefix(option)? {
             "" => Some(""),
             rest => rest.strip_prefix('='),
@@ -47,7 +47,7 @@ impl Mount {
     }
 
     /// Converts a path of this process, seen through this mount, to a path in the filesystem from its root.
-    pub fn path_from_top(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn path_from_top(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.point).ok()?;
         Some(if below.as_os_str().is_empty() { self.root.clone() } else { self.root.join(below) })
     }
@@ -56,7 +56,7 @@ impl Mount {
     /// it.
     ///
     /// Another mount may hide it, so the caller must check that it is the same file.
-    pub fn place(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn place(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(if below.as_os_str().is_empty() { self.point.clone() } else { self.point.join(below) })
     }
@@ -66,7 +66,7 @@ impl Mount {
 ///
 /// # Errors
 /// If `/proc` is not mounted.
-pub fn all() -> io::Result<Vec<Mount>> {
+pub(crate) fn all() -> io::Result<Vec<Mount>> {
     Ok(fs::read("/proc/self/mountinfo")?.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
@@ -74,7 +74,7 @@ pub fn all() -> io::Result<Vec<Mount>> {
 ///
 /// # Errors
 /// If `/proc` is not mounted, or the kernel is older than Linux 5.8.
-pub fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
+pub(crate) fn of(fd: impl AsFd) -> io::Result<Vec<Mount>> {
     let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     let unknown = || io::Error::other("the kernel does not report its mount");
     if statx.stx_mask & StatxFlags::MNT_ID.bits() == 0 {

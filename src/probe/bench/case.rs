@@ -7,7 +7,7 @@ pub(super) const SMALL: (u64, usize) = (2000, 4096);
 
 /// The files that are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// One large file.
     Large,
     /// Many small files.
@@ -16,7 +16,7 @@ pub enum Source {
 
 /// Where the copies go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// Into files on the same filesystem. Their sync is part of the time.
     File,
     /// Into files in memory (memfd_create(2)).

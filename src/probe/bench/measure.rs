@@ -25,7 +25,7 @@ pub(super) enum Stop {
 
 /// Why an engine cannot copy here.
 #[derive(Debug)]
-pub enum Impossible {
+pub(crate) enum Impossible {
     /// The kernel does not clone, for this reason.
     NotCloned(Reason),
     /// The kernel refused the engine's call.

@@ -11,8 +11,8 @@ mod case;
 mod measure;
 mod scratch;
 
-pub use case::{Source, Target};
-pub use measure::Impossible;
+pub(crate) use case::{Source, Target};
+pub(crate) use measure::Impossible;
 
 use super::place::{Place, noise};
 use crate::content::copy::Engine;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The result of one engine for one source and one target.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// The engine that copied.
     pub engine: Engine,
     /// The files that were copied.
@@ -54,7 +54,7 @@ pub struct Row {
 
 /// The measurements of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// The median of the rounds.
     pub seconds: f64,
     /// The system calls of a run that was not timed; `None` if they cannot be counted.
@@ -63,7 +63,7 @@ pub struct Figures {
 
 impl Row {
     /// The speed in MiB per second.
-    pub fn mebibytes_per_second(&self) -> Option<f64> {
+    pub(crate) fn mebibytes_per_second(&self) -> Option<f64> {
         let figures = self.outcome.as_ref().ok()?;
         Some(self.bytes as f64 / f64::from(1 << 20) / figures.seconds)
     }
@@ -71,7 +71,7 @@ impl Row {
 
 /// The measurements of all cases.
 #[derive(Debug)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// A row for each engine, source and target.
     pub rows: Vec<Row>,
     /// The number of rounds behind each median.
@@ -84,7 +84,7 @@ pub struct Stats {
 ///
 /// # Errors
 /// If the directory is not writable, there is no room, or the monitor asks to stop. No files are left behind.
-pub fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
+pub(crate) fn bench(path: &Path, monitor: &dyn Monitor) -> Result<Stats> {
     let place = Place::open(path)?;
     let failed = |(action, errno)| match errno {
         Errno::CANCELED => Error::interrupted(),

@@ -27,7 +27,7 @@ pub(super) const BLOCK: u64 = 64 << 20;
 /// One record.
 pub(super) const RECORD: usize = 16 << 20;
 /// The path of one directory.
-pub const PATH: usize = 4 << 20;
+pub(crate) const PATH: usize = 4 << 20;
 /// The number of attributes of one record. The kernel lists no more than fit into 64 KiB.
 pub(super) const ATTRIBUTES: usize = 1 << 16;
 /// The number of sources or tags of a snapshot.

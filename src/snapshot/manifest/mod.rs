@@ -22,16 +22,18 @@ mod wire;
 mod writer;
 
 pub use address::Address;
-pub use cursor::DirectoryCursor;
+pub(crate) use cursor::DirectoryCursor;
 #[cfg(test)]
 pub(crate) use index::lookups;
-pub use items::Items;
+pub(crate) use items::Items;
 pub use layout::VERSION;
-pub use limits::PATH as LONGEST_PATH;
+pub(crate) use limits::PATH as LONGEST_PATH;
 
-pub use order::compare_paths;
-pub use reader::{Reader, Summary};
-pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals, shorten};
+pub(crate) use order::compare_paths;
+pub use reader::Reader;
+pub(crate) use reader::Summary;
+pub(crate) use record::shorten;
+pub use record::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals};
 pub use writer::Writer;
 
 #[cfg(test)]

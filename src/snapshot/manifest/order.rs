@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// Compares two directory paths component by component as bytes. An ancestor comes before its descendants, and these
 /// come before its next sibling, as in `a`, `a/b`, `a-b`.
-pub fn compare_paths(a: &[u8], b: &[u8]) -> Ordering {
+pub(crate) fn compare_paths(a: &[u8], b: &[u8]) -> Ordering {
     compare_tails(a, b, shared_length(a, b))
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 /// The description of a snapshot without its records. It takes four small reads, which are checked, whatever the
 /// manifest's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The identity of the snapshot.
     pub header: Header,
     /// Its sums.
@@ -39,7 +39,7 @@ impl Summary {
     ///
     /// # Errors
     /// Kind `Damage` if any of these parts is damaged; the index and the blocks are not read.
-    pub fn read(file: &File, path: &Path) -> Result<Summary> {
+    pub(crate) fn read(file: &File, path: &Path) -> Result<Summary> {
         Ok(Ends::read(file, path)?.summary)
     }
 }

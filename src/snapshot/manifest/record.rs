@@ -237,7 +237,7 @@ impl Entry {
 
 /// Drops the attributes that only the manifest would have from a record, if they are too many or too long for it.
 /// Returns whether it dropped any.
-pub fn shorten(item: &mut Item) -> bool {
+pub(crate) fn shorten(item: &mut Item) -> bool {
     let meta = match item {
         Item::Directory(directory) => &mut directory.meta,
         Item::Entry(entry) => &mut entry.meta,

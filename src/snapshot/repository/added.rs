@@ -38,14 +38,14 @@ pub struct Space {
 }
 
 /// The space of the filesystem of this directory, if the filesystem reports it.
-pub fn space(dir: impl AsFd) -> Option<Space> {
+pub(crate) fn space(dir: impl AsFd) -> Option<Space> {
     let space = rustix::fs::fstatvfs(dir).ok()?;
     let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
     Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
 }
 
 /// The space that a snapshot added, if it was recorded.
-pub fn added(repository: &Repository, name: &str) -> Option<Added> {
+pub(crate) fn added(repository: &Repository, name: &str) -> Option<Added> {
     let dir = added_dir(&repository.control)?;
     let mut text = String::new();
     dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
@@ -54,7 +54,7 @@ pub fn added(repository: &Repository, name: &str) -> Option<Added> {
 
 /// Records the space that a snapshot added. It is only informational: if it cannot be recorded, `list` shows
 /// nothing.
-pub fn note_added(repository: &Repository, name: &str, added: &Added) {
+pub(crate) fn note_added(repository: &Repository, name: &str, added: &Added) {
     let write = || {
         let dir = repository.control.make_dir(ADDED)?;
         dir.unlink(name)?;

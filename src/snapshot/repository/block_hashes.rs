@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The lists of one run.
 #[derive(Debug)]
-pub struct BlockHashes {
+pub(crate) struct BlockHashes {
     old: Option<Dir>,
     new: Dir,
     next: AtomicU64,
@@ -30,7 +30,7 @@ pub struct BlockHashes {
 
 /// A list that is being made, and its provisional name.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// The list.
     pub list: NewList,
     name: String,
@@ -75,7 +75,7 @@ impl BlockHashes {
 }
 
 /// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
-pub fn blocks(repository: &Repository, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
+pub(crate) fn blocks(repository: &Repository, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
     let new = staging.dir.make_dir(BLOCKS)?;
     let all = if repository.control.has_dir(BLOCKS)? { Some(repository.control.dir(BLOCKS)?) } else { None };
     let old = match all.zip(parent) {
@@ -86,7 +86,7 @@ pub fn blocks(repository: &Repository, staging: &Staging, parent: Option<&str>) 
 }
 
 /// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
-pub fn drop_blocks(repository: &Repository, name: &str) -> Result<()> {
+pub(crate) fn drop_blocks(repository: &Repository, name: &str) -> Result<()> {
     if repository.control.has_dir(BLOCKS)? {
         let all = repository.control.dir(BLOCKS)?;
         if all.has_dir(name)? {

@@ -2,11 +2,11 @@
 //! describes the whole layout.
 
 /// The version of the repository's layout that this program makes, and the only one that it works with.
-pub const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 1;
 /// The directory for everything that is not a snapshot.
-pub const CONTROL: &str = ".pleach";
+pub(super) const CONTROL: &str = ".pleach";
 /// The link to the newest snapshot.
-pub const LATEST: &str = "latest";
+pub(super) const LATEST: &str = "latest";
 /// The directory of the lists of block hashes, in the control directory and in a staging directory.
 pub(super) const BLOCKS: &str = "blocks";
 /// The list of finished files of a snapshot in the making.

@@ -28,7 +28,7 @@ const MOST: usize = 4;
 
 /// A leftover of a killed run.
 #[derive(Debug)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     /// Its tree.
     pub tree: OwnedFd,
     /// Its list of finished files.
@@ -40,7 +40,7 @@ pub struct Leftover {
 
 /// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`] runs
 /// without them.
-pub fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
+pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
     let partial = repository.partial()?;
     let mut found = Vec::new();
     for name in partial.names()? {
@@ -67,7 +67,7 @@ pub fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
 
 /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
 /// tree, the trash. Must not be called between [`begin`](super::begin) and [`publish`](super::publish).
-pub fn clear_leftovers(
+pub(crate) fn clear_leftovers(
     repository: &Repository,
     used: &[Leftover],
     threads: usize,
@@ -98,7 +98,7 @@ pub fn clear_leftovers(
 }
 
 /// Gives a staged snapshot up, and deletes it together with all other leftovers.
-pub fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
+pub(crate) fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
     throw_away(repository, &repository.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
     clear_leftovers(repository, &[], threads, monitor).map(|_| ())
 }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 /// The right to change a repository, until it is dropped. It is an flock(2) lock, which the kernel releases when the
 /// process ends.
 #[derive(Debug)]
-pub struct Lock {
+pub(crate) struct Lock {
     pub(super) file: File,
     /// Whether the filesystem has locks. Without locks, nothing keeps two runs apart.
     pub is_held: bool,

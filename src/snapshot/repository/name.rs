@@ -13,7 +13,7 @@ const LONGEST: usize = 255;
 ///
 /// # Errors
 /// Kind `Usage`, with the rule that the name breaks.
-pub fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     let rule = if name.is_empty() {
         "it is empty"
     } else if name.starts_with('.') {

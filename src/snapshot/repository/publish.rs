@@ -23,7 +23,7 @@ const TRIAL: &str = ".pleach-trial";
 /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
 ///
 /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](super::clear_leftovers).
-pub fn publish(repository: &Repository, staging: Staging) -> Result<()> {
+pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
     let name = staging.name();
     let failed = |errno| Error::io("publish the snapshot", repository.root.join(name), errno);
     let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
@@ -80,7 +80,7 @@ fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
 
 /// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
 /// in case are one name in the repository.
-pub fn try_publishing(repository: &Repository) -> Result<bool> {
+pub(crate) fn try_publishing(repository: &Repository) -> Result<bool> {
     let failed = |errno| {
         let error = Error::io("publish snapshots in", repository.path(), errno);
         match errno {

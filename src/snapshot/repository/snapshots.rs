@@ -19,7 +19,7 @@ const SHOWN: usize = 5;
 
 /// A snapshot, without its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotInfo {
+pub(crate) struct SnapshotInfo {
     /// Its name.
     pub name: String,
     /// The description in its manifest.
@@ -30,7 +30,7 @@ pub struct SnapshotInfo {
 
 /// The snapshots of a repository.
 #[derive(Debug, Default)]
-pub struct SnapshotList {
+pub(crate) struct SnapshotList {
     /// The snapshots with intact manifests, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
     /// The reasons why other snapshots could not be listed, one for each.

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 /// A snapshot in the making, in `.pleach/partial/NAME`.
 #[derive(Debug)]
-pub struct Staging {
+pub(crate) struct Staging {
     /// The root of the tree to be filled.
     pub tree: OwnedFd,
     /// A directory for data that the making needs and the snapshot does not: the first names of hard links.
@@ -58,7 +58,7 @@ impl Staging {
 ///
 /// # Errors
 /// If the requested name is invalid or taken.
-pub fn free_name(repository: &Repository, asked: Option<&str>, created: Time) -> Result<String> {
+pub(crate) fn free_name(repository: &Repository, asked: Option<&str>, created: Time) -> Result<String> {
     if let Some(name) = asked {
         check_name(name)?;
         check_free(repository, name)?;
@@ -89,7 +89,7 @@ fn check_free(repository: &Repository, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// If the name is invalid or taken.
-pub fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Result<Staging> {
+pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Result<Staging> {
     check_name(name)?;
     check_free(repository, name)?;
     // The tree of such a manifest was never published, or is gone already.

@@ -23,7 +23,7 @@ const FROZEN: &str = ".frozen";
 
 /// The beginning of a staged tree.
 #[derive(Clone, Copy, Debug)]
-pub enum Start<'a> {
+pub(crate) enum Start<'a> {
     /// An empty directory.
     Directory,
     /// An empty subvolume.
@@ -35,7 +35,7 @@ pub enum Start<'a> {
 /// Whether trees can be subvolumes here. The test makes one in the staging area and deletes it. The process must
 /// also be able to write into directories with owners and modes that forbid it, because the last tree may have such
 /// directories.
-pub fn can_make_subvolumes(repository: &Repository) -> bool {
+pub(crate) fn can_make_subvolumes(repository: &Repository) -> bool {
     let Ok(partial) = repository.partial() else { return false };
     let name = format!(".trial-{}", std::process::id());
     if subvolume::create(&partial, name.as_bytes()).is_err() {
@@ -52,24 +52,24 @@ pub fn can_make_subvolumes(repository: &Repository) -> bool {
 
 /// The directory for frozen snapshots of sources. It is part of the staging area, so the next run clears snapshots
 /// that a killed run left there.
-pub fn frozen_dir(repository: &Repository) -> Result<OwnedFd> {
+pub(crate) fn frozen_dir(repository: &Repository) -> Result<OwnedFd> {
     Ok(repository.partial()?.make_dir(FROZEN)?.into())
 }
 
 /// Removes the directory for frozen snapshots, if it exists and is empty.
-pub fn remove_frozen_dir(repository: &Repository) {
+pub(crate) fn remove_frozen_dir(repository: &Repository) {
     if let Ok(partial) = repository.partial() {
         let _ = fs::unlinkat(&partial, FROZEN, AtFlags::REMOVEDIR);
     }
 }
 
 /// Whether a snapshot's tree is a subvolume. Checks nothing else of it.
-pub fn is_subvolume(repository: &Repository, name: &str) -> Result<bool> {
+pub(crate) fn is_subvolume(repository: &Repository, name: &str) -> Result<bool> {
     Ok(subvolume_at(repository.tree(name)?).is_some())
 }
 
 /// Whether a snapshot's tree is a subvolume that has not changed since it was published.
-pub fn is_as_published(repository: &Repository, name: &str) -> Result<bool> {
+pub(crate) fn is_as_published(repository: &Repository, name: &str) -> Result<bool> {
     check_name(name)?;
     let Some(tree) = subvolume_at(repository.tree(name)?).filter(|tree| tree.read_only) else { return Ok(false) };
     let manifest = repository.manifests.file(name, OFlags::RDONLY, Mode::empty())?;

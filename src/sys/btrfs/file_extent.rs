@@ -14,7 +14,7 @@ const INLINE_CONTENT: usize = 21;
 
 /// The content of a file at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileExtent {
+pub(crate) enum FileExtent {
     /// Content in the tree itself: this many bytes there.
     Inline(u64),
     /// A part of a data extent.
@@ -23,7 +23,7 @@ pub enum FileExtent {
 
 /// A part of a data extent that a file uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtentPart {
+pub(crate) struct ExtentPart {
     /// The offset in the file, in bytes.
     pub logical: u64,
     /// The address of the extent.
@@ -46,7 +46,7 @@ pub struct ExtentPart {
 
 impl FileExtent {
     /// Reads an item. `None` for a hole, for an item of another kind, and for an item that is too short.
-    pub fn read(item: &Item<'_>) -> Option<FileExtent> {
+    pub(crate) fn read(item: &Item<'_>) -> Option<FileExtent> {
         if item.key.kind != EXTENT_DATA {
             return None;
         }
@@ -69,7 +69,7 @@ impl FileExtent {
     }
 
     /// The part of a data extent. `None` for content in the tree.
-    pub fn data(self) -> Option<ExtentPart> {
+    pub(crate) fn data(self) -> Option<ExtentPart> {
         match self {
             FileExtent::Data(part) => Some(part),
             FileExtent::Inline(_) => None,

@@ -20,9 +20,9 @@ const _: () = assert!(BTRFS_IOC_LOGICAL_INO_V2 == 0xc038_943b);
 const _: () = assert!(BTRFS_IOC_GET_SUBVOL_INFO == 0x81f8_943c);
 
 /// `BTRFS_FIRST_FREE_OBJECTID`: the inode number of each subvolume's root directory.
-pub const ROOT_DIRECTORY: u64 = 256;
+pub(crate) const ROOT_DIRECTORY: u64 = 256;
 /// `BTRFS_FS_TREE_OBJECTID`: the subvolume that contains all others.
-pub const TOP_LEVEL: u64 = 5;
+pub(crate) const TOP_LEVEL: u64 = 5;
 
 /// `BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET`.
 const IGNORE_OFFSET: u64 = 1;
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<RawSubvolume>() == 504);
 
 /// A file that uses a data extent, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// The subvolume.
     pub root: u64,
     /// The inode in it.
@@ -98,7 +98,7 @@ pub struct Reference {
 
 /// The result of [`logical_to_inodes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct References {
+pub(crate) struct References {
     /// The references, in the kernel's order.
     pub found: Vec<Reference>,
     /// The number of further references that did not fit into the largest buffer.
@@ -107,7 +107,7 @@ pub struct References {
 
 impl References {
     /// The number of all references, including missed ones.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.found.len() as u64 + self.missed
     }
 }
@@ -118,7 +118,7 @@ impl References {
 /// # Errors
 /// `NOENT` if there is no data extent; `PERM` without `CAP_SYS_ADMIN`.
 #[doc(alias = "BTRFS_IOC_LOGICAL_INO_V2")]
-pub fn logical_to_inodes(fd: impl AsFd, logical: u64) -> Result<References> {
+pub(crate) fn logical_to_inodes(fd: impl AsFd, logical: u64) -> Result<References> {
     let mut size = FIRST_BUFFER;
     loop {
         let mut container = Container::new(size);
@@ -147,7 +147,7 @@ pub fn logical_to_inodes(fd: impl AsFd, logical: u64) -> Result<References> {
 
 /// The result of [`paths`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Paths {
+pub(crate) struct Paths {
     /// Paths from the subvolume's root, without a leading slash.
     pub found: Vec<Vec<u8>>,
     /// The number of further names, which did not fit into the kernel's 4 KiB.
@@ -159,7 +159,7 @@ pub struct Paths {
 /// # Errors
 /// `PERM` without `CAP_DAC_READ_SEARCH`.
 #[doc(alias = "BTRFS_IOC_INO_PATHS")]
-pub fn paths(fd: impl AsFd, inode: u64) -> Result<Paths> {
+pub(crate) fn paths(fd: impl AsFd, inode: u64) -> Result<Paths> {
     let mut container = Container::new(PATHS_BUFFER);
     let mut request =
         InoPaths { inum: inode, size: PATHS_BUFFER as u64, reserved: [0; 4], fspath: container.address() };
@@ -183,12 +183,12 @@ pub fn paths(fd: impl AsFd, inode: u64) -> Result<Paths> {
 /// # Errors
 /// `NOENT` if it does not exist; `PERM` without `CAP_SYS_ADMIN`.
 #[doc(alias = "BTRFS_IOC_INO_LOOKUP")]
-pub fn directory_path(fd: impl AsFd, root: u64, inode: u64) -> Result<Vec<u8>> {
+pub(crate) fn directory_path(fd: impl AsFd, root: u64, inode: u64) -> Result<Vec<u8>> {
     Ok(until_nul(&lookup(fd, root, inode)?.name).to_vec())
 }
 
 /// `BTRFS_IOC_INO_LOOKUP`: the subvolume that contains an open file. Needs no privilege.
-pub fn subvolume_of(fd: impl AsFd) -> Result<u64> {
+pub(crate) fn subvolume_of(fd: impl AsFd) -> Result<u64> {
     Ok(lookup(fd, 0, ROOT_DIRECTORY)?.treeid)
 }
 
@@ -203,7 +203,7 @@ fn lookup(fd: impl AsFd, root: u64, inode: u64) -> Result<InoLookup> {
 
 /// A subvolume, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subvolume {
+pub(crate) struct Subvolume {
     /// Its number.
     pub id: u64,
     /// Its name in the directory that contains it. Empty for the top level.
@@ -226,7 +226,7 @@ pub struct Subvolume {
 /// # Errors
 /// `NOENT` for a subvolume that is being deleted; `NOTTY` before Linux 4.18 and on other filesystems.
 #[doc(alias = "BTRFS_IOC_GET_SUBVOL_INFO")]
-pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
+pub(crate) fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<BTRFS_IOC_GET_SUBVOL_INFO, RawSubvolume>::new() };
     // SAFETY: the kernel fills the structure that the request carries.
@@ -246,7 +246,7 @@ pub fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
 ///
 /// # Errors
 /// `STALE` if it does not exist, or its subvolume is being deleted; `PERM` without `CAP_DAC_READ_SEARCH`.
-pub fn open_inode(mount: impl AsFd, root: u64, inode: u64, flags: OFlags) -> Result<OwnedFd> {
+pub(crate) fn open_inode(mount: impl AsFd, root: u64, inode: u64, flags: OFlags) -> Result<OwnedFd> {
     // `struct btrfs_fid` without its parent. Generation 0 matches any generation.
     let mut data = [0; 20];
     data[..8].copy_from_slice(&inode.to_ne_bytes());

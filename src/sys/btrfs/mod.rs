@@ -5,11 +5,11 @@
 //! Source: `include/uapi/linux/btrfs.h`.
 
 mod file_extent;
-pub mod logical;
-pub mod subvolume;
-pub mod tree;
+pub(crate) mod logical;
+pub(crate) mod subvolume;
+pub(crate) mod tree;
 
-pub use file_extent::{ExtentPart, FileExtent};
+pub(crate) use file_extent::{ExtentPart, FileExtent};
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<FsInfo>() == 1024);
 
 /// `BTRFS_IOC_FS_INFO`: the filesystem's UUID, the same for all its subvolumes. Needs no privilege.
 #[doc(alias = "BTRFS_IOC_FS_INFO")]
-pub fn filesystem_uuid(fd: impl AsFd) -> Result<[u8; 16]> {
+pub(crate) fn filesystem_uuid(fd: impl AsFd) -> Result<[u8; 16]> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<BTRFS_IOC_FS_INFO, FsInfo>::new() };
     // SAFETY: the kernel fills the structure that the request carries.

@@ -58,7 +58,7 @@ impl Arguments {
 /// # Errors
 /// `EXIST` if the name exists; `NOTTY` on other filesystems.
 #[doc(alias = "BTRFS_IOC_SUBVOL_CREATE_V2")]
-pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
+pub(crate) fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let arguments = Arguments::new(None, 0, name)?;
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
     let request = unsafe { Setter::<BTRFS_IOC_SUBVOL_CREATE_V2, Arguments>::new(arguments) };
@@ -73,7 +73,7 @@ pub fn create(dir: impl AsFd, name: &[u8]) -> Result<()> {
 /// `PERM` for users other than root and the owner of the subvolume; `XDEV` if `source` is on another filesystem;
 /// `INVAL` if `source` is not a root directory.
 #[doc(alias = "BTRFS_IOC_SNAP_CREATE_V2")]
-pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool) -> Result<()> {
+pub(crate) fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool) -> Result<()> {
     let arguments = Arguments::new(Some(source.as_fd()), if read_only { RDONLY } else { 0 }, name)?;
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
     let request = unsafe { Setter::<BTRFS_IOC_SNAP_CREATE_V2, Arguments>::new(arguments) };
@@ -89,7 +89,7 @@ pub fn snapshot(source: impl AsFd, dir: impl AsFd, name: &[u8], read_only: bool)
 /// owner a read-only subvolume then gives `ROFS`); `NOTEMPTY` if it contains another subvolume; `INVAL` if it is not a
 /// subvolume; `NOTTY` on other filesystems.
 #[doc(alias = "BTRFS_IOC_SNAP_DESTROY_V2")]
-pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
+pub(crate) fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let arguments = Arguments::new(None, 0, name)?;
     // SAFETY: the number belongs to this structure (checked above), and the kernel only reads it.
     let request = unsafe { Setter::<BTRFS_IOC_SNAP_DESTROY_V2, Arguments>::new(arguments) };
@@ -103,7 +103,7 @@ pub fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
 /// `PERM` for users other than root and the owner of the subvolume; `INVAL` if `root` is not the root directory of a
 /// subvolume.
 #[doc(alias = "BTRFS_IOC_SUBVOL_SETFLAGS")]
-pub fn set_read_only(root: impl AsFd, read_only: bool) -> Result<()> {
+pub(crate) fn set_read_only(root: impl AsFd, read_only: bool) -> Result<()> {
     let flags = if read_only { RDONLY } else { 0 };
     // SAFETY: the number belongs to a 64-bit integer (checked above), and the kernel only reads it.
     let request = unsafe { Setter::<BTRFS_IOC_SUBVOL_SETFLAGS, u64>::new(flags) };

@@ -14,33 +14,33 @@ const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<Request>(0x94, 17)
 const _: () = assert!(BTRFS_IOC_TREE_SEARCH_V2 == 0xc070_9411);
 
 /// The tree of the roots of all trees.
-pub const ROOT_TREE: u64 = 1;
+pub(crate) const ROOT_TREE: u64 = 1;
 /// The tree of the allocated extents and the references to them.
-pub const EXTENT_TREE: u64 = 2;
+pub(crate) const EXTENT_TREE: u64 = 2;
 
 /// `BTRFS_INODE_ITEM_KEY`: an inode's status.
-pub const INODE_ITEM: u8 = 1;
+pub(crate) const INODE_ITEM: u8 = 1;
 /// `BTRFS_INODE_REF_KEY`: names of an inode in a directory. The offset of the key is the directory.
-pub const INODE_REF: u8 = 12;
+pub(crate) const INODE_REF: u8 = 12;
 /// `BTRFS_INODE_EXTREF_KEY`: names of an inode that do not fit into `BTRFS_INODE_REF_KEY`.
-pub const INODE_EXTREF: u8 = 13;
+pub(crate) const INODE_EXTREF: u8 = 13;
 /// `BTRFS_EXTENT_DATA_KEY`: content of a file. The offset of the key is the offset in the file: see
 /// [`FileExtent`](super::FileExtent).
-pub const EXTENT_DATA: u8 = 108;
+pub(crate) const EXTENT_DATA: u8 = 108;
 /// `BTRFS_ROOT_ITEM_KEY`: a tree.
-pub const ROOT_ITEM: u8 = 132;
+pub(crate) const ROOT_ITEM: u8 = 132;
 /// `BTRFS_EXTENT_ITEM_KEY`: an extent. Its key has its address, this type, and its length.
-pub const EXTENT_ITEM: u8 = 168;
+pub(crate) const EXTENT_ITEM: u8 = 168;
 /// `BTRFS_EXTENT_OWNER_REF_KEY`: the tree for which an extent was created.
-pub const EXTENT_OWNER_REF: u8 = 172;
+pub(crate) const EXTENT_OWNER_REF: u8 = 172;
 /// `BTRFS_EXTENT_DATA_REF_KEY`: references to an extent from a file.
-pub const EXTENT_DATA_REF: u8 = 178;
+pub(crate) const EXTENT_DATA_REF: u8 = 178;
 /// `BTRFS_SHARED_DATA_REF_KEY`: references to an extent from a leaf.
-pub const SHARED_DATA_REF: u8 = 184;
+pub(crate) const SHARED_DATA_REF: u8 = 184;
 
 /// The key of an item. Trees are sorted by key, field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub(crate) struct Key {
     /// The owner of the item: an inode number, or the address of an extent.
     pub objectid: u64,
     /// The type of the item (`BTRFS_…_KEY`).
@@ -51,20 +51,20 @@ pub struct Key {
 
 impl Key {
     /// The largest possible key.
-    pub const MAX: Key = Key { objectid: u64::MAX, kind: u8::MAX, offset: u64::MAX };
+    pub(crate) const MAX: Key = Key { objectid: u64::MAX, kind: u8::MAX, offset: u64::MAX };
 
     /// A key with these parts.
-    pub const fn new(objectid: u64, kind: u8, offset: u64) -> Key {
+    pub(crate) const fn new(objectid: u64, kind: u8, offset: u64) -> Key {
         Key { objectid, kind, offset }
     }
 
     /// The first key that an object can have.
-    pub const fn first_of(objectid: u64) -> Key {
+    pub(crate) const fn first_of(objectid: u64) -> Key {
         Key::new(objectid, 0, 0)
     }
 
     /// The last key that an object can have.
-    pub const fn last_of(objectid: u64) -> Key {
+    pub(crate) const fn last_of(objectid: u64) -> Key {
         Key::new(objectid, u8::MAX, u64::MAX)
     }
 
@@ -82,7 +82,7 @@ impl Key {
 
 /// An item of a tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub(crate) struct Item<'a> {
     /// Its key.
     pub key: Key,
     /// Its content, little-endian and unaligned.
@@ -91,24 +91,24 @@ pub struct Item<'a> {
 
 impl Item<'_> {
     /// The 64-bit number at `at`. `None` if the item is too short.
-    pub fn u64(&self, at: usize) -> Option<u64> {
+    pub(crate) fn u64(&self, at: usize) -> Option<u64> {
         self.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
     /// The 32-bit number at `at`. `None` if the item is too short.
-    pub fn u32(&self, at: usize) -> Option<u32> {
+    pub(crate) fn u32(&self, at: usize) -> Option<u32> {
         self.data.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     /// The byte at `at`. `None` if the item is too short.
-    pub fn u8(&self, at: usize) -> Option<u8> {
+    pub(crate) fn u8(&self, at: usize) -> Option<u8> {
         self.data.get(at).copied()
     }
 }
 
 /// What to read after an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// The next item.
     Next,
     /// The first item at or after this key. A key that was passed already means the next item.
@@ -185,7 +185,13 @@ unsafe impl Ioctl for Call<'_> {
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` if the tree does not exist.
 #[doc(alias = "BTRFS_IOC_TREE_SEARCH_V2")]
-pub fn search(fd: impl AsFd, tree: u64, from: Key, to: Key, mut each: impl FnMut(Item<'_>) -> Step) -> Result<()> {
+pub(crate) fn search(
+    fd: impl AsFd,
+    tree: u64,
+    from: Key,
+    to: Key,
+    mut each: impl FnMut(Item<'_>) -> Step,
+) -> Result<()> {
     thread_local! {
         static KEPT: Cell<Option<Box<Buffer>>> = const { Cell::new(None) };
     }

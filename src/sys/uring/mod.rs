@@ -2,7 +2,7 @@
 
 mod ring;
 
-pub use ring::{Op, Outcome, Ring};
+pub(crate) use ring::{Op, Outcome, Ring};
 
 use rustix::io::{Errno, Result};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -18,7 +18,7 @@ const _: () = assert!(size_of::<Params>() == 120);
 /// # Errors
 /// `PERM` if `kernel.io_uring_disabled` or a seccomp filter forbids it, `NOSYS` if the kernel has no io_uring.
 #[doc(alias = "io_uring_setup")]
-pub fn try_ring() -> Result<()> {
+pub(crate) fn try_ring() -> Result<()> {
     let mut params = Params([0; 120]);
     // SAFETY: the pointer points to a whole `io_uring_params` that outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::from_mut(&mut params)) };

@@ -23,7 +23,7 @@ const ALIGN: usize = 4096;
 /// After that the kernel holds the file, and for `Open` the slot holds the name. Only the directory of an `Open` must
 /// stay open until the request is done. Otherwise the name is looked up elsewhere.
 #[derive(Debug)]
-pub enum Op<'a> {
+pub(crate) enum Op<'a> {
     /// openat(2)
     Open {
         /// The slot of the request.
@@ -63,7 +63,7 @@ pub enum Op<'a> {
 
 /// The result of a slot's request.
 #[derive(Debug)]
-pub struct Done {
+pub(crate) struct Done {
     /// The slot, which can have another request now.
     pub slot: usize,
     /// The result.
@@ -72,7 +72,7 @@ pub struct Done {
 
 /// The result of a request that succeeded.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The file is open.
     Opened(OwnedFd),
     /// This many bytes were read or written.
@@ -80,7 +80,7 @@ pub enum Outcome {
 }
 
 /// The ring.
-pub struct Ring {
+pub(crate) struct Ring {
     ring: IoUring,
     memory: Memory,
     slots: Vec<Slot>,
@@ -111,7 +111,7 @@ impl Ring {
     /// # Errors
     /// `PERM` if `kernel.io_uring_disabled` or a seccomp filter forbids it, `NOSYS` if the kernel has no io_uring.
     #[doc(alias = "io_uring_setup")]
-    pub fn new(slots: usize, buffer: usize) -> Result<Ring> {
+    pub(crate) fn new(slots: usize, buffer: usize) -> Result<Ring> {
         let (slots, buffer) = (slots.max(1), buffer.max(1).next_multiple_of(ALIGN));
         let entries = u32::try_from(slots.next_power_of_two()).map_err(|_| Errno::INVAL)?;
         // Options of newer kernels cost less: only one thread submits, and completions do not interrupt it.
@@ -141,22 +141,22 @@ impl Ring {
     }
 
     /// The number of slots.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
 
     /// The length of each slot's buffer, in bytes.
-    pub fn buffer_length(&self) -> usize {
+    pub(crate) fn buffer_length(&self) -> usize {
         self.memory.buffer
     }
 
     /// The number of pending requests.
-    pub fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
 
     /// A slot's buffer. Empty while a request of the slot is pending.
-    pub fn buffer(&self, slot: usize) -> &[u8] {
+    pub(crate) fn buffer(&self, slot: usize) -> &[u8] {
         match self.slots.get(slot) {
             // SAFETY: the memory was zeroed when it was allocated, and without a request nobody writes into this slot's
             // memory.
@@ -174,7 +174,7 @@ impl Ring {
     /// that request was done, and the requests before it are pending. Otherwise errors of io_uring_enter(2): requests
     /// that were not submitted by then never will be, and every later turn fails too.
     #[doc(alias = "io_uring_enter")]
-    pub fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
+    pub(crate) fn turn<'a>(&mut self, ops: impl IntoIterator<Item = Op<'a>>) -> Result<Vec<Done>> {
         if let Some(errno) = self.broken {
             return Err(errno);
         }
@@ -191,7 +191,7 @@ impl Ring {
     }
 
     /// Waits for all pending requests and drops their results.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while self.under_way > 0 {
             if self.enter(1).is_err() && self.wait().is_err() {
                 return;

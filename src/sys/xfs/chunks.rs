@@ -14,7 +14,7 @@ const _: () = assert!(XFS_IOC_INUMBERS == 0x8040_5880);
 const BATCH: usize = 1024;
 
 /// The number of inodes in a chunk.
-pub const CHUNK: u64 = 64;
+pub(crate) const CHUNK: u64 = 64;
 
 /// `struct xfs_inumbers`.
 #[repr(C)]
@@ -37,7 +37,7 @@ unsafe impl Record for RawChunk {
 
 /// A chunk of [`CHUNK`] inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The number of its first inode.
     pub first: u64,
     /// A bit for each used inode, the lowest for the first inode.
@@ -49,7 +49,7 @@ pub struct Chunk {
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` on other filesystems, and before Linux 5.4.
 #[doc(alias = "XFS_IOC_INUMBERS")]
-pub fn chunks(fd: impl AsFd, from: u64, mut each: impl FnMut(Chunk) -> bool) -> Result<()> {
+pub(crate) fn chunks(fd: impl AsFd, from: u64, mut each: impl FnMut(Chunk) -> bool) -> Result<()> {
     let mut request = Request::<RawChunk, BATCH>::new();
     let mut next = Some(from);
     while let Some(from) = next {

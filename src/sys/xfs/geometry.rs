@@ -45,7 +45,7 @@ const _: () = assert!(size_of::<RawGeometry>() == 256);
 
 /// The parameters with which an XFS was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// The filesystem's UUID.
     pub uuid: [u8; 16],
     /// The block size in bytes.
@@ -65,7 +65,7 @@ pub struct Geometry {
 /// # Errors
 /// `NOTTY` on other filesystems, and on Linux before 5.2.
 #[doc(alias = "XFS_IOC_FSGEOMETRY")]
-pub fn geometry(fd: impl AsFd) -> Result<Geometry> {
+pub(crate) fn geometry(fd: impl AsFd) -> Result<Geometry> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<XFS_IOC_FSGEOMETRY, RawGeometry>::new() };
     // SAFETY: the kernel fills the structure that the request carries.

@@ -80,7 +80,7 @@ unsafe impl Record for RawInode {
 
 /// An inode as `XFS_IOC_BULKSTAT` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inode {
+pub(crate) struct Inode {
     /// Its number.
     pub number: u64,
     /// Its generation, which distinguishes it from earlier inodes with the same number.
@@ -115,19 +115,19 @@ fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` before Linux 5.4.
 #[doc(alias = "XFS_IOC_BULKSTAT")]
-pub fn inode(fd: impl AsFd, number: u64) -> Result<Option<Inode>> {
+pub(crate) fn inode(fd: impl AsFd, number: u64) -> Result<Option<Inode>> {
     let (inodes, _) = fetch::<1>(fd, number)?;
     Ok(inodes.into_iter().find(|inode| inode.number == number))
 }
 
 /// All inodes of the filesystem except its internal ones, by number, in batches of limited size.
 #[doc(alias = "XFS_IOC_BULKSTAT")]
-pub fn inodes<Fd: AsFd>(fd: Fd) -> Inodes<Fd> {
+pub(crate) fn inodes<Fd: AsFd>(fd: Fd) -> Inodes<Fd> {
     Inodes { fd, next: Some(0), batch: Vec::new().into_iter() }
 }
 
 /// Iterator of [`inodes`].
-pub struct Inodes<Fd> {
+pub(crate) struct Inodes<Fd> {
     fd: Fd,
     /// The number to continue from. `None` when there are no more.
     next: Option<u64>,

@@ -8,9 +8,9 @@ mod chunks;
 mod geometry;
 mod inodes;
 
-pub use chunks::{CHUNK, chunks};
-pub use geometry::geometry;
-pub use inodes::{Inode, inode, inodes};
+pub(crate) use chunks::{CHUNK, chunks};
+pub(crate) use geometry::geometry;
+pub(crate) use inodes::{Inode, inode, inodes};
 
 use super::handle;
 use rustix::fs::OFlags;
@@ -24,7 +24,7 @@ const FILEID_INO64_GEN: i32 = 0x81;
 ///
 /// # Errors
 /// `STALE` if it no longer exists; `PERM` without `CAP_DAC_READ_SEARCH`.
-pub fn open_inode(mount: impl AsFd, number: u64, generation: u32, flags: OFlags) -> Result<OwnedFd> {
+pub(crate) fn open_inode(mount: impl AsFd, number: u64, generation: u32, flags: OFlags) -> Result<OwnedFd> {
     let mut data = [0; 12];
     data[..8].copy_from_slice(&number.to_ne_bytes());
     data[8..].copy_from_slice(&generation.to_ne_bytes());

@@ -41,7 +41,7 @@ pub(crate) struct Options {
 
 /// The number of deleted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Directories.
     pub dirs: u64,
     /// Everything else.

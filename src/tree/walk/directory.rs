@@ -18,7 +18,7 @@ pub(super) type Way = (Arc<Reopener>, usize);
 
 /// A directory that is being visited.
 #[derive(Debug)]
-pub struct Directory<P> {
+pub(crate) struct Directory<P> {
     /// The directory itself, open.
     pub fd: OwnedFd,
     /// Its absolute path without the leading slash; empty for the root.
@@ -39,7 +39,7 @@ pub struct Directory<P> {
 
 impl<P> Directory<P> {
     /// The path of an entry.
-    pub fn join(&self, name: &[u8]) -> Vec<u8> {
+    pub(crate) fn join(&self, name: &[u8]) -> Vec<u8> {
         let mut path = self.path.clone();
         if !path.is_empty() {
             path.push(b'/');
@@ -49,7 +49,7 @@ impl<P> Directory<P> {
     }
 
     /// Its last component.
-    pub fn name(&self) -> &[u8] {
+    pub(crate) fn name(&self) -> &[u8] {
         self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 

@@ -12,11 +12,11 @@ mod sources;
 mod stand_ins;
 mod visitor;
 
-pub use directory::Directory;
-pub use names::{Name, Names};
-pub use sources::{Sources, Top};
-pub use stand_ins::StandIns;
-pub use visitor::Visitor;
+pub(crate) use directory::Directory;
+pub(crate) use names::{Name, Names};
+pub(crate) use sources::{Sources, Top};
+pub(crate) use stand_ins::StandIns;
+pub(crate) use visitor::Visitor;
 
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The path with its leading slash, for messages.
-pub fn absolute(path: &[u8]) -> PathBuf {
+pub(crate) fn absolute(path: &[u8]) -> PathBuf {
     let mut absolute = PathBuf::from("/");
     absolute.push(OsStr::from_bytes(path));
     absolute
@@ -46,7 +46,7 @@ pub fn absolute(path: &[u8]) -> PathBuf {
 ///
 /// # Errors
 /// The first error from the visitor or the sink. Errors that do not end the walk are not returned to it.
-pub fn walk<V: Visitor>(
+pub(crate) fn walk<V: Visitor>(
     sources: &Sources,
     visitor: &V,
     threads: usize,
@@ -59,7 +59,7 @@ pub fn walk<V: Visitor>(
 ///
 /// # Errors
 /// Like [`walk`].
-pub fn walk_tops<V: Visitor>(
+pub(crate) fn walk_tops<V: Visitor>(
     tops: Vec<Top>,
     visitor: &V,
     threads: usize,

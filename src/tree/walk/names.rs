@@ -11,14 +11,14 @@ use std::io;
 use std::os::fd::AsFd;
 
 /// The number of entries in a batch. A directory with a million entries has many batches.
-pub const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
 
 /// One call of getdents64(2) fills it with about 1,000 names.
 const BUFFER: usize = 32 * 1024;
 
 /// A name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name<'a> {
+pub(crate) struct Name<'a> {
     /// Its bytes; never empty, without a slash.
     pub bytes: &'a [u8],
     /// The inode number in the directory. For a mount point, this is the covered inode.
@@ -27,7 +27,7 @@ pub struct Name<'a> {
 
 /// The names in a directory. Subdirectories are listed separately. Both lists are sorted.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     bytes: Vec<u8>,
     entries: Vec<Span>,
     directories: Vec<Span>,
@@ -43,7 +43,7 @@ struct Span {
 impl Names {
     /// Lists an open directory that was not read before. `wanted` selects names: it receives each name, and whether it
     /// is a directory. Returns the names read so far even if an error ends the listing early.
-    pub fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
+    pub(crate) fn list(fd: impl AsFd, wanted: impl FnMut(&[u8], bool) -> bool) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
         let cut = names.read(fd, wanted).err();
         names.sort();
@@ -51,7 +51,7 @@ impl Names {
     }
 
     /// Only these names in an open directory, if they exist. Returns an error if one does not exist.
-    pub fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
+    pub(crate) fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
         let mut names = Names::default();
         let mut missing = None;
         for name in wanted {
@@ -113,23 +113,23 @@ impl Names {
     }
 
     /// The number of batches of entries.
-    pub fn batches(&self) -> usize {
+    pub(crate) fn batches(&self) -> usize {
         self.entries.len().div_ceil(BATCH)
     }
 
     /// The entries of one batch, in order.
-    pub fn batch(&self, number: usize) -> impl Iterator<Item = Name<'_>> {
+    pub(crate) fn batch(&self, number: usize) -> impl Iterator<Item = Name<'_>> {
         let end = ((number + 1) * BATCH).min(self.entries.len());
         self.entries[number * BATCH..end].iter().map(|span| self.name(*span))
     }
 
     /// The number of subdirectories.
-    pub fn directories(&self) -> usize {
+    pub(crate) fn directories(&self) -> usize {
         self.directories.len()
     }
 
     /// One of the subdirectories.
-    pub fn directory(&self, number: usize) -> Name<'_> {
+    pub(crate) fn directory(&self, number: usize) -> Name<'_> {
         self.name(self.directories[number])
     }
 

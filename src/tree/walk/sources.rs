@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Sources by their absolute, resolved paths. A source inside another source is part of it.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub(crate) struct Sources {
     paths: Vec<PathBuf>,
     root: Node,
     stand_ins: StandIns,
@@ -23,7 +23,7 @@ pub struct Sources {
 
 /// A directory where a walk begins.
 #[derive(Clone, Debug, Default)]
-pub struct Top {
+pub(crate) struct Top {
     /// The path to open, as the user named it. Empty: the root.
     pub(super) named: PathBuf,
     /// Whether a link in its place is followed.
@@ -36,13 +36,13 @@ pub struct Top {
 
 impl Top {
     /// A directory that is wanted completely. A link in its place is not followed, unless its name ends in a slash.
-    pub fn whole(named: &Path) -> Top {
+    pub(crate) fn whole(named: &Path) -> Top {
         Top { named: named.into(), follow: false, path: absolute(named), node: Node::whole() }
     }
 
     /// A directory with only these wanted entries, each wanted completely. The directory itself is only on the path to
     /// them. Links in its path are followed, as the user sees it.
-    pub fn some(named: &Path, names: impl IntoIterator<Item = Vec<u8>>) -> Top {
+    pub(crate) fn some(named: &Path, names: impl IntoIterator<Item = Vec<u8>>) -> Top {
         let children = names.into_iter().map(|name| (name, Arc::new(Node::whole()))).collect();
         Top { named: named.into(), follow: true, path: absolute(named), node: Node { whole: false, children } }
     }
@@ -68,7 +68,7 @@ impl Sources {
     ///
     /// # Errors
     /// A source does not exist. A mistyped or unmounted source must not result in a snapshot that looks complete.
-    pub fn resolve(named: &[PathBuf]) -> Result<Sources> {
+    pub(crate) fn resolve(named: &[PathBuf]) -> Result<Sources> {
         let mut paths = Vec::new();
         for path in named {
             let resolved = path
@@ -86,24 +86,24 @@ impl Sources {
     }
 
     /// The resolved paths, sorted, without duplicates.
-    pub fn paths(&self) -> &[PathBuf] {
+    pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// The sources that no longer exist. Empty if other directories are read in place of some.
-    pub fn vanished(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn vanished(&self) -> impl Iterator<Item = &Path> {
         let is_gone = |path: &&Path| matches!(rustix::fs::lstat(*path), Err(Errno::NOENT | Errno::NOTDIR));
         self.paths.iter().map(PathBuf::as_path).filter(|_| self.stand_ins.is_empty()).filter(is_gone)
     }
 
     /// The same sources, but some directories are replaced.
     #[must_use]
-    pub fn with(&self, stand_ins: StandIns) -> Sources {
+    pub(crate) fn with(&self, stand_ins: StandIns) -> Sources {
         Sources { stand_ins, ..self.clone() }
     }
 
     /// Opens the directory that replaces the one at `path` (without its leading slash), if there is one.
-    pub fn stand_in(&self, path: &[u8]) -> Option<OwnedFd> {
+    pub(crate) fn stand_in(&self, path: &[u8]) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.stand_ins.open(path, flags)?.ok()
     }

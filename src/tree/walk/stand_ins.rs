@@ -18,24 +18,24 @@ const EMPTY_SUBVOLUME: u64 = 2;
 
 /// The directories that replace others, by the absolute paths of the replaced directories, without the leading slash.
 #[derive(Clone, Debug, Default)]
-pub struct StandIns {
+pub(crate) struct StandIns {
     directories: BTreeMap<Vec<u8>, Arc<OwnedFd>>,
     living: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl StandIns {
     /// Makes the walk read `directory` in place of the one at `path`.
-    pub fn put(&mut self, path: &[u8], directory: OwnedFd) {
+    pub(crate) fn put(&mut self, path: &[u8], directory: OwnedFd) {
         self.directories.insert(path.to_vec(), Arc::new(directory));
     }
 
     /// Whether no directory replaces another.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.directories.is_empty()
     }
 
     /// The paths of subvolumes that were read live, because a snapshot does not contain them.
-    pub fn living(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn living(&self) -> Vec<Vec<u8>> {
         let mut paths = lock(&self.living).clone();
         paths.sort();
         paths

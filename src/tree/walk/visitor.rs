@@ -7,7 +7,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 /// Handles the directories and entries of a walk. Many threads call it at once.
-pub trait Visitor: Sync {
+pub(crate) trait Visitor: Sync {
     /// Data kept for a directory until everything in it was started.
     type Place: Send + Sync;
     /// The result of a visit. The outputs reach the sink in the order of the walk: a directory, its entries by name,
