@@ -103,8 +103,10 @@ on_filesystems! {
         settle();
         let changing = "open,openat,openat2,linkat,unlinkat,mkdirat,fchmod,fchown,fsetxattr,ioctl";
         let calls = tools::traced_calls(changing, &snapshot_named("second", &source, &repo), &fs.join("trace"));
-        let of_entries =
-            |call: &&String| ["\"a\"", "\"b\"", "\"one\"", "\"three\""].iter().any(|name| call.contains(name));
+        // A directory on the way to the filesystem may have such a name too, and is opened.
+        let is_above = |name: &&str| source.iter().any(|above| above == *name);
+        let names: Vec<_> = ["a", "b", "one", "three"].into_iter().filter(|name| !is_above(name)).collect();
+        let of_entries = |call: &&String| names.iter().any(|name| call.contains(&format!("\"{name}\"")));
         assert_eq!(calls.iter().filter(of_entries).collect::<Vec<_>>(), [""; 0]);
         assert!(calls.iter().any(|call| call.contains("openat")), "the trace is one of a run");
         tools::assert_equal_trees(&source, &inside(&repo, "second", &source));

@@ -1,7 +1,7 @@
 //! Why a file was skipped, and how many files were skipped for each reason.
 //!
-//! To add a reason: add the variant of `Skip` (`src/monitor/reason.rs`), its name and cause here, its words in
-//! `src/program/output/reasons.rs`, a line in the table of `docs/dedupe.md`, and decide it in one of three places.
+//! To add a reason: add the variant of `Skip` with its name and cause (`src/monitor/reason.rs`), its words
+//! (`src/program/output/reasons.rs`), a line in the table of `docs/dedupe.md`, and decide it in one of three places.
 //! - By what the walk sees (type, size, flags of the status): in `gather`, before the file enters the catalogue. It
 //!   then costs nothing and is never opened.
 //! - By what an open file shows: in `Opener::open` (`file`). Only files that have another of their size are opened.
@@ -18,65 +18,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 impl Skip {
-    /// The name in the JSON summary.
-    pub fn name(self) -> &'static str {
-        match self {
-            Skip::Differs => "differs",
-            Skip::Changed => "changed",
-            Skip::Vanished => "vanished",
-            Skip::Unreadable => "unreadable",
-            Skip::Inline => "inline",
-            Skip::Immutable => "immutable",
-            Skip::NoPermission => "no_permission",
-            Skip::SwapFile => "swap_file",
-            Skip::Nocow => "nocow",
-            Skip::ReadOnly => "read_only",
-            Skip::Sending => "sending",
-            Skip::OtherFilesystem => "other_filesystem",
-            Skip::Unsupported => "unsupported",
-            Skip::Sparse => "sparse",
-            Skip::Refused => "refused",
-        }
-    }
-
-    /// The reason as the cause of an error of one file.
-    pub(super) fn cause(self) -> std::io::Error {
-        std::io::Error::other(match self {
-            Skip::Differs => "its data differs",
-            Skip::Changed => "it changed meanwhile",
-            Skip::Vanished => "it vanished meanwhile",
-            Skip::Unreadable => "it cannot be read",
-            Skip::Inline => "it is so small that it lies in the metadata",
-            Skip::Immutable => "it is immutable",
-            Skip::NoPermission => "only its owner, root, and who may write to it may share its data",
-            Skip::SwapFile => "it is a swap file",
-            Skip::Nocow => "it is NOCOW and its equal is not, or the other way round",
-            Skip::ReadOnly => "it is on a read-only mount",
-            Skip::Sending => "its subvolume is being sent by btrfs send",
-            Skip::OtherFilesystem => "it is on another filesystem",
-            Skip::Unsupported => "its filesystem cannot share extents",
-            Skip::Sparse => "it has nearly nothing but holes",
-            Skip::Refused => "the kernel refused",
-        })
-    }
-
-    /// Whether the file could have been shared otherwise; the exit status shows it. Files that differ, are inline, in
-    /// use as swap, written in place or gone are no failures.
-    pub fn is_error(self) -> bool {
-        match self {
-            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,
-            Skip::Changed
-            | Skip::Unreadable
-            | Skip::Immutable
-            | Skip::NoPermission
-            | Skip::ReadOnly
-            | Skip::Sending
-            | Skip::OtherFilesystem
-            | Skip::Unsupported
-            | Skip::Refused => true,
-        }
-    }
-
     /// The reason for a failed opening.
     pub(crate) fn of_opening(errno: Errno) -> Skip {
         match errno {

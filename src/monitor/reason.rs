@@ -36,6 +36,67 @@ pub enum Skip {
     Refused,
 }
 
+impl Skip {
+    /// The name in the JSON summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Skip::Differs => "differs",
+            Skip::Changed => "changed",
+            Skip::Vanished => "vanished",
+            Skip::Unreadable => "unreadable",
+            Skip::Inline => "inline",
+            Skip::Immutable => "immutable",
+            Skip::NoPermission => "no_permission",
+            Skip::SwapFile => "swap_file",
+            Skip::Nocow => "nocow",
+            Skip::ReadOnly => "read_only",
+            Skip::Sending => "sending",
+            Skip::OtherFilesystem => "other_filesystem",
+            Skip::Unsupported => "unsupported",
+            Skip::Sparse => "sparse",
+            Skip::Refused => "refused",
+        }
+    }
+
+    /// The reason as the cause of an error of one file.
+    pub(crate) fn cause(self) -> std::io::Error {
+        std::io::Error::other(match self {
+            Skip::Differs => "its data differs",
+            Skip::Changed => "it changed meanwhile",
+            Skip::Vanished => "it vanished meanwhile",
+            Skip::Unreadable => "it cannot be read",
+            Skip::Inline => "it is so small that it lies in the metadata",
+            Skip::Immutable => "it is immutable",
+            Skip::NoPermission => "only its owner, root, and who may write to it may share its data",
+            Skip::SwapFile => "it is a swap file",
+            Skip::Nocow => "it is NOCOW and its equal is not, or the other way round",
+            Skip::ReadOnly => "it is on a read-only mount",
+            Skip::Sending => "its subvolume is being sent by btrfs send",
+            Skip::OtherFilesystem => "it is on another filesystem",
+            Skip::Unsupported => "its filesystem cannot share extents",
+            Skip::Sparse => "it has nearly nothing but holes",
+            Skip::Refused => "the kernel refused",
+        })
+    }
+
+    /// Whether the file could have been shared otherwise; the exit status shows it. Files that differ, are inline, in
+    /// use as swap, written in place or gone are no failures.
+    pub fn is_error(self) -> bool {
+        match self {
+            Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,
+            Skip::Changed
+            | Skip::Unreadable
+            | Skip::Immutable
+            | Skip::NoPermission
+            | Skip::ReadOnly
+            | Skip::Sending
+            | Skip::OtherFilesystem
+            | Skip::Unsupported
+            | Skip::Refused => true,
+        }
+    }
+}
+
 /// Why an engine cannot copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

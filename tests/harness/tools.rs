@@ -289,11 +289,16 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Visits everything below `dir` in the order of names; not for trees deeper than PATH_MAX.
+/// Visits everything below `dir` in the order of names; not for trees deeper than PATH_MAX. An entry that vanishes
+/// meanwhile is ignored: a running command removes its temporary files.
 fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
     for name in sorted(dir) {
         let path = dir.join(name);
-        let meta = fs::symlink_metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let meta = match fs::symlink_metadata(&path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => panic!("{}: {error}", path.display()),
+        };
         visit(&path, &meta);
         if meta.is_dir() {
             walk(&path, visit);
