@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use advice::Advice;
 
-/// The result of every function in this library that can fail.
+/// The result of a function that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The class of an error, as far as a caller needs it.
@@ -45,54 +45,54 @@ pub struct Error {
 
 impl Error {
     /// An error of this kind. `action` completes the sentence "cannot …".
-    pub fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
         Error { kind, action: action.into(), path: None, cause: None, hint: None, advice: None, code: None }
     }
 
     /// A system call failed: `cannot <action> <path>: <cause>`.
-    pub fn io(action: impl Into<String>, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Self {
+    pub(crate) fn io(action: impl Into<String>, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Self {
         Self::new(ErrorKind::Failed, action).at(path).because(cause)
     }
 
     /// An invalid request: exit status 2.
-    pub fn usage(action: impl Into<String>) -> Self {
+    pub(crate) fn usage(action: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, action)
     }
 
     /// A refusal, or a failure without a failed system call.
-    pub fn failed(action: impl Into<String>) -> Self {
+    pub(crate) fn failed(action: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, action)
     }
 
     /// The run was asked to stop. Only the command knows what this means for the files, so the command adds a hint.
-    pub fn interrupted() -> Self {
+    pub(crate) fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted")
     }
 
     /// Sets the path.
     #[must_use]
-    pub fn at(mut self, path: impl AsRef<Path>) -> Self {
+    pub(crate) fn at(mut self, path: impl AsRef<Path>) -> Self {
         self.path = Some(path.as_ref().to_path_buf());
         self
     }
 
     /// Sets the cause.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<io::Error>) -> Self {
+    pub(crate) fn because(mut self, cause: impl Into<io::Error>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// Sets the hint, which says what the user can do: a sentence without its full stop.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Adds another sentence to the hint.
     #[must_use]
-    pub fn hint_also(self, more: &str) -> Self {
+    pub(crate) fn hint_also(self, more: &str) -> Self {
         let hint = match &self.hint {
             Some(hint) => format!("{hint}; {more}"),
             None => more.to_string(),
@@ -102,7 +102,7 @@ impl Error {
 
     /// Sets the advice, for a remedy with words that depend on the program.
     #[must_use]
-    pub fn advise(mut self, advice: Advice) -> Self {
+    pub(crate) fn advise(mut self, advice: Advice) -> Self {
         self.advice = Some(advice);
         self
     }
@@ -114,7 +114,7 @@ impl Error {
 
     /// Sets the word by which programs recognize the error. It is part of the output format: do not change it later.
     #[must_use]
-    pub fn with_code(mut self, code: &'static str) -> Self {
+    pub(crate) fn with_code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
     }
@@ -141,7 +141,7 @@ impl Error {
 
     /// Sets the hint unless there is one, like [`Error::hint`].
     #[must_use]
-    pub fn or_hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn or_hint(self, hint: impl Into<String>) -> Self {
         if self.hint.is_none() { self.hint(hint) } else { self }
     }
 
@@ -181,7 +181,7 @@ fn code_of_errno(errno: i32) -> &'static str {
 
 impl Error {
     /// The error in one line, with this advice.
-    pub fn with_advice(&self, advice: Option<&str>) -> String {
+    pub(crate) fn with_advice(&self, advice: Option<&str>) -> String {
         let mut hints = self.hint.as_deref().into_iter().chain(advice).peekable();
         let mut line = self.without_hint();
         if hints.peek().is_some() {
@@ -255,7 +255,8 @@ impl<S> fmt::Display for Stopped<S> {
 
 impl<S: fmt::Debug> std::error::Error for Stopped<S> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
+        // `Display` shows the error itself.
+        self.error.source()
     }
 }
 
@@ -268,6 +269,11 @@ mod tests {
         let error = Error::io("open", "/a/b\n", io::Error::from_raw_os_error(libc::EACCES)).hint("run as root");
         assert_eq!(error.to_string(), "cannot open '/a/b\\n': Permission denied (run as root)");
         assert_eq!(error.kind(), ErrorKind::Failed);
+    }
+
+    #[test]
+    fn an_interruption_claims_nothing_by_itself() {
+        assert_eq!(Error::interrupted().to_string(), "interrupted");
     }
 
     #[test]

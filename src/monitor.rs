@@ -41,7 +41,7 @@ pub enum Change {
 
 impl Change {
     /// The letter in listings of the command line.
-    pub fn letter(self) -> char {
+    pub(crate) fn letter(self) -> char {
         match self {
             Change::Added => '+',
             Change::Removed => '-',

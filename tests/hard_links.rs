@@ -153,7 +153,7 @@ on_filesystems! {
         let there = copied.clone();
         let monitor = reused(&source, move |name| there.join(name).exists());
         let options =
-            copy_tree::Options { threads: Some(1), into: copy_tree::Into::Name, ..copy_tree::Options::default() };
+            copy_tree::Options { threads: Some(1), into: copy_tree::Placement::Name, ..copy_tree::Options::default() };
         copy_tree::copy(std::slice::from_ref(&source), &copied, &options, &monitor).unwrap();
         for path in tools::files(&copied.join("3")) {
             let expected = if path.ends_with("plain") { &b"plain"[..] } else { b"another file" };

@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::{count, file, metadata, node};
 use crate::error::Error;
 use crate::tree::walk::absolute;
-use crate::tree::writer::{self, Attempt, Decision, Failure};
+use crate::tree::writer::{self, Attempt, Decision, Failure, Version};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -23,15 +23,17 @@ pub(super) fn file(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<file::Source>
     or_again(pair, copied, seen, part)
 }
 
-/// Decides again if somebody else created the entry meanwhile or changed its metadata: another run may be copying it.
-/// An entry with different content is kept then.
+/// Decides again if the source changed meanwhile, or somebody else created the entry or changed its metadata: another
+/// run may be copying it. An entry that somebody else changed and that has different content is kept.
 fn or_again(pair: &Pair<'_>, copied: Attempt<Placed>, seen: &Seen<'_>, part: &mut Stats) -> Attempt<Placed> {
     if seen.replaces().is_some() {
         return copied;
     }
     writer::again(copied, |error| {
+        let before = seen.existing.as_ref().map(Version::of);
         let Some(seen) = look(pair, seen.name, true)? else { return Ok(Placed::default()) };
-        if matches!(seen.decision, Decision::Replace(_) | Decision::Blocked) {
+        let is_as_before = seen.existing.as_ref().zip(before).is_some_and(|(now, before)| before.is(now));
+        if matches!(seen.decision, Decision::Replace(_) | Decision::Blocked) && !is_as_before {
             return Err(Failure::Entry(error));
         }
         once(pair, &seen, part)

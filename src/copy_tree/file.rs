@@ -102,6 +102,12 @@ pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) ->
     Kept { status, xattrs, fileattr: context.fileattrs.of(fd, status.dev), unread }
 }
 
+/// The failure of an entry that changed after it was compared with its copy.
+pub(super) fn changed(pair: &Pair<'_>, name: &[u8]) -> Failure {
+    let error = Error::failed("copy").at(absolute(&pair.directory.join(name)));
+    Failure::Meanwhile(error.hint("it changed after it was compared with its copy; run again"))
+}
+
 /// The failure of an entry that is no longer a regular file.
 pub(super) fn became_something_else(pair: &Pair<'_>, name: &[u8]) -> Failure {
     let error = Error::failed("copy").at(absolute(&pair.directory.join(name)));

@@ -7,12 +7,17 @@ use super::pair::{Pair, Seen};
 use crate::fs::metadata::{self, FileAttr};
 use crate::tree::writer::{Attempt, Inode, Version};
 
-/// Copies the metadata of a source to an existing entry. Returns the seal that its inode gets once it has all its
-/// names.
+/// Copies the metadata of a source to an existing entry with equal content. Returns the seal that its inode gets once
+/// it has all its names.
+///
+/// # Errors
+/// `Meanwhile` if the source changed after its content was compared: with its new time, the old content would look
+/// like a good copy.
 pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>> {
     let kept = match seen.is_file() {
         true => match file::open(pair, seen.name)? {
-            Some(source) => source.kept,
+            Some(source) if source.kept.status.is_untouched_since(&seen.status) => source.kept,
+            Some(_) => return Err(file::changed(pair, seen.name)),
             None => return Ok(None),
         },
         false => of_node(pair, seen),

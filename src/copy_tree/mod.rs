@@ -42,7 +42,7 @@ mod tree;
 mod verify;
 
 pub use crate::content::copy::{Engine, Reason};
-pub use options::{Into, Options};
+pub use options::{Options, Placement};
 pub use stats::Stats;
 
 /// A copy that ended early: why, and what it had copied by then.

@@ -5,7 +5,7 @@ use crate::content::copy::Engine;
 /// The meaning of the destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Into {
+pub enum Placement {
     /// An existing directory receives the sources. Otherwise it is the name of the one source's copy.
     #[default]
     AsItStands,
@@ -23,7 +23,7 @@ pub struct Options {
     /// How content is copied; by default chosen for each file.
     pub engine: Option<Engine>,
     /// The meaning of the destination.
-    pub into: Into,
+    pub into: Placement,
     /// Read both sides again at the end, and compare their hashes.
     pub verify: bool,
     /// Do not enter other filesystems. Their mount points are created as empty directories.

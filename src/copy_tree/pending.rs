@@ -44,7 +44,11 @@ impl Run for Context<'_> {
                     Err(errno) => failed(self, &path, errno),
                 }
             }
-            Job::Name { replacing, path } => replacing.put().unwrap_or_else(|errno| failed(self, &path, errno)),
+            // Its inode came first: if its data could not be written, the failure of its device shows it.
+            Job::Name { replacing, path } => match self.devices.check(&self.shown(&path)) {
+                Ok(()) => replacing.put().unwrap_or_else(|errno| failed(self, &path, errno)),
+                Err(error) => self.report(&error),
+            },
             Job::Directory(leaving) => {
                 leaving::give(self, &leaving).unwrap_or_else(|failure| self.report(&failure.into_error()));
             }

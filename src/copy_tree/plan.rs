@@ -1,7 +1,7 @@
 //! Which source gets which name in the destination, by the rules of `cp -a`, and which requests are refused before
 //! anything is touched.
 
-use super::options::Into;
+use super::options::Placement;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::openat;
@@ -117,7 +117,7 @@ struct Destination {
 }
 
 impl Plan {
-    pub(super) fn new(named: &[PathBuf], destination: &Path, into: Into) -> Result<Plan> {
+    pub(super) fn new(named: &[PathBuf], destination: &Path, into: Placement) -> Result<Plan> {
         let sources = named.iter().map(|path| Source::find(path)).collect::<Result<Vec<_>>>()?;
         let Destination { top, shown, name } = Destination::find(destination, &sources, into)?;
         let failed = |errno| Error::io("look at the destination", &shown, errno);
@@ -164,22 +164,22 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 impl Destination {
-    fn find(destination: &Path, sources: &[Source<'_>], into: Into) -> Result<Destination> {
+    fn find(destination: &Path, sources: &[Source<'_>], into: Placement) -> Result<Destination> {
         let directory = match open_directory(destination) {
             Ok(directory) => Some(directory),
             Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(errno) => return Err(Error::io("open the destination", destination, errno)),
         };
         match (directory, sources) {
-            (Some(top), _) if into != Into::Name => Ok(Destination { top, shown: destination.into(), name: None }),
-            (_, _) if into == Into::Directory => {
+            (Some(top), _) if into != Placement::Name => Ok(Destination { top, shown: destination.into(), name: None }),
+            (_, _) if into == Placement::Directory => {
                 Err(Error::usage("copy into").at(destination).hint("not an existing directory"))
             }
             (Some(top), [source]) if source.is_directory() => {
                 Ok(Destination { top, shown: destination.into(), name: Some(None) })
             }
             (_, [source]) => Destination::to_be(destination, source),
-            (None, _) if into == Into::AsItStands => {
+            (None, _) if into == Placement::AsItStands => {
                 let hint = "several sources need an existing directory as destination";
                 Err(Error::usage(format!("copy {} sources to", sources.len())).at(destination).hint(hint))
             }

@@ -54,15 +54,13 @@ use std::time::Instant;
 /// Only the kernel's own comparison changes how data is shared, so content never changes:
 ///
 /// ```
-/// use pleach::dedupe::{CacheChoice, Options, dedupe};
+/// use pleach::dedupe::{Options, dedupe};
 /// let dir = tempfile::tempdir()?;
 /// for name in ["one", "other"] {
 ///     std::fs::write(dir.path().join(name), [7; 1 << 20])?;
 /// }
 ///
-/// let mut options = Options::default();
-/// options.cache = CacheChoice::None;
-/// let stats = dedupe(&[dir.path().into()], &options, &pleach::monitor::Silent)?;
+/// let stats = dedupe(&[dir.path().into()], &Options::default(), &pleach::monitor::Silent)?;
 /// // On a filesystem that cannot share extents, the files are skipped.
 /// assert!(stats.duplicate_bytes == 1 << 20 || !stats.skipped.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

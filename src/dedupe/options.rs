@@ -28,10 +28,10 @@ pub struct Options {
 #[non_exhaustive]
 pub enum CacheChoice {
     /// In the user's cache directory.
-    #[default]
     Usual,
     /// In this file.
     File(PathBuf),
     /// Nowhere.
+    #[default]
     None,
 }

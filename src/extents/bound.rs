@@ -2,6 +2,7 @@
 
 /// How exact a figure is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Bound {
     /// The figure is exact.
     #[default]

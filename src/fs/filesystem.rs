@@ -58,7 +58,7 @@ impl Kind {
     }
 
     /// The kind of a filesystem that could not be queried.
-    pub const UNKNOWN: Kind = Kind::Other(Magic(0));
+    pub(crate) const UNKNOWN: Kind = Kind::Other(Magic(0));
 
     /// The kind of the filesystem of an open file or directory.
     pub(crate) fn of(fd: impl AsFd) -> rustix::io::Result<Kind> {

@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 /// | 8 | `tree::writer::AfterSync` | jobs that wait for a sync, and as many in the current round: one or two each |
 /// | 10 | `snapshot::restore`, twice | the directories of the current path, and those of the current batch |
 /// | 12 | `tree::walk` | directories in progress: two or three each |
-/// | 16 | `fs::reopener` | directories on the way to others |
+/// | 32 | `fs::reopener`, up to three in a restore | directories on the way to others |
 /// | 64 | `snapshot::create`, `copy_tree` | the small files of one thread |
 pub(crate) fn part(divisor: u64, bounds: RangeInclusive<usize>) -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -41,7 +41,7 @@ impl Reopener {
     /// A reopener for directories below this one.
     pub(crate) fn new(base: impl AsFd) -> Result<Reopener> {
         let base = Arc::new(rustix::io::fcntl_dupfd_cloexec(base, 0)?);
-        Ok(Reopener { base, anchors: Mutex::default(), most: open_files::part(16, 1..=MOST) })
+        Ok(Reopener { base, anchors: Mutex::default(), most: open_files::part(32, 1..=MOST) })
     }
 
     /// Opens the directory at `path`, relative to the base.

@@ -7,8 +7,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The answer to a question. Each question has a variant.
-///
-/// The enum is exhaustive: the compiler demands words for each new question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
@@ -102,6 +100,7 @@ pub enum Answer {
 
 /// A resource with a free part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Free {
     /// The free part.
     pub free: u64,
@@ -111,6 +110,7 @@ pub struct Free {
 
 /// A kind of quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Quota {
     /// Btrfs: for groups of subvolumes.
     Qgroups,
@@ -124,6 +124,7 @@ pub enum Quota {
 
 /// Whether files can share extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reflink {
     /// A clone shares its extents.
     Shared,
@@ -135,6 +136,7 @@ pub enum Reflink {
 
 /// The files that can share their extents afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Dedupe {
     /// All files.
     AllFiles,
@@ -146,6 +148,7 @@ pub enum Dedupe {
 
 /// Whether the filesystem knows the owners of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReverseMap {
     /// It has a reverse map.
     Present,
@@ -157,6 +160,7 @@ pub enum ReverseMap {
 
 /// The behaviour of copy_file_range(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CopyFileRange {
     /// The copy shares the extents.
     Clones,
@@ -168,6 +172,7 @@ pub enum CopyFileRange {
 
 /// The requirements of direct I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DirectIo {
     /// Offsets and lengths are multiples of these bytes.
     Aligned(u32),
@@ -179,6 +184,7 @@ pub enum DirectIo {
 
 /// Whether io_uring is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IoUring {
     /// It is.
     Available,
@@ -190,6 +196,7 @@ pub enum IoUring {
 
 /// When a read updates the access time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AccessTimes {
     /// Never (`noatime`).
     Never,
@@ -201,6 +208,7 @@ pub enum AccessTimes {
 
 /// When freed space is reported to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Discard {
     /// Later (`discard=async`).
     Later,
@@ -212,6 +220,7 @@ pub enum Discard {
 
 /// Whether files can have trusted extended attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TrustedXattrs {
     /// They can.
     Kept,

@@ -55,7 +55,7 @@ impl Producer {
     ///
     /// # Errors
     /// If the program does not exist or cannot be executed.
-    pub(super) fn start(words: &[OsString]) -> Result<Producer> {
+    pub(super) fn start(words: &[OsString], shares_terminal: bool) -> Result<Producer> {
         let (program, arguments) = words.split_first().ok_or_else(|| Error::usage("run a command without a name"))?;
         // The standard library gives the child the default handling of SIGPIPE; exec resets our signal handlers.
         let mut command = Command::new(program);
@@ -67,7 +67,7 @@ impl Producer {
             output: child.stdout.take().map(OwnedFd::from),
             child: Mutex::new(child),
             group,
-            foreground: Foreground::of(group),
+            foreground: Foreground::of(group, shares_terminal),
             has_succeeded: AtomicBool::new(false),
             open_end: Mutex::new(None),
         })
@@ -242,7 +242,7 @@ mod tests {
     use crate::monitor::Silent;
 
     fn start(words: &[&str]) -> Result<Producer> {
-        Producer::start(&words.iter().map(OsString::from).collect::<Vec<_>>())
+        Producer::start(&words.iter().map(OsString::from).collect::<Vec<_>>(), false)
     }
 
     #[test]

@@ -37,10 +37,11 @@ enum State {
 }
 
 impl Foreground {
-    /// The terminal of the group that this child process leads.
-    pub(super) fn of(group: Pid) -> Foreground {
+    /// The terminal of the group that this child process leads, if it is shared with the child.
+    pub(super) fn of(group: Pid, is_shared: bool) -> Foreground {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let terminal = rustix::fs::openat(CWD, "/dev/tty", flags, Mode::empty()).ok();
+        let open = || rustix::fs::openat(CWD, "/dev/tty", flags, Mode::empty()).ok();
+        let terminal = is_shared.then(open).flatten();
         Foreground { group, terminal, state: Mutex::new(State::Background) }
     }
 

@@ -23,6 +23,10 @@ pub struct Options {
     pub index_memory: u64,
     /// The number of threads, for steps with several readers.
     pub threads: Option<usize>,
+    /// Give the terminal to the command while it needs it, and stop this process group and end it by the user's keys
+    /// as the terminal would. Only for a program that is one job of a shell. Otherwise a command that reads from the
+    /// terminal waits until the run is cancelled.
+    pub shares_terminal: bool,
 }
 
 impl Default for Options {
@@ -34,6 +38,7 @@ impl Default for Options {
             allow_empty: false,
             index_memory: 64 << 20,
             threads: None,
+            shares_terminal: false,
         }
     }
 }

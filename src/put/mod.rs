@@ -126,9 +126,10 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     // Last, so that a command runs only if its output can be used.
     let producer = match source {
         Source::Stream(_) => None,
-        Source::Command(words) => {
-            Some(Producer::start(words).map_err(|error| error.hint_also(unchanged(&destination)))?)
-        }
+        Source::Command(words) => Some(
+            Producer::start(words, options.shares_terminal)
+                .map_err(|error| error.hint_also(unchanged(&destination)))?,
+        ),
     };
     let Some(input) = stream.or_else(|| Input::of_command(producer.as_ref()?, options.expect_size)) else {
         return Err(Error::failed("read the input").hint(unchanged(&destination)));

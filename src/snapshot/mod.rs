@@ -8,4 +8,4 @@ pub mod restore;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};
-pub use repository::{Added, Repository, Space};
+pub use repository::{Added, Repository};

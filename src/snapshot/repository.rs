@@ -18,8 +18,8 @@ mod staging;
 mod subvolume;
 mod trash;
 
-pub use added::{Added, Space};
-pub(crate) use added::{added, note_added, space};
+pub use added::Added;
+pub(crate) use added::{Space, added, note_added, space};
 pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;

@@ -68,8 +68,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-/// Restores `paths` from the snapshot `id` of the repository at `repo`. The paths are absolute, as in the sources;
-/// without paths, everything is restored.
+/// Restores `paths` from the snapshot `id` of the repository at `repo` below [`Options::target`], which must be set.
+/// The paths are absolute and without symbolic links; without paths, everything is restored.
 ///
 /// ```
 /// use pleach::monitor::Silent;
@@ -79,12 +79,14 @@ use std::time::Instant;
 /// std::fs::create_dir(&source)?;
 /// std::fs::write(source.join("letter"), "Dear Ann")?;
 /// create::create(&[source.clone()], &repo, &create::Options::default(), &Silent)?;
-/// std::fs::write(source.join("letter"), "deleted by mistake")?;
 ///
+/// // The snapshot has the path without symbolic links.
+/// let letter = source.canonicalize()?.join("letter");
 /// let mut options = restore::Options::default();
-/// options.target = "/".into();
-/// restore::restore(&repo, "latest", &[source.join("letter")], &options, &Silent)?;
-/// assert_eq!(std::fs::read_to_string(source.join("letter"))?, "Dear Ann");
+/// options.target = dir.path().join("restored");
+/// restore::restore(&repo, "latest", &[letter.clone()], &options, &Silent)?;
+/// let restored = options.target.join(letter.strip_prefix("/")?);
+/// assert_eq!(std::fs::read_to_string(restored)?, "Dear Ann");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -100,6 +102,9 @@ pub fn restore(
     monitor: &dyn Monitor,
 ) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
+    if options.target.as_os_str().is_empty() {
+        return Err(Error::usage("restore without a target directory").into());
+    }
     procfs::require()?;
     let repository = Repository::open(repo)?;
     let info = repository.resolve_for(id, paths, monitor)?;

@@ -122,7 +122,7 @@ impl Reported {
 
 impl Extent {
     /// Builds an extent from a report. Inline, delayed and unknown extents carry a number that is not an address.
-    pub fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {
+    pub(crate) fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {
         let flags = ExtentFlags(flags);
         let placeless =
             ExtentFlags::UNKNOWN | ExtentFlags::DELALLOC | ExtentFlags::DATA_INLINE | ExtentFlags::DATA_TAIL;

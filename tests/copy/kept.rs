@@ -5,17 +5,17 @@ use crate::harness::meddler::{Meddler, When};
 use crate::harness::tools::assert_equal_trees;
 use crate::harness::{Filesystem, bytes, settle, write};
 use crate::on_filesystems;
-use pleach::copy_tree::{self, Into, Options, Stats};
+use pleach::copy_tree::{self, Options, Placement, Stats};
 use pleach::testing::copy::Engine;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 /// Copies the content of `source` to `copied`, while somebody else interferes.
 fn copied(fs: &Filesystem, engine: Engine, when: When, meddle: impl Fn() + Sync) -> (Stats, Vec<String>) {
     let meddler = Meddler::new(when, meddle);
-    let options = Options { engine: Some(engine), into: Into::Name, threads: Some(1), ..Options::default() };
+    let options = Options { engine: Some(engine), into: Placement::Name, threads: Some(1), ..Options::default() };
     let stats = copy_tree::copy(&[fs.join("source")], &fs.join("copied"), &options, &meddler).unwrap();
     assert_nothing_unfinished(fs.path());
     (stats, meddler.problems())
@@ -36,6 +36,24 @@ fn older(fs: &Filesystem) {
 }
 
 on_filesystems! {
+    fn a_source_that_changes_after_it_was_found_equal_never_passes_for_copied(fs: &Filesystem) {
+        older(fs);
+        let (source, copy) = (fs.join("source"), fs.join("copied"));
+        let first = || copied(fs, Engine::Buffered, When::Copying, || {});
+        first();
+        // Only the mode of `file-0` differs now; another file is copied before it gets its mode.
+        let old = source.join("file-0");
+        fs::set_permissions(&old, fs::Permissions::from_mode(0o600)).unwrap();
+        write(source.join("large"), &bytes(77, 4 << 20));
+        settle();
+        let (stats, problems) = copied(fs, Engine::Buffered, When::Copying, || {
+            File::options().write(true).open(&old).unwrap().write_all(&bytes(99, 20_000)).unwrap();
+        });
+        assert_eq!((stats.errors, problems.len()), (0, 0), "{problems:?}");
+        assert!(fs::read(copy.join("file-0")).unwrap() == bytes(99, 20_000), "it was copied again");
+        assert_equal_trees(&source, &copy);
+    }
+
     fn what_is_saved_while_its_copy_waits_for_the_sync_is_kept(fs: &Filesystem) {
         older(fs);
         let place = |name: &str| fs.join("copied").join(name);

@@ -4,7 +4,7 @@ use super::Scene;
 use crate::harness::stop::StopAfter;
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::error::{Error, ErrorKind};
+use pleach::error::ErrorKind;
 use pleach::monitor::Change;
 use pleach::snapshot::restore::{self, Options, Overwrite};
 use serde_json::Value;
@@ -105,9 +105,4 @@ on_filesystems! {
         let options = Options { overwrite: Overwrite::IfDifferent, ..scene.in_place() };
         assert_eq!(scene.recorded(&options).0.errors, 0);
     }
-}
-
-#[test]
-fn an_interruption_claims_nothing_by_itself() {
-    assert_eq!(Error::interrupted().to_string(), "interrupted");
 }

@@ -97,13 +97,12 @@ impl<F: File> Interval<Place<F>> {
 
     /// Makes it longer if the other interval continues it on the device and in the file.
     pub(super) fn join(&mut self, next: &Self) -> bool {
-        let joins = self.by.file == next.by.file
+        let continues = self.by.file == next.by.file
             && self.start.checked_add(self.length) == Some(next.start)
             && self.by.logical.checked_add(self.length) == Some(next.by.logical);
-        if joins {
-            self.length += next.length;
-        }
-        joins
+        let length = self.length.checked_add(next.length).filter(|_| continues);
+        self.length = length.unwrap_or(self.length);
+        length.is_some()
     }
 }
 

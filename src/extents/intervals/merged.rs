@@ -42,8 +42,10 @@ impl<H: Merge> Merged<H> {
         self.list.add(at, length, by);
     }
 
-    /// Adds a range of any length.
+    /// Adds a range of any length, as far as the address space goes.
     pub(crate) fn add_range(&mut self, at: Address, length: u64, by: H) {
+        let Some(start) = self.list.space().offset(at) else { return };
+        let length = length.min(u64::MAX - start);
         let mut done = 0;
         while done < length {
             let part = u32::try_from(length - done).unwrap_or(LONGEST).min(LONGEST);

@@ -49,7 +49,8 @@ impl<F: File> IntervalTree<F> {
     /// one.
     pub(crate) fn any(&self, at: Address, length: u64, mut is_such: impl FnMut(&Place<F>) -> bool) -> bool {
         let Some(range) = self.list.bytes(at, length) else { return false };
-        let mut each = |interval: &Interval<Place<F>>| match is_such(&interval.by) {
+        let mut each = |interval: &Interval<Place<F>>| match interval.overlap(&range).is_some() && is_such(&interval.by)
+        {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };

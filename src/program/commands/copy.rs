@@ -1,7 +1,7 @@
 //! `pleach copy SOURCE... DEST`.
 
 use super::outcome::{is_unread, reported, status};
-use crate::copy_tree::{self, Into, Options};
+use crate::copy_tree::{self, Options, Placement};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -17,9 +17,9 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     let options = Options {
         engine: args.engine.engine(),
         into: match (&args.target_directory, args.no_target_directory) {
-            (Some(_), _) => Into::Directory,
-            (None, true) => Into::Name,
-            (None, false) => Into::AsItStands,
+            (Some(_), _) => Placement::Directory,
+            (None, true) => Placement::Name,
+            (None, false) => Placement::AsItStands,
         },
         verify: args.verify,
         one_file_system: args.one_file_system,
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
 /// now, and the same arguments would copy into it.
 fn how_to_continue(sources: &[PathBuf], destination: &Path, options: &Options, was_there: bool) -> String {
     let is_directory = matches!(sources, [source] if source.is_dir());
-    let is_new_name = options.into == Into::AsItStands && is_directory && !was_there && destination.is_dir();
+    let is_new_name = options.into == Placement::AsItStands && is_directory && !was_there && destination.is_dir();
     if !is_new_name {
         return "run the same command again to continue".into();
     }

@@ -16,6 +16,7 @@ pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result
         allow_empty: args.allow_empty,
         index_memory: args.index_memory,
         threads: globals.threads,
+        shares_terminal: true,
     };
     let stdin = std::io::stdin();
     let source = if args.command.is_empty() { Source::Stream(stdin.as_fd()) } else { Source::Command(&args.command) };

@@ -29,8 +29,7 @@ pub struct Added {
 
 /// The space of a filesystem at one moment.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Space {
+pub(crate) struct Space {
     /// Bytes in use.
     pub used: u64,
     /// Bytes that are free for this user.

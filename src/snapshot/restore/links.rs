@@ -17,6 +17,7 @@ use crate::fs::reopener::Reopener;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
 use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Seal, Target as _, Waiting};
+use crate::util::mutex::lock;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -61,11 +62,13 @@ impl Links {
             // This name begins another inode, which the other names join.
             Ok(Joined::Full) => {
                 let errors = seal(context, &self.top, &known);
-                let mut outcome = entry::restore(context, place, entry)?;
-                outcome.stats.errors += errors;
-                let first = First { missing: known.missing, ..first(context, place, entry, &outcome) };
-                self.known.replace(&inode, first).map_err(fail)?;
-                Ok(outcome)
+                lock(&context.late).errors += errors;
+                let restored = entry::restore(context, place, entry);
+                if let Ok(outcome) = &restored {
+                    let first = First { missing: known.missing, ..first(context, place, entry, outcome) };
+                    self.known.replace(&inode, first).map_err(fail)?;
+                }
+                restored
             }
             Ok(Joined::Restored(outcome)) => Ok(outcome),
             Err(failure) => Err(failure),

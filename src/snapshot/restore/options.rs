@@ -23,7 +23,8 @@ pub enum Overwrite {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
-    /// The directory below which the absolute paths of the snapshot are restored. Made if it is missing.
+    /// The directory below which the absolute paths of the snapshot are restored. It must be set, and is made if it is
+    /// missing.
     pub target: PathBuf,
     /// Remove from the restored directories the entries that the snapshot does not have.
     pub delete: bool,

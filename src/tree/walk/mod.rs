@@ -126,6 +126,17 @@ struct Closed<P> {
     pending: AtomicUsize,
 }
 
+/// Stops the walk if its thread panics, for example in a program's monitor: the other threads would wait for its work.
+struct StopOnPanic<'a, D, C, O>(&'a Frontier<D, C, O>);
+
+impl<D, C, O> Drop for StopOnPanic<'_, D, C, O> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
 impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     fn close(&self, open: Open<V::Place>) -> Closed<V::Place> {
         let Open { directory, names, only, pending } = open;
@@ -156,6 +167,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     }
 
     fn work(&self) {
+        let _stop = StopOnPanic(&self.frontier);
         while let Some((slot, task)) = self.frontier.next(|closed| self.reopen(closed)) {
             let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
             if let Err(error) = result {

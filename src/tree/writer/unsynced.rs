@@ -49,7 +49,7 @@ impl Unsynced {
     pub(crate) fn settle(self, synced: &Synced) -> Result<RefusedAttr> {
         self.device.confirm(&self.file)?;
         metadata::set_times(&self.file, self.atime, self.mtime)?;
-        self.settle_provisionally(synced)
+        self.name(synced)
     }
 
     /// Gives it its name and its seal but not its times, so that the next run considers it different. Returns the parts
@@ -57,7 +57,12 @@ impl Unsynced {
     ///
     /// # Errors
     /// Errors of the calls.
-    pub(crate) fn settle_provisionally(self, _: &Synced) -> Result<RefusedAttr> {
+    pub(crate) fn settle_provisionally(self, synced: &Synced) -> Result<RefusedAttr> {
+        self.device.confirm(&self.file)?;
+        self.name(synced)
+    }
+
+    fn name(self, _: &Synced) -> Result<RefusedAttr> {
         if let Some(replaces) = self.replaces {
             replaces.put()?;
         }

@@ -4,9 +4,10 @@
 //! To add an engine:
 //! 1. Write a file here with a `DRIVER`: its `copy` function and its `Capabilities`. `job` and `calls` have the parts
 //!    that engines share.
-//! 2. In `engine.rs` add the variant, its place in `Engine::ALL`, its name and its summary. The command line, `pleach
-//!    probe` and the tests of the engines take them from there.
+//! 2. In `engine.rs` add the variant, its place in `Engine::ALL` and its name. The command line, `pleach probe` and the
+//!    tests of the engines take them from there.
 //! 3. In this file add the module, its line in `driver`, and its place in `FALLBACK`.
+//! 4. In `src/program/cli/copy.rs` add its summary, in `docs/design/engines.md` its row.
 
 mod buffered;
 mod calls;

@@ -2,6 +2,10 @@
 //!
 //! A listing drops each extent once it is written, so a file with a million extents takes no more memory than a file
 //! with one. A format that must know what follows before it can begin holds back a fixed number of extents.
+//!
+//! To add a format: a file here, a variant of [`Format`], and its line in [`listing`]. Names are escaped by
+//! `text::path`; only a format that must equal the output of another program prints them as they are
+//! (`docs/security.md`).
 
 mod filefrag;
 mod json;
