@@ -35,6 +35,16 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 }
 
+/// Panics once, in the middle of the walk.
+struct PanicsOnce(AtomicUsize);
+
+impl Monitor for PanicsOnce {
+    fn is_cancelled(&self) -> bool {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) != 100, "on purpose");
+        false
+    }
+}
+
 /// Takes a snapshot of a directory with one file, which `meddle` changes meanwhile.
 fn meanwhile(fs: &Filesystem, meddle: impl Fn(&Path) + Sync) -> (Stats, Vec<String>, PathBuf) {
     let source = fs.dir("source");
@@ -59,6 +69,24 @@ fn replaced(fs: &Filesystem, make: impl Fn(&Path) + Sync) {
 }
 
 on_filesystems! {
+    [xfs] fn a_monitor_that_panics_ends_the_walk_of_all_threads(fs: &Filesystem) {
+        let source = fs.dir("source");
+        for dir in 0..40 {
+            let dir = fs.dir(source.join(dir.to_string()));
+            (0..40).for_each(|file| write(dir.join(file.to_string()), b"content"));
+        }
+        let monitor = PanicsOnce(AtomicUsize::new(0));
+        let options = Options { threads: Some(4), ..Options::default() };
+        let (source, repo) = (source, fs.join("repo"));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let run = || create::create(&[source], &repo, &options, &monitor).is_ok();
+            let _ = sender.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+        });
+        let has_panicked = receiver.recv_timeout(Duration::from_secs(120)).expect("no thread waits for ever");
+        assert!(has_panicked, "the panic reaches the caller");
+    }
+
     fn a_file_that_became_a_pipe_is_told_and_never_opened_for_long(fs: &Filesystem) {
         replaced(fs, |path| {
             rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
