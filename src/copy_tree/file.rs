@@ -97,7 +97,7 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
 /// its times.
 pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) -> Kept {
     // A disk that refuses to write the data may still be able to read it.
-    let _ = context.flusher.flush(fd, status.dev);
+    let _ = context.flusher.flush(fd, &status);
     let (xattrs, unread) = metadata::readable_xattrs(fd);
     Kept { status, xattrs, fileattr: context.fileattrs.of(fd, status.dev), unread }
 }

@@ -8,6 +8,7 @@
 //! store is in the data that is read. FICLONE flushes its source by itself.
 
 use crate::fs::filesystem::Kind;
+use crate::fs::status::Status;
 use crate::sys::{cachestat, sync_file_range};
 use crate::util::mutex::lock;
 use rustix::io::{Errno, Result};
@@ -20,6 +21,9 @@ use std::sync::Mutex;
 const MANY: u64 = 16;
 /// The filesystem is synced again after this many more.
 const MORE: u64 = 4096;
+
+/// Larger files are written without asking whether they have dirty pages: that takes time for each page in memory.
+const ASKED_UP_TO: u64 = 1 << 20;
 
 /// Flushes files before they are read, and remembers the method for each filesystem.
 #[derive(Debug, Default)]
@@ -37,23 +41,25 @@ struct Device {
 }
 
 impl Flusher {
-    /// Writes the dirty pages of an open file on the device `dev`. A clean file costs one short call.
+    /// Writes the dirty pages of an open file. A clean file costs one short call.
     ///
     /// # Errors
     /// After an error, a later change of the file may not be visible in its times.
-    pub(crate) fn flush(&self, file: impl AsFd, dev: u64) -> Result<()> {
+    pub(crate) fn flush(&self, file: impl AsFd, status: &Status) -> Result<()> {
         let file = file.as_fd();
-        if !self.device(file, dev, |device| device.owns_pages) {
+        if !self.device(file, status.dev, |device| device.owns_pages) {
             return sync(file);
         }
-        match cachestat::is_dirty(file) {
-            Ok(Some(false)) => return Ok(()),
-            Ok(Some(true)) if self.device(file, dev, Device::met_dirty_file) => {
-                // If that fails, the error of the file counts.
-                let _ = rustix::fs::syncfs(file);
+        if status.size <= ASKED_UP_TO {
+            match cachestat::is_dirty(file) {
+                Ok(Some(false)) => return Ok(()),
+                Ok(Some(true)) if self.device(file, status.dev, Device::met_dirty_file) => {
+                    // If that fails, the error of the file counts.
+                    let _ = rustix::fs::syncfs(file);
+                }
+                // Unknown: the next call is very fast if there is nothing to write.
+                _ => {}
             }
-            // Unknown: the next call is very fast if there is nothing to write.
-            _ => {}
         }
         match sync_file_range::write_and_wait(file) {
             Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => sync(file),
@@ -93,21 +99,20 @@ fn has_files_with_pages(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::status::Status;
-    use crate::sys::cachestat;
     use std::io::Write as _;
 
     #[test]
     fn a_flushed_file_has_no_dirty_page_and_needs_no_right_to_write() {
-        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        file.write_all(&[7; 100_000]).unwrap();
-        let read_only = std::fs::File::open(file.path()).unwrap();
-        let flusher = Flusher::default();
-        let dev = Status::of(&read_only).unwrap().dev;
-        assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(false)));
-        for _ in 0..2 {
-            flusher.flush(&read_only, dev).unwrap();
-            assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(true)));
+        for size in [100_000, ASKED_UP_TO + 1] {
+            let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            file.write_all(&vec![7; size as usize]).unwrap();
+            let read_only = std::fs::File::open(file.path()).unwrap();
+            let (flusher, status) = (Flusher::default(), Status::of(&read_only).unwrap());
+            assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(false)));
+            for _ in 0..2 {
+                flusher.flush(&read_only, &status).unwrap();
+                assert_ne!(cachestat::is_dirty(&read_only), Ok(Some(true)));
+            }
         }
     }
 
@@ -121,6 +126,6 @@ mod tests {
     #[test]
     fn files_that_have_no_pages_are_no_error() {
         let file = std::fs::File::open("/proc/self/status").unwrap();
-        Flusher::default().flush(&file, Status::of(&file).unwrap().dev).unwrap();
+        Flusher::default().flush(&file, &Status::of(&file).unwrap()).unwrap();
     }
 }

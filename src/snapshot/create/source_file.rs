@@ -86,7 +86,7 @@ pub(super) fn open_now(
     if status.file_type() != FileType::RegularFile {
         return Ok(None);
     }
-    let recheck = context.flusher.flush(&fd, status.dev).is_err();
+    let recheck = context.flusher.flush(&fd, &status).is_err();
     let (xattrs, unread) = metadata::readable_xattrs(&fd);
     let fileattr = context.fileattr(fd.as_fd(), status.dev, None);
     Ok(Some(SourceFile { fd, status, xattrs, fileattr, recheck, unread }))

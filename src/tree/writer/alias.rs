@@ -185,7 +185,6 @@ struct Listed {
 impl Listed {
     /// Lists a directory. `name` is wanted in addition.
     fn new(dir: BorrowedFd<'_>, name: &[u8], wanted: Wanted<'_>) -> Result<Listed> {
-        let names = list(dir)?;
         let mut wanted: Vec<Vec<u8>> = match wanted {
             Wanted::Of(source) => list(source)?.into_keys().collect(),
             Wanted::These(names) => names.to_vec(),
@@ -195,6 +194,17 @@ impl Listed {
         }
         wanted.sort_unstable();
         wanted.dedup();
+        let names = list(dir)?;
+        let unlisted = wanted.iter().filter(|name| !names.contains_key(*name));
+        let found: Vec<_> = unlisted.filter_map(|name| Some((name.clone(), Status::at(dir, name).ok()?.ino))).collect();
+        // Other threads create entries meanwhile. An entry that has just been found is in the next list for certain.
+        let names = if found.is_empty() { names } else { list(dir)? };
+        Ok(Listed::resolve(names, &wanted, found))
+    }
+
+    /// Finds the owners of entries. `found` are wanted names that found an entry before `names` was listed, each with
+    /// the inode number.
+    fn resolve(names: HashMap<Vec<u8>, u64>, wanted: &[Vec<u8>], found: Vec<(Vec<u8>, u64)>) -> Listed {
         let mut by_case: HashMap<Vec<u8>, &Vec<u8>> = HashMap::new();
         let mut by_inode: HashMap<u64, &Vec<u8>> = HashMap::new();
         for (name, inode) in &names {
@@ -203,20 +213,19 @@ impl Listed {
         }
         let (mut aliases, mut owners) = (HashMap::new(), HashMap::new());
         let exact: HashSet<&Vec<u8>> = wanted.iter().filter(|name| names.contains_key(*name)).collect();
-        for name in wanted.iter().filter(|name| !exact.contains(name)) {
-            let status = match Status::at(dir, name) {
-                Ok(status) => status,
-                Err(_) => continue,
-            };
-            let found = by_case.get(&folded(name)).or_else(|| by_inode.get(&status.ino)).copied();
-            if let Some(found) = found {
-                // A name that is wanted exactly as listed has priority.
-                let owner = if exact.contains(found) { found } else { name };
-                owners.entry(found.clone()).or_insert_with(|| owner.clone());
+        for (name, inode) in found {
+            if exact.contains(&name) {
+                continue;
             }
-            aliases.insert(name.clone(), found.cloned());
+            let entry = by_case.get(&folded(&name)).or_else(|| by_inode.get(&inode)).copied();
+            if let Some(entry) = entry {
+                // A name that is wanted exactly as listed has priority.
+                let owner = if exact.contains(entry) { entry } else { &name };
+                owners.entry(entry.clone()).or_insert_with(|| owner.clone());
+            }
+            aliases.insert(name, entry.cloned());
         }
-        Ok(Listed { names, aliases, owners })
+        Listed { names, aliases, owners }
     }
 
     /// Which name owns the entry that is found under an unlisted name. `None`: the entry did not exist, or nobody asked
@@ -254,4 +263,34 @@ fn list(dir: BorrowedFd<'_>) -> Result<HashMap<Vec<u8>, u64>> {
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owners of entries. `listed` have the inode numbers 1, 2 and so on.
+    fn resolve(listed: &[&str], wanted: &[&str], found: &[(&str, u64)]) -> Listed {
+        let bytes = |name: &str| name.as_bytes().to_vec();
+        let wanted: Vec<_> = wanted.iter().map(|name| bytes(name)).collect();
+        let found = found.iter().map(|(name, inode)| (bytes(name), *inode)).collect();
+        Listed::resolve(listed.iter().map(|name| bytes(name)).zip(1..).collect(), &wanted, found)
+    }
+
+    #[test]
+    fn the_first_wanted_name_owns_an_entry_that_has_the_name_of_none() {
+        let listed = resolve(&["B"], &["b", "É"], &[("b", 1)]);
+        assert_eq!(listed.owner(b"b"), Some(Owner::Itself));
+        // Recognized by the inode number.
+        let listed = resolve(&["x"], &["a", "b"], &[("a", 1), ("b", 1)]);
+        assert_eq!(listed.owner(b"b"), Some(Owner::Other(Some(b"a".to_vec()))));
+    }
+
+    #[test]
+    fn an_entry_that_was_created_while_its_directory_was_listed_belongs_to_its_name() {
+        // `b` found an entry that the first list lacked. The second one has it under its name.
+        let listed = resolve(&["b"], &["B", "b"], &[("B", 1), ("b", 1)]);
+        assert_eq!(listed.owner(b"B"), Some(Owner::Other(Some(b"b".to_vec()))));
+        assert!(listed.names.contains_key(&b"b"[..]) && !listed.aliases.contains_key(&b"b"[..]));
+    }
 }
