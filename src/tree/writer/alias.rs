@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_was_created_while_its_directory_was_listed_belongs_to_its_name() {
-        // `b` found an entry that the first list lacked. The second one has it under its name.
+        // `b` found an entry that the first list lacked. The new list has it under its name.
         let listed = resolve(&["b"], &["B", "b"], &[("B", 1), ("b", 1)]);
         assert_eq!(listed.owner(b"B"), Some(Owner::Other(Some(b"b".to_vec()))));
         assert!(listed.names.contains_key(&b"b"[..]) && !listed.aliases.contains_key(&b"b"[..]));
