@@ -205,6 +205,79 @@ on_filesystems! {
         panic!("least peaks without and with such inodes: {least:?}");
     }
 
+    fn no_name_joins_a_file_that_has_only_the_size_and_the_time_of_the_right_one(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo, target, copies) = (fs.dir("source"), fs.join("repo"), fs.dir("target"), other.dir("copies"));
+        for name in ["a", "b", "lone"] {
+            write(source.join(name), if name == "lone" { b"other" } else { b"right" });
+            tree::set_mtime(&source.join(name), 1_600_000_000, 0);
+        }
+        fs::remove_file(source.join("b")).unwrap();
+        fs::hard_link(source.join("a"), source.join("b")).unwrap();
+        snapshot(&source, &repo);
+        restored(&repo, &target).expect(0);
+        let restored_to = target.join(source.strip_prefix("/").unwrap());
+        let copy = || pleach(["copy".as_ref(), "-T".as_ref(), source.as_os_str(), copies.as_os_str()]);
+        copy().expect(0);
+        let content = |dir: &Path| ["a", "b"].map(|name| fs::read(dir.join(name)).unwrap());
+        for wrong in ["a", "b"] {
+            for way in ["moved", "linked"] {
+                for dir in [&restored_to, &copies] {
+                    let spoiled = dir.join(wrong);
+                    match way {
+                        "moved" => {
+                            write(dir.join("new"), b"wrong");
+                            tree::set_mtime(&dir.join("new"), 1_600_000_000, 0);
+                            fs::rename(dir.join("new"), &spoiled).unwrap();
+                        }
+                        _ => {
+                            fs::remove_file(&spoiled).unwrap();
+                            fs::hard_link(dir.join("lone"), &spoiled).unwrap();
+                        }
+                    }
+                }
+                settle();
+                for (dir, run) in [(&restored_to, restored(&repo, &target)), (&copies, copy())] {
+                    let is_repaired = content(dir) == [b"right"; 2];
+                    assert_eq!(run.status, if is_repaired { 0 } else { 3 }, "{way} {wrong}: {run:?}");
+                    let kept = if wrong == "a" { "b" } else { "a" };
+                    assert_eq!(fs::read(dir.join(kept)).unwrap(), b"right", "{way} {wrong}: the right one was replaced");
+                    if !is_repaired {
+                        run.saying("but other content").saying(&format!("{wrong} "));
+                        fs::remove_file(dir.join(wrong)).unwrap();
+                    }
+                }
+                restored(&repo, &target).expect(0);
+                copy().expect(0);
+                for dir in [&restored_to, &copies] {
+                    assert_eq!(content(dir), [b"right"; 2]);
+                    let mut names = inodes(dir);
+                    names.sort_unstable();
+                    assert_eq!(names, [1, 2]);
+                    assert_eq!(fs::read(dir.join("lone")).unwrap(), b"other");
+                }
+            }
+        }
+    }
+
+    fn a_new_name_does_not_join_a_file_that_restore_must_keep(fs: &Filesystem) {
+        let (source, repo, target) = (fs.dir("source"), fs.join("repo"), fs.dir("target"));
+        write(source.join("a"), b"right");
+        fs::hard_link(source.join("a"), source.join("b")).unwrap();
+        snapshot(&source, &repo);
+        let to = target.join(source.strip_prefix("/").unwrap());
+        fs::create_dir_all(&to).unwrap();
+        write(to.join("a"), b"that of somebody else");
+        pleach(["restore", "--overwrite", "never", "--target"].map(OsStr::new).into_iter().chain([
+            target.as_os_str(),
+            repo.as_os_str(),
+            "latest".as_ref(),
+        ]))
+        .expect(0);
+        assert_eq!(fs::read(to.join("a")).unwrap(), b"that of somebody else");
+        assert_eq!(fs::read(to.join("b")).unwrap(), b"right");
+    }
+
     [btrfs, ext4] fn more_names_than_a_filesystem_allows_make_as_few_inodes_as_can_be(fs: &Filesystem) {
         if many() < 70_000 {
             return; // The limits are 65,000 and 65,535, and to get there takes a minute.

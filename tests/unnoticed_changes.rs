@@ -250,6 +250,33 @@ on_filesystems! {
         }
     }
 
+    [ext4] fn an_image_at_another_place_in_the_same_file_is_read_again(fs: &Filesystem) {
+        let test = concat!(module_path!(), "::an_image_at_another_place_in_the_same_file_is_read_again");
+        let Some(mut image) = Own::new(Kind::Ext4, test, 64, &[], "") else { return };
+        let (source, repo) = (image.join("source"), fs.join("repo"));
+        fs::create_dir(&source).unwrap();
+        write(source.join("file"), &bytes(1, 100_000));
+        settle();
+        image.remount_with("ro,sizelimit=67108864");
+        image.edit_image(|image| {
+            let half = fs::read(image).unwrap();
+            let other = image.with_extension("other");
+            fs::write(&other, &half).unwrap();
+            replace(&other, &bytes(1, 100_000), &bytes(2, 100_000));
+            let both = [half, fs::read(&other).unwrap()].concat();
+            fs::write(image, both).unwrap();
+            fs::remove_file(other).unwrap();
+        });
+        snapshot_at_once(fs, "first", &source, &repo);
+        let again = snapshot_at_once(fs, "again", &source, &repo);
+        assert_eq!(number(&again, "unchanged_files"), 1, "{again}");
+        image.remount_with("ro,offset=67108864,sizelimit=67108864");
+        assert!(fs::read(source.join("file")).unwrap() == bytes(2, 100_000));
+        let other = snapshot_at_once(fs, "other", &source, &repo);
+        assert_eq!(number(&other, "unchanged_files"), 0, "{other}");
+        assert_same_content(&source, &inside(&repo, "latest", &source));
+    }
+
     fn attributes_of_a_link_that_could_not_be_read_are_asked_for_again(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         write(source.join("file"), b"content");

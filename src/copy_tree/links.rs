@@ -12,9 +12,11 @@ use super::pair::{Pair, Placed, Seen};
 use super::stats::Stats;
 use super::{alone, count, pending};
 use crate::error::Error;
+use crate::fs::openat;
 use crate::tree::inode_map::Identity;
-use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Version};
+use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Target as _, Version};
 use rustix::io::Errno;
+use std::os::fd::AsFd as _;
 
 /// The result of linking another name.
 enum Joined {
@@ -22,6 +24,8 @@ enum Joined {
     Linked,
     /// No link can be created.
     Impossible,
+    /// The inode was there already, and does not have the content of the source.
+    Different,
 }
 
 /// Copies a name of an inode that has several.
@@ -30,7 +34,11 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
     let inode = Identity::of(&seen.status);
     let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
     let Some(known) = context.links.claim(&inode).map_err(lost)? else { return first(pair, &inode, seen, part) };
-    let joined = writer::again(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error));
+    let joined = match is_as_trusted(pair, seen, &known) {
+        Ok(true) => writer::again(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error)),
+        Ok(false) => Ok(Joined::Different),
+        Err(failure) => Err(failure),
+    };
     let result = match joined {
         Ok(Joined::Linked) => {
             let is_there = seen.existing.is_some_and(|there| Some((there.dev, there.ino)) == known.inode);
@@ -41,6 +49,18 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
         Ok(Joined::Impossible) => {
             context.not_kept.hard_link(|| pair.shown(seen.name));
             alone::copy(pair, seen, part).map(|_| ())
+        }
+        // The other names join this one.
+        Ok(Joined::Different) => {
+            let error = Error::failed("keep").at(context.shown(&known.path()));
+            let hint = "it has the size and the time of its source, but other content; remove it and copy again";
+            context.problem(&error.hint(hint), part);
+            alone::copy(pair, seen, part).and_then(|placed| {
+                context
+                    .links
+                    .replace(&inode, First { missing: known.missing, ..first_name(pair, seen, placed) })
+                    .map_err(lost)
+            })
         }
         Err(failure) => Err(failure),
     };
@@ -54,28 +74,52 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
 fn first(pair: &Pair<'_>, inode: &Identity, seen: &Seen<'_>, part: &mut Stats) -> Attempt<()> {
     let context = pair.context;
     let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
-    let Placed { seal, waiting } = match alone::copy(pair, seen, part) {
-        Ok(placed) => placed,
+    match alone::copy(pair, seen, part) {
+        Ok(placed) => context.links.settle(inode, Some(&first_name(pair, seen, placed))).map_err(lost),
         Err(failure) => {
             context.links.settle(inode, None).map_err(lost)?;
-            return Err(failure);
+            Err(failure)
         }
-    };
+    }
+}
+
+/// The name that an entry just got, as the first of its inode.
+fn first_name(pair: &Pair<'_>, seen: &Seen<'_>, Placed { seal, waiting }: Placed) -> First {
+    let is_there = matches!(seen.decision, Decision::Leave | Decision::Metadata);
     let made = match seen.decision {
         _ if waiting.is_some() => waiting.as_ref().map(|waiting| waiting.inode),
-        Decision::Leave | Decision::Metadata => seen.existing.map(|there| (there.dev, there.ino)),
-        _ if !context.options.dry_run => pair.inode_there(seen.name),
+        _ if is_there => seen.existing.map(|there| (there.dev, there.ino)),
+        _ if !pair.context.options.dry_run => pair.inode_there(seen.name),
         _ => None,
     };
-    let first = First {
+    First {
         directory: pair.place().path.clone(),
         name: pair.target_name(seen.name).to_vec(),
         inode: made,
         missing: seen.status.nlink.saturating_sub(1),
         waiting,
         seal: seal.map(Seal::of),
+        is_trusted: is_there && seen.is_file() && seen.status.size > 0,
+    }
+}
+
+/// Whether an inode that was there already has the content of this entry's source, and not only its size and time.
+/// This is asked only if the entry does not have that inode yet.
+fn is_as_trusted(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<bool> {
+    let there = seen.existing.map(|there| (there.dev, there.ino));
+    if !first.is_trusted || there == first.inode {
+        return Ok(true);
+    }
+    let compare = || {
+        let source = openat::open_file(pair.directory.fd.as_fd(), seen.name)?;
+        let copy = first.open(pair.context.reopener()?.open_any(&first.directory)?)?;
+        writer::has_same_content(source.as_fd(), copy.as_fd(), seen.status.size, pair.context.monitor)
     };
-    context.links.settle(inode, Some(&first)).map_err(lost)
+    match compare() {
+        Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),
+        // If it cannot be read, nothing is known of its content.
+        compared => Ok(compared.unwrap_or(false)),
+    }
 }
 
 /// Makes the entry another name of an inode of the destination.
@@ -129,7 +173,7 @@ fn join_beside(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &First
     }
     if there.is_some() && there < first.inode {
         let (directory, name) = (pair.place().path.clone(), pair.target_name(seen.name).to_vec());
-        let adopted = First { directory, name, inode: there, waiting: None, ..first.clone() };
+        let adopted = First { directory, name, inode: there, waiting: None, is_trusted: true, ..first.clone() };
         let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
         pair.context.links.replace(inode, adopted).map_err(lost)?;
         return Ok(Joined::Linked);

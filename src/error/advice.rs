@@ -20,6 +20,8 @@ pub enum Advice {
     ListSnapshots,
     /// `restore`: delete entries that the snapshot does not contain.
     DeleteOthers,
+    /// `restore`: compare existing files by their content.
+    VerifyExisting,
     /// `copy`: let it choose the engine.
     AnyEngine,
 }

@@ -2,7 +2,7 @@
 //! filesystem only while it is mounted: the next image on the same loop device gets the same number.
 //!
 //! Two read-only images that were built the same way can agree in everything that files show: inode numbers, sizes,
-//! times. For these the image itself is identified, by its inode, size and times.
+//! times. For these the image itself is identified, by its inode, size and times, and its place in the file.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::mounts::{self, Mount};
@@ -35,7 +35,7 @@ pub(crate) fn of(fd: impl AsFd) -> Option<Identity> {
     let uuid = uuid_of(fd);
     let is_image = IMAGES.contains(&(statfs.f_type as u64));
     match (&backing, &mount) {
-        (Some(Ok(image)), Some(mount)) => {
+        (Some((Ok(image), offset)), Some(mount)) => {
             // A writable filesystem is identified by the file that contains it, whatever its content is now.
             let (size, mtime, ctime) = match is_image || mount.is_read_only {
                 true => (image.size, image.mtime, image.ctime),
@@ -47,8 +47,11 @@ pub(crate) fn of(fd: impl AsFd) -> Option<Identity> {
             for time in [image.btime.unwrap_or_default(), mtime, ctime] {
                 hasher.update(&time.seconds.to_le_bytes()).update(&time.nanos.to_le_bytes());
             }
+            if *offset > 0 {
+                hasher.update(&offset.to_le_bytes());
+            }
         }
-        (Some(Err(_)), Some(mount)) if mount.is_read_only => return None,
+        (Some((Err(_), _)), Some(mount)) if mount.is_read_only => return None,
         _ if is_image => return None,
         // It may show an image, and does not report which.
         (_, Some(mount)) if kind == Kind::Fuse && mount.is_read_only && !names_a_place(&mount.source) => return None,
@@ -88,18 +91,18 @@ fn fsid(fd: BorrowedFd<'_>) -> [u8; 8] {
     rustix::fs::fstatvfs(fd).map_or(0, |statvfs| statvfs.f_fsid).to_le_bytes()
 }
 
-/// The status of the file that contains a mounted image. `None`: it is on a device.
-fn backing_file(mount: &Mount) -> Option<Result<Status>> {
+/// The status of the file that contains a mounted image, and the offset of the image in it. `None`: it is on a device.
+fn backing_file(mount: &Mount) -> Option<(Result<Status>, u64)> {
     let source = Path::new(&mount.source);
     let found = Status::at(CWD, source.as_os_str().as_bytes()).ok().filter(|_| source.is_absolute());
     let device = match found.map(|status| (status.file_type(), status)) {
         // EROFS and FUSE programs mount files without a device.
-        Some((FileType::RegularFile, status)) => return Some(Ok(status)),
+        Some((FileType::RegularFile, status)) => return Some((Ok(status), 0)),
         Some((FileType::BlockDevice, status)) => format!("{}:{}", status.rdev.0, status.rdev.1),
         _ => mount.device.clone(),
     };
-    let image = loop_file(&device)?;
-    Some(follow(&image))
+    let (image, offset) = loop_file(&device)?;
+    Some((follow(&image), offset))
 }
 
 /// Whether a mount's source is a path, or `server:path`.
@@ -107,12 +110,19 @@ fn names_a_place(source: &str) -> bool {
     source.starts_with('/') || source.contains(':')
 }
 
-/// The path of the file behind a loop device, or behind one of its partitions.
-fn loop_file(device: &str) -> Option<PathBuf> {
+/// The path of the file behind a loop device, or behind one of its partitions, and the offset in the file.
+fn loop_file(device: &str) -> Option<(PathBuf, u64)> {
     let sysfs = Path::new("/sys/dev/block").join(device);
-    let name = ["loop/backing_file", "../loop/backing_file"].iter().find_map(|name| fs::read(sysfs.join(name)).ok())?;
+    let (dir, name) = ["loop", "../loop"].iter().find_map(|dir| {
+        let dir = sysfs.join(dir);
+        fs::read(dir.join("backing_file")).ok().map(|name| (dir, name))
+    })?;
     let name = name.strip_suffix(b"\n").unwrap_or(&name);
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+    let number = |path: PathBuf| fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    // Only a partition has a start, in sectors of 512 bytes.
+    let start: u64 = number(sysfs.join("start"));
+    let offset = number(dir.join("offset")).saturating_add(start.saturating_mul(512));
+    Some((PathBuf::from(std::ffi::OsStr::from_bytes(name)), offset))
 }
 
 fn follow(path: &Path) -> Result<Status> {

@@ -70,6 +70,27 @@ fn apart(fs: &Filesystem, other: &Filesystem) -> Scene {
 }
 
 on_filesystems! {
+    fn files_that_swapped_their_names_are_swapped_back(fs: &Filesystem) {
+        let scene = Scene::new(fs, |dir| {
+            for (name, seed) in [("one", 1), ("two", 2), ("three", 3)] {
+                write(dir.join(name), &bytes(seed, 70_000));
+                tree::set_mtime(&dir.join(name), 1_600_000_000, 0);
+            }
+        });
+        let path = |name| scene.source.join(name);
+        fs::rename(path("one"), path("aside")).unwrap();
+        fs::rename(path("two"), path("one")).unwrap();
+        fs::rename(path("aside"), path("two")).unwrap();
+        let (stats, plan, problems) = scene.recorded(&Options { dry_run: true, ..scene.in_place() });
+        let replaced = plan.iter().filter(|(change, _)| *change == Change::Content).count();
+        assert_eq!((replaced, stats.unchanged_files, problems.len()), (2, 1, 0), "{plan:?}");
+        let (stats, _, problems) = scene.recorded(&scene.in_place());
+        assert_eq!((stats.unchanged_files, problems.len()), (1, 0), "{stats:?}");
+        for (name, seed) in [("one", 1), ("two", 2), ("three", 3)] {
+            assert!(fs::read(path(name)).unwrap() == bytes(seed, 70_000), "{name}");
+        }
+    }
+
     fn identical_files_stay_untouched_from_the_same_filesystem(fs: &Filesystem) {
         let scene = Scene::new(fs, fill);
         untouched(&scene, fs);

@@ -23,6 +23,7 @@ fn advice(advice: Advice) -> &'static str {
         Advice::TakeSnapshot => "`pleach snapshot` creates it",
         Advice::ListSnapshots => "`pleach list` shows all",
         Advice::DeleteOthers => "--delete would remove it",
+        Advice::VerifyExisting => "--verify would replace it",
         Advice::AnyEngine => "without --engine it would be copied",
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn is_same(
         Overwrite::IfChanged => options.verify,
         Overwrite::IfDifferent => {
             let clock = place.dir.device.kind.map_or(Clock::Remote, Clock::of_kind);
-            options.verify || !is_timely || is_in_doubt(status, &entry.meta, context.created, clock)
+            options.verify || !is_timely || is_in_doubt(status, &entry.meta, context.created, clock, place.is_origin)
         }
     };
     if !is_asked || body.size == 0 {
@@ -52,11 +52,26 @@ pub(super) fn is_same(
     }
     let Some(target) = &place.dir.fd else { return Ok(false) };
     let Ok(present) = openat::open_file(target.as_fd(), &entry.name) else { return Ok(false) };
+    matches(context, present.as_fd(), body, origin, stats)
+}
+
+/// Whether an open file of the target has the content that the manifest records. Reads it from the disk, unless it has
+/// the extents of the snapshot's file.
+///
+/// # Errors
+/// Like [`is_same`].
+pub(super) fn matches(
+    context: &Context<'_>,
+    present: BorrowedFd<'_>,
+    body: &FileBody,
+    origin: &mut Origin<'_>,
+    stats: &mut Stats,
+) -> Result<bool> {
     // Equal extents have the snapshot's content, but `verify` does not trust that content.
     let has_same_extents = |origin: &mut Origin<'_>| {
-        origin.file().is_ok_and(|file| writer::has_same_extents(file, present.as_fd()).unwrap_or(false))
+        origin.file().is_ok_and(|file| writer::has_same_extents(file, present).unwrap_or(false))
     };
-    if !options.verify && has_same_extents(origin) {
+    if !context.options.verify && has_same_extents(origin) {
         return Ok(true);
     }
     let mut hash = |file: BorrowedFd<'_>| {
@@ -65,7 +80,7 @@ pub(super) fn is_same(
             hashed.hash
         })
     };
-    let found = match hash(present.as_fd()) {
+    let found = match hash(present) {
         Ok(found) => found,
         Err(Errno::CANCELED) => return Err(Errno::CANCELED),
         Err(_) => return Ok(false),
@@ -80,7 +95,7 @@ pub(super) fn is_same(
     }
     // The holes of one of the files are too large to be hashed. The pages of the existing file were dropped a moment
     // ago.
-    let compared = same_content::compare(origin.file()?, present.as_fd(), body.size, context.monitor)?;
+    let compared = same_content::compare(origin.file()?, present, body.size, context.monitor)?;
     stats.read_bytes += compared.read;
     Ok(compared.is_equal)
 }
@@ -149,16 +164,24 @@ pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
     mtime == wanted || (is_coarse && mtime.seconds == wanted.seconds)
 }
 
-/// Whether a file with the right size and modification time may still have been written to: it is the very inode that
-/// the snapshot recorded, and its change time differs or is too young to decide.
-fn is_in_doubt(status: &Status, meta: &Meta, created: Time, clock: Clock) -> bool {
+/// Whether a file with the right size and modification time may still have other content. If it is the very inode that
+/// the snapshot recorded, its change time differs or is too young to decide. If it is another inode, it is in the very
+/// directory of the snapshot (`in_origin`): another file was given its name.
+fn is_in_doubt(status: &Status, meta: &Meta, created: Time, clock: Clock, in_origin: bool) -> bool {
+    match is_recorded_inode(status, meta) {
+        true => status.ctime != meta.ctime || may_have_changed_since(meta.ctime, created, clock),
+        false => in_origin,
+    }
+}
+
+/// Whether this is the inode that the snapshot was taken of, whatever happened to it since.
+pub(super) fn is_recorded_inode(status: &Status, meta: &Meta) -> bool {
     // Device numbers change when devices are found in another order; a birth time stays, and no user can set it.
-    let is_source = status.ino == meta.ino
+    status.ino == meta.ino
         && match (status.btime, meta.btime) {
             (Some(present), Some(recorded)) => present == recorded,
             _ => status.dev == meta.dev,
-        };
-    is_source && (status.ctime != meta.ctime || may_have_changed_since(meta.ctime, created, clock))
+        }
 }
 
 #[cfg(test)]
@@ -196,15 +219,17 @@ mod tests {
         let time = |seconds, nanos| Time { seconds, nanos };
         let status = status();
         let meta = Meta::of(&status, false);
-        let doubt = |status: &Status| is_in_doubt(status, &meta, time(100, 0), Clock::Local);
+        let doubt = |status: &Status| is_in_doubt(status, &meta, time(100, 0), Clock::Local, false);
         assert!(!doubt(&status));
         assert!(doubt(&Status { ctime: time(50, 2), ..status }));
         assert!(doubt(&Status { ctime: time(50, 2), dev: 9, ..status }), "devices can be renumbered");
         assert!(!doubt(&Status { ctime: time(50, 2), btime: Some(time(2, 2)), ..status }), "another file");
-        assert!(!doubt(&Status { ctime: time(50, 2), ino: 9, ..status }));
+        let other = Status { ctime: time(50, 2), ino: 9, ..status };
+        assert!(!doubt(&other));
+        assert!(is_in_doubt(&other, &meta, time(100, 0), Clock::Local, true), "another file got its name");
         // Written to in the same tick, or in the same second if only seconds are stored.
         let young = Status { ctime: time(101, 0), ..status };
-        let doubt = |created| is_in_doubt(&young, &Meta::of(&young, false), created, Clock::Local);
+        let doubt = |created| is_in_doubt(&young, &Meta::of(&young, false), created, Clock::Local, true);
         assert!(doubt(time(101, 0)) && doubt(time(101, 5)) && !doubt(time(102, 0)));
     }
 }

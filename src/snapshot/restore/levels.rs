@@ -61,7 +61,7 @@ impl Levels {
     pub(super) fn new(context: &Context<'_>, source: OwnedFd, target: Option<OwnedFd>) -> Result<Levels> {
         let open = || {
             let reopeners = (Reopener::new(&source)?, target.as_ref().map(Reopener::new).transpose()?);
-            Ok((reopeners, Place::new(&context.devices, PathNode::top(b""), source, target)?))
+            Ok((reopeners, Place::new(&context.devices, PathNode::top(b""), source, target, false)?))
         };
         let ((source, target), top) =
             open().map_err(|errno: Errno| Error::io("open the directory", &context.options.target, errno))?;

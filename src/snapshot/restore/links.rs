@@ -7,11 +7,12 @@
 
 use super::context::Context;
 use super::options::Overwrite;
+use super::origin::Origin;
 use super::outcome::{self, Outcome};
 use super::place::Place;
 use super::stats::Stats;
-use super::{entry, make};
-use crate::error::Error;
+use super::{content, entry, make};
+use crate::error::{Advice, Error};
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
 use crate::monitor::Change;
@@ -36,8 +37,8 @@ struct Top(Option<Reopener>);
 enum Joined {
     /// It was restored as a name of the inode, or else as a file of its own.
     Restored(Outcome),
-    /// The inode has as many names as the filesystem allows.
-    Full,
+    /// It must begin another inode: that one has as many names as the filesystem allows, or other content.
+    Separate,
 }
 
 impl Links {
@@ -52,15 +53,20 @@ impl Links {
     pub(super) fn restore(&self, context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
         let inode = entry.meta.inode();
         let fail = |errno| place.failure(context, &entry.name, "remember the names of", errno);
-        let Some(known) = self.known.claim(&inode).map_err(fail)? else {
+        let Some(mut known) = self.known.claim(&inode).map_err(fail)? else {
             let restored = entry::restore(context, place, entry);
             let first = restored.as_ref().ok().map(|outcome| first(context, place, entry, outcome));
             self.known.settle(&inode, first.as_ref()).map_err(fail)?;
             return restored;
         };
-        let mut restored = match join(context, &self.top, place, entry, &known) {
+        let was_trusted = known.is_trusted;
+        let joined = join(context, &self.top, place, entry, &mut known);
+        if was_trusted && !known.is_trusted {
+            self.known.replace(&inode, known.clone()).map_err(fail)?;
+        }
+        let mut restored = match joined {
             // This name begins another inode, which the other names join.
-            Ok(Joined::Full) => {
+            Ok(Joined::Separate) => {
                 let errors = seal(context, &self.top, &known);
                 lock(&context.late).errors += errors;
                 let restored = entry::restore(context, place, entry);
@@ -118,6 +124,7 @@ fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome)
         missing: entry.meta.nlink.saturating_sub(1),
         waiting: waiting.map(|inode| Waiting { inode, temporary: None }),
         seal: (is_made && is_sealed).then(|| Seal::of(entry.meta.fileattr())),
+        is_trusted: outcome.stats.unchanged_files > 0 && entry.file().is_some_and(|file| file.size > 0),
     }
 }
 
@@ -133,7 +140,7 @@ fn seal(context: &Context<'_>, top: &Top, first: &First) -> u64 {
 }
 
 /// Makes the entry a further name of an inode.
-fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &First) -> Attempt<Joined> {
+fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &mut First) -> Attempt<Joined> {
     let fail = |errno| place.failure(context, &entry.name, "link", errno);
     let existing = place.dir.existing(&entry.name).map_err(fail)?;
     if existing.is_some() {
@@ -154,6 +161,12 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     if decision == Decision::Leave && stats.files == 1 {
         stats.unchanged_files = 1;
     }
+    if decision != Decision::Leave && first.is_trusted {
+        if !has_content(context, top, place, entry, first, &mut stats)? {
+            return Ok(Joined::Separate);
+        }
+        first.is_trusted = false;
+    }
     let is_waiting = first.waiting.is_some();
     let outcome = Outcome { stats, change: decision.change(), inode: first.inode, is_waiting };
     let target = match &place.dir.fd {
@@ -169,7 +182,7 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     let temporary = match slot.link(first, from)? {
         Linked::Made(temporary) => temporary,
         Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
-        Linked::Refused(Errno::MLINK) => return Ok(Joined::Full),
+        Linked::Refused(Errno::MLINK) => return Ok(Joined::Separate),
         // Another filesystem is mounted here, or the first name is gone: the entry becomes a file of its own.
         Linked::Refused(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
             let mut outcome = entry::restore(context, place, entry)?;
@@ -190,4 +203,32 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         put => put?,
     }
     Ok(Joined::Restored(outcome))
+}
+
+/// Whether an inode that was there already has the content of the snapshot, and not only its size and time. If it does
+/// not, and may be replaced, that is reported: its name was counted as unchanged.
+fn has_content(
+    context: &Context<'_>,
+    top: &Top,
+    place: &Place,
+    entry: &Entry,
+    first: &First,
+    stats: &mut Stats,
+) -> Attempt<bool> {
+    let Some(body) = entry.file() else { return Ok(true) };
+    let opened = top.open(&first.directory, Some(place)).and_then(|directory| first.open(directory));
+    let compared =
+        opened.and_then(|file| content::matches(context, file.as_fd(), body, &mut Origin::new(place, entry), stats));
+    match compared {
+        Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),
+        Ok(false) if context.options.overwrite != Overwrite::Never => {
+            let error = Error::failed("keep").at(context.shown(&first.path()));
+            let hint = "it has the size and the time of the snapshot's file, but other content";
+            context.monitor.problem(&error.hint(hint).advise(Advice::VerifyExisting));
+            lock(&context.late).errors += 1;
+            Ok(false)
+        }
+        // If it cannot be read, nothing is known of its content.
+        compared => Ok(compared.unwrap_or(false)),
+    }
 }

@@ -24,6 +24,8 @@ pub(super) struct Place {
     pub(super) source: OwnedFd,
     /// The directory in the target.
     pub(super) dir: TargetDir,
+    /// Whether the directory in the target is the very directory that the snapshot was taken of.
+    pub(super) is_origin: bool,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
 }
@@ -33,36 +35,41 @@ pub(super) struct Closed {
     node: Arc<PathNode>,
     source: Inode,
     target: Option<Inode>,
+    is_origin: bool,
     is_waiting: Arc<AtomicBool>,
 }
 
 impl Place {
     /// The directory with this path, as it was opened. `target` is `None` in a dry run if it does not exist yet.
+    /// `is_origin`: it is the very directory that the snapshot was taken of.
     pub(super) fn new(
         devices: &Devices,
         node: Arc<PathNode>,
         source: OwnedFd,
         target: Option<OwnedFd>,
+        is_origin: bool,
     ) -> Result<Place> {
-        Place::again(devices, node, (source, target), Arc::default())
+        Place::again(devices, node, (source, target), is_origin, Arc::default())
     }
 
     fn again(
         devices: &Devices,
         node: Arc<PathNode>,
         (source, target): (OwnedFd, Option<OwnedFd>),
+        is_origin: bool,
         is_waiting: Arc<AtomicBool>,
     ) -> Result<Place> {
         let inherited = target.as_ref().map_or(Inherited::default(), Inherited::of);
         let dir = TargetDir::again(devices, target, inherited, is_waiting)?;
-        Ok(Place { node, source, dir, mounts: OnceLock::new() })
+        Ok(Place { node, source, dir, is_origin, mounts: OnceLock::new() })
     }
 
     /// The data that is needed to open it again.
     pub(super) fn closed(&self) -> Result<Closed> {
         let source = Status::of(&self.source).map(|status| (status.dev, status.ino))?;
         let target = self.dir.identity()?;
-        Ok(Closed { node: Arc::clone(&self.node), source, target, is_waiting: self.dir.waiting_mark() })
+        let (node, is_waiting) = (Arc::clone(&self.node), self.dir.waiting_mark());
+        Ok(Closed { node, source, target, is_origin: self.is_origin, is_waiting })
     }
 
     /// Its path in the snapshot.
@@ -137,6 +144,7 @@ impl Closed {
             (Some(target), Some(inode)) => Some(target.open(path, inode)?),
             _ => None,
         };
-        Place::again(devices, Arc::clone(&self.node), (opened, target), Arc::clone(&self.is_waiting))
+        let (node, is_waiting) = (Arc::clone(&self.node), Arc::clone(&self.is_waiting));
+        Place::again(devices, node, (opened, target), self.is_origin, is_waiting)
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct First {
     pub(crate) waiting: Option<Waiting>,
     /// The flags and project id that it gets once it has all its names.
     pub(crate) seal: Option<Seal>,
+    /// Set if it was there already, and its content was perhaps only recognized by size and time. It must be compared
+    /// before another name joins it.
+    pub(crate) is_trusted: bool,
 }
 
 /// An inode with data that may not be on the disk yet.
@@ -160,7 +163,10 @@ impl First {
     }
 
     /// Opens the inode by its name in its directory.
-    fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// `STALE` if the name now belongs to another inode.
+    pub(crate) fn open(&self, directory: impl AsFd) -> Result<OwnedFd> {
         let file = openat::open_file(directory.as_fd(), &self.name)?;
         let status = Status::of(&file)?;
         if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
@@ -208,7 +214,7 @@ mod tests {
     const PREFIX: &str = ".pleach-x.";
 
     fn first(name: &str, inode: Option<(u64, u64)>, missing: u64) -> First {
-        First { directory: Vec::new(), name: name.into(), inode, missing, waiting: None, seal: None }
+        First { directory: Vec::new(), name: name.into(), inode, missing, waiting: None, seal: None, is_trusted: false }
     }
 
     #[test]
