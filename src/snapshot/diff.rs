@@ -49,8 +49,8 @@ pub const LIVE: &str = "live";
 pub struct Options {
     /// Compare only this path: the absolute path of a directory with everything in it, or of one entry.
     pub path: Option<PathBuf>,
-    /// Bytes of memory for changes that are held back to find renames. A change takes about 50 bytes, an added or
-    /// removed entry 170, and each the length of its name. When the memory is full, further renamed entries are
+    /// Bytes of memory for changes that are held back to find renames. A change takes about 60 bytes, an added or
+    /// removed entry 150, and each the length of its name. When the memory is full, further renamed entries are
     /// reported as removed and added ones.
     pub rename_memory: usize,
     /// How many threads read the sources; by default as many as there are processors.

@@ -1,6 +1,6 @@
 //! The changes in their order, held back until it is known which removed entries were renamed.
 //!
-//! A change takes about 50 bytes, an added or removed entry 120, and each the length of its name; a directory with
+//! A change takes about 60 bytes, an added or removed entry 150, and each the length of its name; a directory with
 //! changes takes the length of its path. Beyond a limit the changes so far are reported, and the others directly, with
 //! renamed entries as removed and added ones.
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-/// An added or removed entry: about 70 bytes.
+/// An added or removed entry: 64 bytes.
 pub(super) struct Candidate {
     /// The number of its change.
     held: u32,
