@@ -37,6 +37,10 @@ pub enum Change {
     Metadata,
     /// The type differs.
     Type,
+    /// The path differs.
+    Renamed,
+    /// The content differs, although size and times are equal.
+    Rotten,
 }
 
 impl Change {
@@ -48,6 +52,8 @@ impl Change {
             Change::Content => 'M',
             Change::Metadata => 'U',
             Change::Type => 'T',
+            Change::Renamed => 'R',
+            Change::Rotten => '?',
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 #[test]
 fn help_and_version_are_answers() {
     let help = pleach(["--help"]).expect(0);
-    for command in ["snapshot", "list", "restore", "fiemap", "completions"] {
+    for command in ["snapshot", "list", "diff", "log", "cat", "find", "restore", "fiemap", "completions"] {
         assert!(help.stdout.contains(&format!("\n  {command} ")), "{command} is in\n{}", help.stdout);
         let help = pleach([command, "--help"]).expect(0);
         assert!(help.stdout.contains("Examples:"), "{command} --help has examples");

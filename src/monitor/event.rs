@@ -85,6 +85,11 @@ pub enum Event<'a> {
         /// The paths that were asked for.
         paths: &'a [std::path::PathBuf],
     },
+    /// `diff`: there are too many changes to find all renamed entries. The others are shown as removed and added.
+    RenamesNotSought {
+        /// The changes among which renamed entries were found.
+        changes: u64,
+    },
     /// `restore`: the repository is in a place where files are deleted, and was kept.
     RepositoryKept(&'a Path),
     /// `copy`: only root can set some metadata.
@@ -218,6 +223,7 @@ impl<'a> Event<'a> {
             Event::FrozenNotDeleted(_) => "frozen-not-deleted",
             Event::FrozenDeleted(_) => "frozen-deleted",
             Event::OlderSnapshot { .. } => "older-snapshot",
+            Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",

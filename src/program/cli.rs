@@ -1,22 +1,31 @@
 //! The command line: its arguments, its help, and the `REPO` that is used if none is given. Nothing here does any work.
 
+mod cat;
 mod copy;
 mod dedupe;
+mod diff;
 mod du;
 mod fiemap;
+mod find;
 mod help;
 mod list;
+mod log;
 mod probe;
 mod put;
+mod repo_first;
 mod restore;
 mod snapshot;
 mod values;
 pub(crate) mod words;
 
+pub(crate) use cat::Cat;
 pub(crate) use copy::Copy;
+pub(crate) use diff::Diff;
 pub(crate) use du::Du;
 pub(crate) use fiemap::Fiemap;
+pub(crate) use find::Find;
 pub(crate) use list::List;
+pub(crate) use log::Log;
 pub(crate) use probe::Probe;
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
@@ -90,6 +99,22 @@ pub(crate) enum Command {
     /// List the snapshots of a repository
     #[command(after_help = help::MORE, after_long_help = help::long(list::EXAMPLES))]
     List(List),
+    /// Show what differs between two snapshots, or since one
+    #[command(override_usage = "pleach diff [OPTIONS] REPO A B [PATH]")]
+    #[command(after_help = help::MORE, after_long_help = help::long(diff::EXAMPLES))]
+    Diff(Diff),
+    /// Show the versions of a path in all snapshots
+    #[command(override_usage = "pleach log [OPTIONS] REPO PATH")]
+    #[command(after_help = help::MORE, after_long_help = help::long(log::EXAMPLES))]
+    Log(Log),
+    /// Print a file of a snapshot, and check its content
+    #[command(override_usage = "pleach cat [OPTIONS] REPO ID PATH")]
+    #[command(after_help = help::MORE, after_long_help = help::long(cat::EXAMPLES))]
+    Cat(Cat),
+    /// Find the snapshots that have a path
+    #[command(override_usage = "pleach find [OPTIONS] REPO PATTERN")]
+    #[command(after_help = help::MORE, after_long_help = help::long(find::EXAMPLES))]
+    Find(Find),
     /// Restore a snapshot, or parts of it, below a directory
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
@@ -167,6 +192,26 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             restore
                 .settle(environment)
                 .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Diff(diff) => {
+            diff.settle(environment).map_err(|message| usage("diff", ErrorKind::MissingRequiredArgument, &message))?;
+            if cli.globals.json && diff.patch {
+                let message = "the argument '--json' cannot be used with '--patch'";
+                return Err(usage("diff", ErrorKind::ArgumentConflict, message));
+            }
+        }
+        Command::Log(log) => {
+            log.settle(environment).map_err(|message| usage("log", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Cat(cat) => {
+            cat.settle(environment).map_err(|message| usage("cat", ErrorKind::MissingRequiredArgument, &message))?;
+            if cli.globals.json {
+                let message = "the argument '--json' cannot be used with 'cat', which prints a file";
+                return Err(usage("cat", ErrorKind::ArgumentConflict, message));
+            }
+        }
+        Command::Find(find) => {
+            find.settle(environment).map_err(|message| usage("find", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;

@@ -1,10 +1,18 @@
 //! Snapshots: the repository, its manifests, and the operations on them.
 
+pub mod cat;
 pub mod create;
+mod devices;
+pub mod diff;
+pub mod find;
 pub mod list;
+pub mod log;
 pub(crate) mod manifest;
+mod part;
+mod recorded;
 pub(crate) mod repository;
 pub mod restore;
+mod source_path;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};

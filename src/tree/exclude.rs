@@ -17,7 +17,7 @@ pub use patterns::Patterns;
 use crate::fs::status::{Status, Time};
 use crate::monitor::{Event, Monitor};
 use crate::tree::walk::{Directory, Names, Sources};
-use patterns::Matcher;
+pub(crate) use patterns::{Matcher, Within};
 use rustix::fs::FileType;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

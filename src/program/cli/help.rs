@@ -20,6 +20,9 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   pleach snapshot /home /etc /backup        take a snapshot, for instance daily from a timer
   pleach list /backup                       show all snapshots
+  pleach diff /backup latest live           what changed since the last snapshot
+  pleach log /backup /home/ann/notes.txt    the versions of a file
+  pleach find /backup '*.sql'               which snapshots have it
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach copy vm.img /srv/images            copy a file, sharing its data if possible
   pleach put db.sql -- pg_dump db           replace a file, sharing unchanged blocks

@@ -47,14 +47,34 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     };
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
-        Some("list") if parsed.paths.is_empty() => Wanted::Repository,
-        Some("restore") => match (environment, &parsed.paths[..]) {
+        Some("list" | "find") if parsed.paths.is_empty() => Wanted::Repository,
+        Some("log") => match (environment, &parsed.paths[..]) {
+            (None, []) => Wanted::Repository,
+            (Some(repo), []) => Wanted::PathIn(repo, "latest".into()),
+            (_, [repo]) => Wanted::PathIn(repo.clone(), "latest".into()),
+            _ => Wanted::Static,
+        },
+        Some("restore" | "cat") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::RepositoryOrId(repo),
             (Some(repo), [first, ..]) if !is_repository(&first) => Wanted::PathIn(repo, first.clone().into()),
             (_, [repo]) => Wanted::Id(repo.clone()),
             (_, [repo, id, ..]) => Wanted::PathIn(repo.clone(), id.clone().into()),
         },
+        Some("diff") => {
+            let mut paths = parsed.paths.into_iter().peekable();
+            let repo = match environment {
+                Some(repo) if paths.peek().is_none_or(|first| !is_repository(&first)) => Some((repo, true)),
+                _ => paths.next().map(|repo| (repo, false)),
+            };
+            match (repo, paths.len()) {
+                (None, _) => Wanted::Repository,
+                (Some((repo, true)), 0) => Wanted::RepositoryOrId(repo),
+                (Some((repo, _)), 0 | 1) => Wanted::Id(repo),
+                // The path may be in either snapshot.
+                (Some((repo, _)), _) => paths.next().map_or(Wanted::Static, |id| Wanted::PathIn(repo, id.into())),
+            }
+        }
         _ => Wanted::Static,
     }
 }
@@ -136,6 +156,21 @@ mod tests {
         assert_eq!(of("restore latest /h", Some("/e")), Wanted::PathIn("/e".into(), "latest".into()));
         assert_eq!(of("restore /r la", Some("/e")), Wanted::Id("/r".into()));
         assert_eq!(of("restore latest:/h /h", Some("/e")), Wanted::PathIn("/e".into(), "latest:/h".into()));
+    }
+
+    #[test]
+    fn the_commands_on_snapshots_want_what_restore_wants() {
+        assert_eq!((of("diff ", None), of("diff /r 2", None)), (Wanted::Repository, Wanted::Id("/r".into())));
+        assert_eq!(of("diff /r a l", None), Wanted::Id("/r".into()));
+        assert_eq!(of("diff /r a live /h", None), Wanted::PathIn("/r".into(), "a".into()));
+        assert_eq!(of("diff ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
+        assert_eq!(of("diff --stat a b", Some("/e")), Wanted::Id("/e".into()));
+        assert_eq!(of("diff a b /h", Some("/e")), Wanted::PathIn("/e".into(), "a".into()));
+        assert_eq!(of("diff /r ", Some("/e")), Wanted::Id("/r".into()));
+        assert_eq!(of("log /r /h", None), Wanted::PathIn("/r".into(), "latest".into()));
+        assert_eq!(of("log /h", Some("/e")), Wanted::PathIn("/e".into(), "latest".into()));
+        assert_eq!(of("cat /r a /h", None), Wanted::PathIn("/r".into(), "a".into()));
+        assert_eq!((of("find ", None), of("find /r x", None)), (Wanted::Repository, Wanted::Static));
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! The commands, one per file: each turns arguments into options, runs the engine and passes its result to the output.
 
+mod cat;
 mod completions;
 mod copy;
 mod dedupe;
+mod diff;
 mod du;
 mod excludes;
 mod fiemap;
+mod find;
 mod list;
+mod log;
 mod outcome;
 mod owners;
+mod patch;
 mod probe;
 mod put;
 mod restore;
@@ -29,6 +34,10 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
     let result = match &cli.command {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
+        Command::Diff(args) => diff::run(args, &cli.globals, &output),
+        Command::Log(args) => log::run(args, &output),
+        Command::Cat(args) => cat::run(args, &output),
+        Command::Find(args) => find::run(args, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
@@ -45,6 +54,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
 fn after_interruption(error: Error, command: &Command) -> Error {
     let state = match command {
         _ if error.kind() != ErrorKind::Interrupted => return error,
+        Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) => "nothing was changed",
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
         // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) => "nothing was changed",

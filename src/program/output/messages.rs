@@ -81,6 +81,10 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::OlderSnapshot { newest, used, paths } => {
             format!("the newest snapshot, {newest}, lacks {}: using {used}, the newest that has it", missing(paths))
         }
+        Event::RenamesNotSought { changes } => {
+            let changes = counted(changes, "change");
+            format!("renamed entries were found among the first {changes}; further ones are shown as - and +")
+        }
         Event::RepositoryKept(path) => format!("the repository itself was not deleted: {}", text::path(path)),
         Event::NotKept { what, entries, first } => not_kept(what, entries, first),
         Event::OutputHeldOpen(program) => {

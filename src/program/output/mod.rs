@@ -4,11 +4,14 @@
 mod bound;
 pub(crate) mod copy;
 pub(crate) mod dedupe;
+pub(crate) mod diff;
 pub(crate) mod du;
 pub(crate) mod fiemap;
+pub(crate) mod find;
 mod json;
 mod lines;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod map;
 mod margin;
 mod messages;

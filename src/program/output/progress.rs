@@ -31,6 +31,22 @@ pub(crate) fn watch<T>(output: &Output, work: impl FnOnce(&dyn Monitor) -> T) ->
 /// Like [`watch`]. If the first part of the work does not know its own size, the size of `scope` is estimated
 /// meanwhile.
 pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work: impl FnOnce(&dyn Monitor) -> T) -> T {
+    watched(output, scope, |progress| work(progress))
+}
+
+/// Like [`watch`], for work that prints results while it runs. It calls the second argument before each: if results are
+/// on the same screen, they replace the progress.
+pub(crate) fn watch_listing<T>(output: &Output, work: impl FnOnce(&dyn Monitor, &dyn Fn()) -> T) -> T {
+    watched(output, None, |progress| {
+        work(progress, &|| {
+            if output.stdout_is_terminal {
+                progress.stop_drawing();
+            }
+        })
+    })
+}
+
+fn watched<'o, T>(output: &'o Output, scope: Option<Scope<'_>>, work: impl FnOnce(&Progress<'o>) -> T) -> T {
     let progress = Progress::new(output, Display::suiting(output));
     if let Display::None = progress.display {
         let result = work(&progress);

@@ -121,6 +121,23 @@ pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
     }
 }
 
+/// Text of files for a terminal: control characters other than line feeds and tabs, and bytes that are not UTF-8, are
+/// escaped. A character that is cut at either end counts as such bytes.
+pub(crate) fn without_controls(content: &[u8]) -> Vec<u8> {
+    let mut out = String::with_capacity(content.len());
+    for chunk in content.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' | '\t' => out.push(c),
+                c if text::is_unprintable(c) => out.push_str(&text::escape_char(c)),
+                c => out.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
+    }
+    out.into_bytes()
+}
+
 /// Shows help or the version on stdout, or the error in the command line on stderr.
 pub(crate) fn show_usage(usage: &Usage) {
     let environment = Environment::of_process();

@@ -2,7 +2,6 @@
 //! sources. `target` is the place where the entries of one directory are added.
 
 use super::content_index::ContentIndex;
-use super::devices::Devices;
 use super::failure::{NAME_TAKEN, cannot_make, is_fatal};
 use super::options::{Hash, Options};
 use super::previous::Previous;
@@ -14,6 +13,7 @@ use crate::fs::flush::Flusher;
 use crate::fs::metadata::{FileAttr, FileAttrs};
 use crate::fs::status::{Status, Time};
 use crate::monitor::Monitor;
+use crate::snapshot::devices::Devices;
 use crate::snapshot::manifest::Meta;
 use crate::tree::exclude::Filter;
 use crate::util::mutex::lock;
@@ -72,7 +72,7 @@ impl<'a> Context<'a> {
         monitor: &'a dyn Monitor,
     ) -> Self {
         let (flusher, content_index, hashed, same_filesystem, fileattrs) = Default::default();
-        let devices = Devices::new(previous, begun);
+        let devices = Devices::new(previous.map(|previous| &previous.reader), begun);
         Context {
             previous,
             staged,

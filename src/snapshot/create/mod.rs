@@ -12,7 +12,6 @@ mod changed_file;
 mod content_index;
 mod context;
 mod cost;
-mod devices;
 mod directory;
 mod emptied;
 mod entries;

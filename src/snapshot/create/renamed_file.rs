@@ -9,7 +9,6 @@
 use super::added_entry::AddedEntry;
 use super::content_index::{ContentIndex, TRIES};
 use super::context::Context;
-use super::devices::Devices;
 use super::failure::{Attempt, Failure, or_none};
 use super::new_file;
 use super::previous::Previous;
@@ -23,6 +22,7 @@ use crate::fs::openat;
 use crate::fs::pread::read_full;
 use crate::fs::sparse;
 use crate::fs::status::Status;
+use crate::snapshot::devices::Devices;
 use crate::snapshot::manifest::{Address, Body, Entry, FileBody};
 use rustix::fs::FileType;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,10 +1,10 @@
 //! An entry of the source as the walk found it, beside its record in the last snapshot. Nothing is added here.
 
-use super::devices::{Devices, Relation};
 use super::failure::{Attempt, Failure};
 use super::stats::Stats;
 use crate::fs::status::Status;
 use crate::monitor::Change;
+use crate::snapshot::devices::{Devices, Relation};
 use crate::snapshot::manifest::{Body, DirectoryCursor, Entry, FileBody, Meta, Stored};
 use crate::tree::walk::Directory;
 use rustix::fs::FileType;

@@ -44,7 +44,7 @@ impl SnapshotInfo {
     }
 
     /// Whether it may have something of this path: one of its sources is the path, above it or below it.
-    fn may_have(&self, path: &Path) -> bool {
+    pub(crate) fn may_have(&self, path: &Path) -> bool {
         self.sources().any(|source| path.starts_with(source) || source.starts_with(path))
     }
 

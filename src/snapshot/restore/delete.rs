@@ -5,13 +5,13 @@
 use super::context::Context;
 use super::options::TEMPORARY;
 use super::place::Place;
-use super::selection::join;
 use super::stats::Stats;
 use super::wanted_names::{self, WantedNames};
 use crate::error::{Error, Result};
 use crate::fs::mounts;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
+use crate::snapshot::source_path::join;
 use crate::tree::deletion::in_place::{self, Kept};
 use crate::tree::writer::{self, Attempt, Failure, Target as _};
 use rustix::io::Errno;

@@ -8,17 +8,17 @@ use super::context::Context;
 use super::end::End;
 use super::metadata::attributes;
 use super::options::{Overwrite, TEMPORARY};
-use super::origin::Recorded;
 use super::place::Place;
-use super::selection::split;
 use super::stats::Stats;
-use super::{content, delete, origin, outcome, xattrs};
+use super::{content, delete, outcome, xattrs};
 use crate::error::{Error, Result};
 use crate::fs::metadata::{self, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
+use crate::snapshot::recorded::{Recorded, recorded};
+use crate::snapshot::source_path::split;
 use crate::tree::writer::{self, Attempt, Failure, Subdir, Target as _};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -95,7 +95,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let place = Place::new(&context.devices, above.child(name), source, target, is_origin)
         .map_err(|errno| fail("look at", errno))?;
     if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
-        let recorded = origin::recorded(&record.meta, || metadata::readable_xattrs(&place.source))
+        let recorded = recorded(&record.meta, || metadata::readable_xattrs(&place.source))
             .map_err(|errno| fail("read from the snapshot", errno))?;
         change = differs(&status, &place, &record.meta, &recorded).then_some(Change::Metadata);
     }
@@ -155,7 +155,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
 /// snapshot that remain. A dry run only looks.
 fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<Vec<Error>> {
     let fail = |action: &str, errno| context.failure(&place.path(), action, errno);
-    let recorded = origin::recorded(meta, || metadata::readable_xattrs(&place.source))
+    let recorded = recorded(meta, || metadata::readable_xattrs(&place.source))
         .map_err(|errno| fail("read from the snapshot", errno))?;
     let Some(target) = place.dir.fd.as_ref().filter(|_| !context.options.dry_run) else {
         let is_unlisted = place.dir.fd.as_ref().is_some_and(metadata::has_unlisted_xattrs);

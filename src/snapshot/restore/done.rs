@@ -18,8 +18,8 @@ impl Done {
     /// Counts a change of an entry; in a dry run, a planned change.
     pub(super) fn count(&self, change: Change) {
         let counter = match change {
-            Change::Added => &self.made,
-            Change::Content | Change::Type => &self.replaced,
+            Change::Added | Change::Renamed => &self.made,
+            Change::Content | Change::Rotten | Change::Type => &self.replaced,
             Change::Metadata => &self.mended,
             Change::Removed => &self.deleted,
         };

@@ -3,10 +3,10 @@
 //! Entries and jobs that wait share it, so it is never closed in place, unlike a directory of a copy. `levels` drops
 //! its own reference, and keeps the data to open the directory again and the mark of names that wait for a sync.
 
-use super::selection::join;
 use crate::fs::mounts::Inside;
 use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
+use crate::snapshot::source_path::join;
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::walk::PathNode;
 use crate::tree::writer::{Devices, Failure, Inherited, Parent, Slot, Target, TargetDir, Wanted};

@@ -1,8 +1,8 @@
 //! Which names the snapshot has in a directory, to know what must be deleted there.
 
-use super::selection::join;
 use crate::error::Result;
 use crate::snapshot::manifest::{Address, Reader};
+use crate::snapshot::source_path::join;
 
 /// The names that the snapshot has in a directory, as they were streamed. Its entries and subdirectories need no lookup
 /// by path; paths are as long as a tree is deep.

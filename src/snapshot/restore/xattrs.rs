@@ -3,10 +3,11 @@
 
 use super::context::Context;
 use super::options::Overwrite;
-use super::origin::{Origin, Recorded};
+use super::origin::Origin;
 use super::place::Place;
 use crate::error::Error;
 use crate::snapshot::manifest::Entry;
+use crate::snapshot::recorded::Recorded;
 use crate::tree::writer::{Decision, Target as _};
 use rustix::io::Errno;
 

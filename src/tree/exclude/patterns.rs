@@ -170,7 +170,7 @@ fn compile_together(
 
 /// The patterns during one run, and which of them have matched.
 #[derive(Debug)]
-pub(super) struct Matcher {
+pub(crate) struct Matcher {
     tree: Arc<Tree>,
     /// The paths of the sources without the leading slash. Empty if no pattern begins at a source.
     sources: Vec<Vec<u8>>,
@@ -179,7 +179,7 @@ pub(super) struct Matcher {
 
 impl Matcher {
     /// The patterns, for sources at these absolute paths.
-    pub(super) fn new<'p>(patterns: &Patterns, sources: impl IntoIterator<Item = &'p Path>) -> Matcher {
+    pub(crate) fn new<'p>(patterns: &Patterns, sources: impl IntoIterator<Item = &'p Path>) -> Matcher {
         let is_needed = patterns.tree.rules.iter().any(|rule| rule.anchor == Anchor::Source);
         let sources = sources.into_iter().filter(|_| is_needed).map(|path| {
             let path = path.as_os_str().as_bytes();
@@ -195,7 +195,7 @@ impl Matcher {
     }
 
     /// The patterns for the entries of the directory at this path, which has no leading slash.
-    pub(super) fn within(&self, path: &[u8]) -> Within<'_> {
+    pub(crate) fn within(&self, path: &[u8]) -> Within<'_> {
         let tree = &*self.tree;
         let (mut nodes, mut below, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         // For each source that is this directory or contains it: the number of names in the source's path.
@@ -243,13 +243,18 @@ fn is_within(path: &[u8], source: &[u8]) -> bool {
 
 /// The patterns for the entries of one directory.
 #[derive(Debug)]
-pub(super) struct Within<'a> {
+pub(crate) struct Within<'a> {
     matcher: &'a Matcher,
     nodes: Vec<usize>,
     scratch: Vec<usize>,
 }
 
 impl Within<'_> {
+    /// Whether an entry with this name matches: the last pattern for it does not begin with `!`.
+    pub(crate) fn matches(&mut self, name: &[u8], is_directory: bool) -> bool {
+        self.excludes(name, is_directory)
+    }
+
     /// Whether an entry with this name is excluded.
     pub(super) fn excludes(&mut self, name: &[u8], is_directory: bool) -> bool {
         let Matcher { tree, matched, .. } = self.matcher;

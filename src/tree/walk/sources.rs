@@ -76,13 +76,18 @@ impl Sources {
                 .map_err(|cause| Error::io("find the source", path, cause).hint("nothing was done"))?;
             paths.push(resolved);
         }
+        Ok(Self::exact(paths))
+    }
+
+    /// These absolute paths as they are: no link is followed, and those that do not exist are reported by the walk.
+    pub(crate) fn exact(mut paths: Vec<PathBuf>) -> Sources {
         paths.sort();
         paths.dedup();
         let mut root = Node::default();
         for path in &paths {
             root.add(&components(path));
         }
-        Ok(Sources { paths, root, stand_ins: StandIns::default() })
+        Sources { paths, root, stand_ins: StandIns::default() }
     }
 
     /// The resolved paths, sorted, without duplicates.

@@ -1,11 +1,10 @@
 //! The filesystems that a run reads from: the identity of each, and the clock of its timestamps. Each device is queried
 //! once.
 
-use super::previous::Previous;
 use crate::fs::identity::{self, Identity};
 use crate::fs::status::Status;
 use crate::fs::timestamp::{Clock, may_have_changed_since};
-use crate::snapshot::manifest::{Entry, Meta, Origin, Time, VERSION};
+use crate::snapshot::manifest::{Entry, Meta, Origin, Reader, Time, VERSION};
 use crate::util::mutex::lock;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,11 +49,12 @@ pub(super) struct Relation {
 }
 
 impl Devices {
-    pub(super) fn new(previous: Option<&Previous>, begun: Option<Time>) -> Devices {
-        let previous = previous.map(|previous| Last {
-            version: previous.reader.version(),
-            created: previous.reader.header().created,
-            identities: previous.reader.origins().iter().map(|origin| (origin.dev, origin.identity)).collect(),
+    /// The filesystems of a run that compares with the snapshot of this manifest.
+    pub(super) fn new(previous: Option<&Reader>, begun: Option<Time>) -> Devices {
+        let previous = previous.map(|reader| Last {
+            version: reader.version(),
+            created: reader.header().created,
+            identities: reader.origins().iter().map(|origin| (origin.dev, origin.identity)).collect(),
         });
         Devices { begun, previous, known: Mutex::default() }
     }
@@ -62,6 +62,11 @@ impl Devices {
     /// The identity of the device `dev`; `fd` is a file or directory on it.
     pub(super) fn identity(&self, dev: u64, fd: impl AsFd) -> Option<Identity> {
         self.device(dev, fd.as_fd()).identity
+    }
+
+    /// The identity of a device that was found already.
+    pub(super) fn known_identity(&self, dev: u64) -> Option<Identity> {
+        lock(&self.known).get(&dev).and_then(|device| device.identity)
     }
 
     /// All filesystems that were found and can be recognised again, for the manifest.

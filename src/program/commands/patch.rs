@@ -1,0 +1,143 @@
+//! The text differences of files, by the program `diff`.
+//!
+//! The program gets the files as open descriptors of this process, so no name is taken for an option, and no path is
+//! resolved again.
+
+use crate::error::{Error, Result};
+use crate::monitor::{Change, Monitor};
+use crate::program::output::Output;
+use crate::program::output::terminal::without_controls;
+use crate::snapshot::diff::Difference;
+use crate::util::text;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A file with a NUL byte among so many first bytes is binary, as for git.
+const LOOKED_AT: usize = 8000;
+
+/// Shows the differences of files.
+pub(super) struct Patcher<'a> {
+    output: &'a Output,
+    errors: u64,
+}
+
+impl<'a> Patcher<'a> {
+    pub(super) fn new(output: &'a Output) -> Self {
+        Patcher { output, errors: 0 }
+    }
+
+    /// How many files could not be compared.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Shows how the content of a file differs. A file that cannot be read is reported.
+    ///
+    /// # Errors
+    /// If the program cannot run.
+    pub(super) fn show(&mut self, difference: &Difference<'_>, monitor: &dyn Monitor) -> Result<()> {
+        if matches!(difference.change, Change::Metadata | Change::Renamed) {
+            return Ok(());
+        }
+        let files = difference.open_old().and_then(|old| Ok((old, difference.open_new()?)));
+        let shown = files.and_then(|(old, new)| match (old, new) {
+            (None, None) => Ok(()),
+            (old, new) => self.compare(difference, old, new),
+        });
+        match shown {
+            Err(error) if error.code() == MISSING => Err(error),
+            Err(error) => {
+                self.errors += 1;
+                monitor.problem(&error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn compare(&self, difference: &Difference<'_>, old: Option<File>, new: Option<File>) -> Result<()> {
+        let (old_name, new_name) = difference.snapshots();
+        let label = |name: &str, path: &Path, file: &Option<File>| match file {
+            Some(_) => shown(&Path::new(name).join(path.strip_prefix("/").unwrap_or(path))),
+            None => "/dev/null".to_string(),
+        };
+        let labels =
+            [label(old_name, difference.from.unwrap_or(difference.path), &old), label(new_name, difference.path, &new)];
+        let failed = |cause: io::Error| Error::io("compare", difference.path, cause);
+        if is_binary(old.as_ref()).map_err(failed)? || is_binary(new.as_ref()).map_err(failed)? {
+            self.output.line(&format!("Binary files {} and {} differ", labels[0], labels[1]));
+            return Ok(());
+        }
+        let mut command = Command::new("diff");
+        // The word "Binary" in its output is not translated.
+        command.arg("-u").env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped());
+        for label in &labels {
+            command.arg("-L").arg(label);
+        }
+        for file in [&old, &new] {
+            command.arg(match file {
+                Some(file) => format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()),
+                None => "/dev/null".to_string(),
+            });
+        }
+        let mut child = command.spawn().map_err(|cause| {
+            let error = Error::io("run", "diff", cause).with_code(MISSING);
+            error.hint("--patch needs the program diff, of the package diffutils")
+        })?;
+        let mut is_from_binary = false;
+        if let Some(mut stdout) = child.stdout.take() {
+            let mut buffer = vec![0; 64 << 10];
+            let mut is_first = true;
+            while let length @ 1.. = stdout.read(&mut buffer).map_err(failed)? {
+                let part = &buffer[..length];
+                is_from_binary = is_first && part.starts_with(b"Binary files ");
+                is_first = false;
+                match self.output.is_terminal() {
+                    true => self.output.text(&without_controls(part)),
+                    false => self.output.text(part),
+                }
+                if self.output.is_cancelled() {
+                    // Nobody reads the rest. If it has ended already, there is nothing to stop.
+                    let _ = child.kill();
+                    break;
+                }
+            }
+        }
+        let ended = child.wait().map_err(failed)?;
+        match ended.code() {
+            Some(0 | 1) => Ok(()),
+            Some(2) if is_from_binary => Ok(()),
+            _ if self.output.is_cancelled() => Ok(()),
+            _ => {
+                let error = Error::failed("compare").at(difference.path);
+                Err(error.hint(format!("diff ended with {}", ended.to_string().replace("exit status:", "status"))))
+            }
+        }
+    }
+}
+
+/// The code of the error that the program is missing.
+const MISSING: &str = "command-not-found";
+
+/// A label: the path itself, or escaped if it has characters that could imitate other lines.
+fn shown(path: &Path) -> String {
+    let escaped = text::escape(path.as_os_str());
+    match path.to_str() {
+        Some(plain) if !plain.contains(text::is_unprintable) => plain.to_string(),
+        _ => escaped,
+    }
+}
+
+fn is_binary(file: Option<&File>) -> io::Result<bool> {
+    let Some(file) = file else { return Ok(false) };
+    let mut buffer = [0; LOOKED_AT];
+    let mut length = 0;
+    while let more @ 1.. = file.read_at(&mut buffer[length..], length as u64)? {
+        length += more;
+    }
+    Ok(buffer[..length].contains(&0))
+}

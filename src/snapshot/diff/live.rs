@@ -1,0 +1,267 @@
+//! The sources as they are now, as records beside those of the old snapshot. A file is read only if its record does not
+//! prove that it is unchanged, and its size does not prove that it changed.
+
+use crate::content::hash;
+use crate::error::{Error, Result};
+use crate::fs::metadata::{self, FileAttrs, Xattr};
+use crate::fs::openat;
+use crate::fs::status::Status;
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::devices::{Devices, Relation};
+use crate::snapshot::manifest::{
+    Body, Directory as Record, DirectoryCursor, Entry, FileBody, Item, Meta, Reader, Stored,
+};
+use crate::snapshot::source_path::split;
+use crate::tree::walk::{Directory, Name, Visitor, absolute};
+use crate::util::mutex::lock;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Directories that could not be read: nothing is known about the entries in them.
+#[derive(Default)]
+pub(super) struct Unread(Mutex<HashSet<Vec<u8>>>);
+
+impl Unread {
+    fn add(&self, path: &[u8]) {
+        lock(&self.0).insert(path.to_vec());
+    }
+
+    /// Whether a directory is one of them or lies in one.
+    pub(super) fn has(&self, mut path: &[u8]) -> bool {
+        let unread = lock(&self.0);
+        loop {
+            if unread.is_empty() {
+                return false;
+            }
+            if unread.contains(path) {
+                return true;
+            }
+            if path.is_empty() {
+                return false;
+            }
+            path = split(path).0;
+        }
+    }
+}
+
+/// Makes records of the entries that a walk finds.
+pub(super) struct LiveVisitor<'a> {
+    pub(super) manifest: &'a Reader,
+    pub(super) devices: &'a Devices,
+    /// The repository's own directory, which no snapshot contains.
+    pub(super) repository: Status,
+    pub(super) fileattrs: FileAttrs,
+    pub(super) unread: &'a Unread,
+    pub(super) monitor: &'a dyn Monitor,
+    pub(super) errors: AtomicU64,
+    pub(super) read_bytes: AtomicU64,
+}
+
+/// Records with the directory that they lie in.
+pub(super) struct Output {
+    pub(super) directory: Vec<u8>,
+    pub(super) items: Vec<Item>,
+}
+
+impl LiveVisitor<'_> {
+    fn problem(&self, error: &Error) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.monitor.problem(error);
+    }
+
+    /// The record of a directory in the old snapshot. Damage is reported when the records are streamed.
+    fn old_directory(&self, path: &[u8]) -> Option<Record> {
+        Some(self.manifest.directory(path).ok()??.directory().clone())
+    }
+
+    fn settled(&self, old: &Meta, status: &Status, fd: &OwnedFd, relation: &mut Option<Relation>) -> bool {
+        let relation = match relation {
+            Some(relation) if relation.is_of(old.dev, status) => *relation,
+            _ => *relation.insert(self.devices.relation(old.dev, status.dev, fd)),
+        };
+        (old.mode, old.ino, old.mtime, old.ctime) == (status.mode, status.ino, status.mtime, status.ctime)
+            && self.devices.is_settled(old, &relation)
+    }
+
+    fn entry(
+        &self,
+        directory: &Directory<()>,
+        name: &[u8],
+        cursor: &mut Option<DirectoryCursor<'_>>,
+        relation: &mut Option<Relation>,
+    ) -> rustix::io::Result<Option<Entry>> {
+        let old = cursor.as_mut().and_then(|cursor| cursor.seek(name).ok().flatten());
+        let status = Status::at(&directory.fd, name)?;
+        if status.file_type() == FileType::Directory {
+            return Err(Errno::ISDIR);
+        }
+        let Some(old) = old else {
+            self.devices.identity(status.dev, &directory.fd);
+            let body = self.body(directory, name, &status, None)?.0;
+            return Ok(Some(Entry { name: name.to_vec(), meta: Meta::of(&status, false), body }));
+        };
+        let has_same_size = old.file().is_none_or(|file| file.size == status.size && !file.changed);
+        if has_same_size && self.settled(&old.meta, &status, &directory.fd, relation) {
+            return Ok(Some(Entry { meta: Meta { dev: status.dev, ..old.meta.clone() }, ..old }));
+        }
+        let (body, file) = self.body(directory, name, &status, Some(&old))?;
+        let found = match &file {
+            Some(file) => metadata::readable_xattrs(file),
+            None => metadata::readable_xattrs_at(&directory.fd, name),
+        };
+        let mut meta = with_xattrs(Meta::of(&status, false), found);
+        if let Some(file) = &file {
+            meta = meta.with(self.fileattrs.of(file, status.dev));
+        }
+        meta.recheck = true;
+        Ok(Some(Entry { name: name.to_vec(), meta, body }))
+    }
+
+    /// The content of an entry, as far as the comparison with `old` needs it, and its file if that was opened.
+    fn body(
+        &self,
+        directory: &Directory<()>,
+        name: &[u8],
+        status: &Status,
+        old: Option<&Entry>,
+    ) -> rustix::io::Result<(Body, Option<OwnedFd>)> {
+        let body = match status.file_type() {
+            FileType::RegularFile => {
+                let size = status.size;
+                let mut body = FileBody { size, holes: 0, hash: None, stored: Stored::Cloned, changed: false };
+                let Some(old) = old else { return Ok((Body::File(body), None)) };
+                let file = openat::open_file(directory.fd.as_fd(), name)?;
+                if let Some(FileBody { size: known, hash: Some(_), .. }) = old.file()
+                    && *known == size
+                {
+                    let (found, read) = hash::any_file(&file, size, self.monitor)?;
+                    self.read_bytes.fetch_add(read, Ordering::Relaxed);
+                    body.hash = Some(found);
+                }
+                return Ok((Body::File(body), Some(file)));
+            }
+            FileType::Symlink => Body::Symlink(rustix::fs::readlinkat(&directory.fd, name, Vec::new())?.into_bytes()),
+            FileType::Fifo => Body::Fifo,
+            FileType::Socket => Body::Socket,
+            _ => Body::Device(status.rdev.0, status.rdev.1),
+        };
+        Ok((body, None))
+    }
+}
+
+/// The record with these attributes. If some are unreadable, it counts as incomplete.
+fn with_xattrs(meta: Meta, (xattrs, unreadable): (Vec<Xattr>, Option<Errno>)) -> Meta {
+    let has_xattrs = !xattrs.is_empty() || unreadable.is_some();
+    let kept = if unreadable.is_some() { Vec::new() } else { xattrs };
+    let kept_xattrs = kept.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Meta { has_xattrs, kept_xattrs, ..meta }
+}
+
+impl Visitor for LiveVisitor<'_> {
+    type Place = ();
+    type Output = Output;
+
+    fn enter(&self, directory: &Directory<()>, _: Option<&Directory<()>>) -> Result<Option<((), Output)>> {
+        let status = &directory.status;
+        if status.is_same_inode(&self.repository) {
+            self.monitor.event(Event::RepositorySkipped(&absolute(&directory.path)));
+            return Ok(None);
+        }
+        let old = self.old_directory(&directory.path);
+        self.devices.identity(status.dev, &directory.fd);
+        let meta = match old {
+            Some(old) if self.settled(&old.meta, status, &directory.fd, &mut None) => {
+                Meta { dev: status.dev, ..old.meta }
+            }
+            _ => {
+                let meta = with_xattrs(Meta::of(status, false), metadata::readable_xattrs(&directory.fd));
+                meta.with(self.fileattrs.of(&directory.fd, status.dev))
+            }
+        };
+        let record = Record { path: directory.path.clone(), scaffold: directory.scaffold, meta };
+        Ok(Some(((), Output { directory: directory.path.clone(), items: vec![Item::Directory(record)] })))
+    }
+
+    fn approach(&self, _: &Directory<()>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
+        // The snapshot has only the place of a filesystem that it did not enter, or of an unreadable directory.
+        match self.old_directory(path).filter(|old| old.meta.ino == 0) {
+            Some(old) if self.is_empty(path) => {
+                let items = vec![Item::Directory(old)];
+                Ok(ControlFlow::Break(Some(Output { directory: path.to_vec(), items })))
+            }
+            _ => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn batch(&self, directory: &Directory<()>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
+        if self.monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let mut names = names.peekable();
+        let mut cursor =
+            names.peek().and_then(|first| self.manifest.entries_from(&directory.path, first.bytes).ok().flatten());
+        let (mut relation, mut items) = (None, Vec::new());
+        for name in names {
+            match self.entry(directory, name.bytes, &mut cursor, &mut relation) {
+                Ok(entry) => items.extend(entry.map(Item::Entry)),
+                // It was deleted after the directory was listed.
+                Err(Errno::NOENT) => {}
+                Err(Errno::CANCELED) => return Err(Error::interrupted()),
+                Err(errno) => {
+                    let path = directory.join(name.bytes);
+                    self.problem(&Error::io("compare", absolute(&path), errno));
+                    // Nothing is known about it, so it is as it was.
+                    let old = self.manifest.entries_from(&directory.path, name.bytes).ok().flatten();
+                    let old = old.and_then(|mut old| old.seek(name.bytes).ok().flatten());
+                    items.extend(old.map(Item::Entry));
+                }
+            }
+        }
+        Ok(Output { directory: directory.path.clone(), items })
+    }
+
+    fn leave(&self, _: &Directory<()>) -> Result<()> {
+        Ok(())
+    }
+
+    fn incomplete(&self, error: Error) {
+        // A source that is gone is a removed entry.
+        if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+            if let Some(path) = error.path() {
+                let path = path.as_os_str().as_bytes();
+                self.unread.add(path.strip_prefix(b"/").unwrap_or(path));
+            }
+            self.problem(&error);
+        }
+    }
+
+    fn unreadable(&self, _: Option<&Directory<()>>, path: &[u8], error: Error) -> Result<Option<Output>> {
+        if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) {
+            return Ok(None);
+        }
+        self.unread.add(path);
+        self.problem(&error);
+        let items = self.old_directory(path).map(Item::Directory).into_iter().collect();
+        Ok(Some(Output { directory: path.to_vec(), items }))
+    }
+}
+
+impl LiveVisitor<'_> {
+    /// Whether the old snapshot has nothing in a directory.
+    fn is_empty(&self, path: &[u8]) -> bool {
+        let mut items = self.manifest.items_from(path);
+        let is_own = matches!(items.next(), Some(Ok(Item::Directory(own))) if own.path == path);
+        is_own
+            && match items.next() {
+                Some(Ok(Item::Directory(next))) => !crate::snapshot::source_path::is_within(&next.path, path),
+                Some(_) => false,
+                None => true,
+            }
+    }
+}
