@@ -241,7 +241,7 @@ on_filesystems! {
                     let is_repaired = content(dir) == [b"right"; 2];
                     assert_eq!(run.status, if is_repaired { 0 } else { 3 }, "{way} {wrong}: {run:?}");
                     let kept = if wrong == "a" { "b" } else { "a" };
-                    assert_eq!(fs::read(dir.join(kept)).unwrap(), b"right", "{way} {wrong}: the right one was replaced");
+                    assert_eq!(fs::read(dir.join(kept)).unwrap(), b"right", "{way} {wrong}: replaced");
                     if !is_repaired {
                         run.saying("but other content").saying(&format!("{wrong} "));
                         fs::remove_file(dir.join(wrong)).unwrap();
