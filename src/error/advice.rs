@@ -20,6 +20,10 @@ pub enum Advice {
     ListSnapshots,
     /// `restore`: delete entries that the snapshot does not contain.
     DeleteOthers,
+    /// `prune`: give a rule that keeps snapshots.
+    GiveRule,
+    /// `remove`: unpin the snapshot first.
+    Unpin,
     /// `copy`: let it choose the engine.
     AnyEngine,
 }

@@ -3,8 +3,11 @@
 pub mod create;
 pub mod list;
 pub(crate) mod manifest;
+pub mod prune;
+pub mod remove;
 pub(crate) mod repository;
 pub mod restore;
+pub mod tag;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};

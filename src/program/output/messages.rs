@@ -23,6 +23,8 @@ fn advice(advice: Advice) -> &'static str {
         Advice::TakeSnapshot => "`pleach snapshot` creates it",
         Advice::ListSnapshots => "`pleach list` shows all",
         Advice::DeleteOthers => "--delete would remove it",
+        Advice::GiveRule => "name what to keep, as in --keep-daily 7; see 'pleach prune --help'",
+        Advice::Unpin => "`pleach unpin` allows it",
         Advice::AnyEngine => "without --engine it would be copied",
     }
 }
