@@ -23,10 +23,10 @@ on_filesystems! {
         tree::crowded(&source, if fs.kind == Kind::Xfs { 600 } else { 60 });
         write(source.join("stays"), &bytes(1, 8 << 20));
         for number in 0..6_u64 {
-            // The first quarter changes each time, and a file is new and then gone.
-            overwrite(&source.join("stays"), 0, &bytes(number + 10, 2 << 20));
+            // Most of a file changes each time, and a file is new and then gone.
+            overwrite(&source.join("stays"), 0, &bytes(number + 10, 6 << 20));
             let _ = fs::remove_file(source.join("comes and goes"));
-            write(source.join("comes and goes"), &bytes(number + 20, 5 << 20));
+            write(source.join("comes and goes"), &bytes(number + 20, 15 << 20));
             settle();
             pleach(snapshot_named(&format!("s{number}"), &source, &repo)).expect(0);
         }
@@ -62,9 +62,15 @@ on_filesystems! {
         assert_eq!(listed(&repo), ["s22", "s23"]);
         tools::assert_equal_trees(&source, &inside(&repo, "s23", &source));
         assert_no_leftovers(&repo);
-        // The link moves too.
+        // XFS may keep the few blocks that this frees for itself. Then there is no space for a link, and no link.
         fill(own.path());
-        pleach([OsStr::new("remove"), repo.as_ref(), "latest".as_ref()]).expect(0);
+        let run = pleach([OsStr::new("remove"), repo.as_ref(), "latest".as_ref()]);
+        assert!([0, 3].contains(&run.status), "{run:?}");
+        let latest = fs::read_link(repo.join("latest")).ok();
+        let expected = (run.status == 0).then(|| Path::new("s22").to_path_buf());
+        assert_eq!(latest, expected);
+        finish(std::process::Command::new("find").arg(own.path()).args(["-name", "fill-*", "-delete"])).expect(0);
+        assert_eq!(sums(&prune(&["--keep-last", "9"], &repo).expect(0)).kept, 1);
         assert_eq!(fs::read_link(repo.join("latest")).unwrap(), Path::new("s22"));
         own.assert_clean();
     }

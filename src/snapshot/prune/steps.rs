@@ -165,7 +165,10 @@ impl<'a> Removal<'a> {
             }
         }
         // Before space was freed, there may have been none for the link.
-        repository::correct_latest(self.repository)
+        if let Err(error) = repository::correct_latest(self.repository) {
+            self.problem(&error);
+        }
+        Ok(())
     }
 
     fn fail(&mut self, name: String, error: &Error) {

@@ -116,13 +116,24 @@ fn correct_latest_without(repository: &Repository, going: &[&str]) -> Result<()>
     let linked = latest(repository);
     let is_sure = listing.problems.is_empty();
     match (newest, linked) {
-        (Some(newest), linked) if is_sure && linked.as_deref() != Some(newest) => point_latest_to(repository, newest),
-        (_, Some(linked)) if !is_staying(&linked) || !repository.snapshot_names()?.contains(&linked) => {
+        (Some(newest), linked) if is_sure && linked.as_deref() != Some(newest) => {
+            point_latest_to(repository, newest).inspect_err(|_| {
+                // No link is better than one that leads nowhere. The ID `latest` does not need it.
+                if linked.is_some_and(|linked| !leads_to_snapshot(repository, &linked)) {
+                    let _ = repository.root.unlink(LATEST);
+                }
+            })
+        }
+        (_, Some(linked)) if !is_staying(&linked) || !leads_to_snapshot(repository, &linked) => {
             repository.root.unlink(LATEST)?;
             repository.root.sync()
         }
         _ => Ok(()),
     }
+}
+
+fn leads_to_snapshot(repository: &Repository, linked: &str) -> bool {
+    repository.snapshot_names().is_ok_and(|names| names.iter().any(|name| name == linked))
 }
 
 /// The name in the link `latest`.
