@@ -266,9 +266,11 @@ on_filesystems! {
             let _ = flock(&manifest, FlockOperation::Unlock);
             taken.is_err()
         };
-        while !is_locked() && !restore.is_finished() {
-            std::thread::yield_now();
+        let mut was_locked = false;
+        while !was_locked && !restore.is_finished() {
+            was_locked = is_locked();
         }
+        assert!(was_locked, "the restore holds a lock");
         let run = pleach(["remove".as_ref(), "--json".as_ref(), dated.repo.as_os_str(), "0".as_ref()]);
         restore.join().unwrap().expect(0);
         if run.status == 3 {

@@ -12,7 +12,7 @@
 
 use super::added;
 use super::block_hashes;
-use super::dir::{Dir, os};
+use super::dir::os;
 use super::handle::Repository;
 use super::layout::LATEST;
 use super::marks;
