@@ -41,6 +41,7 @@ mod options;
 mod owners;
 mod power_cut;
 mod probe;
+mod prune;
 mod put;
 mod ranges;
 mod refusal;

@@ -22,6 +22,10 @@ pub enum Advice {
     DeleteOthers,
     /// `restore`: compare existing files by their content.
     VerifyExisting,
+    /// `prune`: give a rule that keeps snapshots.
+    GiveRule,
+    /// `remove`: unpin the snapshot first.
+    Unpin,
     /// `copy`: let it choose the engine.
     AnyEngine,
 }

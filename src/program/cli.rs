@@ -8,13 +8,16 @@ mod du;
 mod fiemap;
 mod find;
 mod help;
+mod ids;
 mod list;
 mod log;
 mod probe;
+mod prune;
 mod put;
 mod repo_first;
 mod restore;
 mod snapshot;
+mod tag;
 mod values;
 pub(crate) mod words;
 
@@ -27,9 +30,11 @@ pub(crate) use find::Find;
 pub(crate) use list::List;
 pub(crate) use log::Log;
 pub(crate) use probe::Probe;
+pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
+pub(crate) use tag::{Pin, Tag};
 
 use crate::program::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
@@ -119,6 +124,25 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
+    /// Remove the snapshots that no rule keeps
+    #[command(after_help = help::MORE, after_long_help = help::long(prune::EXAMPLES))]
+    Prune(Prune),
+    /// Remove single snapshots
+    #[command(override_usage = "pleach remove [OPTIONS] REPO ID...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(prune::REMOVE_EXAMPLES))]
+    Remove(Remove),
+    /// List or change the tags of a snapshot
+    #[command(override_usage = "pleach tag [OPTIONS] REPO ID [+TAG|-TAG]...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(tag::EXAMPLES))]
+    Tag(Tag),
+    /// Protect a snapshot from being removed
+    #[command(override_usage = "pleach pin [OPTIONS] REPO ID")]
+    #[command(after_help = help::MORE, after_long_help = help::long(tag::PIN_EXAMPLES))]
+    Pin(Pin),
+    /// Allow a pinned snapshot to be removed
+    #[command(override_usage = "pleach unpin [OPTIONS] REPO ID")]
+    #[command(after_help = help::MORE, after_long_help = help::long(tag::PIN_EXAMPLES))]
+    Unpin(Pin),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -175,7 +199,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usa
 }
 
 fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut cli = Cli::try_parse_from(args)?;
+    let mut cli = Cli::try_parse_from(tag::with_removals_last(args))?;
     // clap's own check does not see that one stands before and the other after the command's name.
     if cli.globals.quiet && cli.globals.verbose {
         let message = "the argument '--quiet' cannot be used with '--verbose'";
@@ -213,6 +237,18 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         Command::Find(find) => {
             find.settle(environment).map_err(|message| usage("find", ErrorKind::MissingRequiredArgument, &message))?;
         }
+        Command::Remove(remove) => {
+            let settled = remove.settle(environment);
+            settled.map_err(|message| usage("remove", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Tag(tag) => {
+            let settled = tag.settle(environment);
+            settled.map_err(|message| usage("tag", ErrorKind::InvalidValue, &message))?;
+        }
+        Command::Pin(pin) | Command::Unpin(pin) => {
+            let settled = pin.settle(environment);
+            settled.map_err(|message| usage("pin", ErrorKind::MissingRequiredArgument, &message))?;
+        }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
         }
@@ -226,6 +262,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             return Err(usage("put", ErrorKind::MissingRequiredArgument, "name the command to run after '--'"));
         }
         Command::List(_)
+        | Command::Prune(_)
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)

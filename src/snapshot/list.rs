@@ -2,7 +2,7 @@
 //! data.
 
 use super::manifest::{Entry, Header, Item, Time, Totals};
-use super::repository::{self, Added, Repository, SnapshotInfo};
+use super::repository::{self, Added, Marks, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
 use crate::extents::extent::ExtentFlags;
 use crate::fs::openat;
@@ -48,6 +48,8 @@ pub struct Row {
     pub sources: Vec<PathBuf>,
     /// The tags given by the user.
     pub tags: Vec<String>,
+    /// Whether it is pinned, so that it is not removed.
+    pub pinned: bool,
     /// The sums over its entries.
     pub totals: Totals,
     /// Bytes of its extents that no other file holds, in this snapshot or elsewhere. Deleting the snapshot frees at
@@ -124,17 +126,23 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
             }
         }
         let added = repository::added(&repository, &info.name);
-        stats.rows.push(row(info, exclusive_bytes, added));
+        let marks = repository::marks(&repository, &info.name, &info.header.tags).unwrap_or_else(|error| {
+            monitor.problem(&error);
+            stats.errors += 1;
+            Marks { tags: info.header.tags.clone(), pinned: true }
+        });
+        stats.rows.push(row(info, marks, exclusive_bytes, added));
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
 }
 
-fn row(info: SnapshotInfo, exclusive_bytes: Option<u64>, added: Option<Added>) -> Row {
+fn row(info: SnapshotInfo, marks: Marks, exclusive_bytes: Option<u64>, added: Option<Added>) -> Row {
     let sources = info.sources().map(Path::to_path_buf).collect();
     let SnapshotInfo { name, header, totals } = info;
-    let Header { created, host, tags, .. } = header;
-    Row { name, created, host, sources, tags, totals, exclusive_bytes, added }
+    let Header { created, host, .. } = header;
+    let Marks { tags, pinned } = marks;
+    Row { name, created, host, sources, tags, pinned, totals, exclusive_bytes, added }
 }
 
 /// A directory of a snapshot's tree.

@@ -9,10 +9,13 @@ pub mod list;
 pub mod log;
 pub(crate) mod manifest;
 mod part;
+pub mod prune;
 mod recorded;
+pub mod remove;
 pub(crate) mod repository;
 pub mod restore;
 mod source_path;
+pub mod tag;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};

@@ -11,8 +11,11 @@ mod init;
 mod layout;
 mod leftovers;
 mod lock;
+mod marks;
 mod name;
 mod publish;
+mod reading;
+mod removal;
 mod snapshots;
 mod staging;
 mod subvolume;
@@ -24,10 +27,14 @@ pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
 pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
+pub(crate) use lock::Lock;
+pub(crate) use marks::{Marks, check_tag, marks, set_marks};
 pub(crate) use publish::{publish, try_publishing};
+pub(crate) use removal::{Removed, correct_latest, is_in_use, parts, remove};
 pub(crate) use snapshots::SnapshotInfo;
 pub(crate) use staging::{Staging, begin, free_name};
 pub(crate) use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
+pub(crate) use trash::empty_trash;
 
 #[cfg(test)]
 mod tests;

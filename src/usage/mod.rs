@@ -112,6 +112,18 @@ pub struct Stats {
 /// if there are several. Inodes take at most some 40 bytes each, and usually next to nothing, since inodes of a tree
 /// are numbered in runs.
 pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    measure_set(paths, true, options, monitor)
+}
+
+/// The space that deleting all these paths together would free, and the number of failures. It takes no memory for each
+/// path.
+pub(crate) fn freed(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<(Freed, u64)> {
+    let stats = measure_set(paths, false, options, monitor)?;
+    Ok((stats.freed, stats.errors))
+}
+
+/// Measures the set. With `each`, measures each path as well.
+fn measure_set(paths: &[PathBuf], each: bool, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let mut errors = 0;
     let mut rows = Vec::new();
@@ -131,7 +143,7 @@ pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> R
     let devices = Devices::new(options.sync);
     let census = Census { devices: &devices, monitor, errors: AtomicU64::new(errors) };
     let mut tally = Tally::default();
-    if resolved.len() > 1 {
+    if each && resolved.len() > 1 {
         tally.paths.resize_with(resolved.len(), Part::default);
     }
     monitor.phase("walking", None);

@@ -28,6 +28,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give numbers with y, w, d, h, m or s, as 10y, 14d, 1h30m or 90s".to_string())
 }
 
+/// A tag.
+pub(super) fn tag(text: &str) -> Result<String, String> {
+    crate::snapshot::repository::check_tag(text).map_err(|error| error.to_string())?;
+    Ok(text.to_string())
+}
+
 /// The name of a directory's entry, as bytes.
 pub(super) fn name(name: OsString) -> Result<Vec<u8>, String> {
     let name = name.into_vec();

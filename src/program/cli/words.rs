@@ -47,12 +47,18 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     };
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
-        Some("list" | "find") if parsed.paths.is_empty() => Wanted::Repository,
+        Some("list" | "find" | "prune") if parsed.paths.is_empty() => Wanted::Repository,
         Some("log") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::PathIn(repo, "latest".into()),
             (_, [repo]) => Wanted::PathIn(repo.clone(), "latest".into()),
             _ => Wanted::Static,
+        },
+        Some("remove" | "tag" | "pin" | "unpin") => match (environment, parsed.paths.first()) {
+            (None, None) => Wanted::Repository,
+            (Some(repo), None) => Wanted::RepositoryOrId(repo),
+            (Some(repo), Some(first)) if !is_repository(&first) => Wanted::Id(repo),
+            (_, Some(repo)) => Wanted::Id(repo.clone()),
         },
         Some("restore" | "cat") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,

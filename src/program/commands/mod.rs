@@ -15,9 +15,11 @@ mod outcome;
 mod owners;
 mod patch;
 mod probe;
+mod prune;
 mod put;
 mod restore;
 mod snapshot;
+mod tag;
 mod views;
 pub(crate) mod words;
 
@@ -39,6 +41,11 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Cat(args) => cat::run(args, &output),
         Command::Find(args) => find::run(args, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Prune(args) => prune::run(args, &cli.globals, &output),
+        Command::Remove(args) => prune::run_remove(args, &cli.globals, &output),
+        Command::Tag(args) => tag::run(args, &output),
+        Command::Pin(args) => tag::run_pin(args, true, &output),
+        Command::Unpin(args) => tag::run_pin(args, false, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
@@ -58,6 +65,12 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
         // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) => "nothing was changed",
+        Command::Prune(cli::Prune { dry_run: true, .. }) | Command::Remove(cli::Remove { dry_run: true, .. }) => {
+            "nothing was changed"
+        }
+        Command::Prune(_) | Command::Remove(_) => {
+            "each snapshot exists complete or not at all; the next run finishes deleting"
+        }
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
         Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
         Command::Dedupe(args) if args.dry_run => "nothing was changed",

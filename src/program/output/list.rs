@@ -17,6 +17,7 @@ struct SnapshotLine<'a> {
     name: &'a str,
     created: String,
     tags: &'a [String],
+    pinned: bool,
     host: &'a str,
     sources: Vec<PathField<'a>>,
     files: u64,
@@ -69,6 +70,7 @@ fn object(row: &Row) -> SnapshotLine<'_> {
         name: &row.name,
         created: text::rfc3339(row.created.seconds, row.created.nanos),
         tags: &row.tags,
+        pinned: row.pinned,
         host: &row.host,
         sources: row.sources.iter().map(|source| PathField::new(source)).collect(),
         files: totals.files,
@@ -207,6 +209,9 @@ fn all_columns(rows: &[Row], has_sources: bool) -> Vec<Column> {
     }
     if has(&|row| !row.tags.is_empty()) {
         columns.push(column(TAGS, Align::Left, Some(2), &|row| row.tags.join(", ").into()));
+    }
+    if has(&|row| row.pinned) {
+        columns.push(column("pinned", Align::Left, Some(5), &|row| if row.pinned { "yes" } else { "" }.into()));
     }
     if has_sources {
         let shown =

@@ -24,6 +24,8 @@ fn advice(advice: Advice) -> &'static str {
         Advice::ListSnapshots => "`pleach list` shows all",
         Advice::DeleteOthers => "--delete would remove it",
         Advice::VerifyExisting => "--verify would replace it",
+        Advice::GiveRule => "name what to keep, as in --keep-daily 7; see 'pleach prune --help'",
+        Advice::Unpin => "`pleach unpin` allows it",
         Advice::AnyEngine => "without --engine it would be copied",
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod owners;
 pub(crate) mod probe;
 mod problems;
 pub(crate) mod progress;
+pub(crate) mod prune;
 pub(crate) mod put;
 mod reasons;
 pub(crate) mod restore;
@@ -28,6 +29,7 @@ pub(crate) mod snapshot;
 mod summary;
 pub(crate) mod svg;
 mod table;
+pub(crate) mod tag;
 pub(crate) mod terminal;
 mod wrap;
 

@@ -34,13 +34,16 @@ pub(crate) struct Space {
     pub used: u64,
     /// Bytes that are free for this user.
     pub free: u64,
+    /// All bytes.
+    pub total: u64,
 }
 
 /// The space of the filesystem of this directory, if the filesystem reports it.
 pub(crate) fn space(dir: impl AsFd) -> Option<Space> {
     let space = rustix::fs::fstatvfs(dir).ok()?;
     let used = space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize);
-    Some(Space { used, free: space.f_bavail.saturating_mul(space.f_frsize) })
+    let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+    Some(Space { used, free: bytes(space.f_bavail), total: bytes(space.f_blocks) })
 }
 
 /// The space that a snapshot added, if it was recorded.
@@ -79,6 +82,13 @@ pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
         if is_fresh || repository.root.has_dir(os(&name)).is_ok_and(|has| !has) {
             let _ = dir.unlink(os(&name));
         }
+    }
+}
+
+/// Removes the record of one snapshot.
+pub(super) fn remove(repository: &Repository, name: &str) {
+    if let Some(dir) = added_dir(&repository.control) {
+        let _ = dir.unlink(name);
     }
 }
 

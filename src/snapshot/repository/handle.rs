@@ -8,6 +8,7 @@ use super::init::{self, unusable};
 use super::layout::CONTROL;
 use super::lock::Lock;
 use super::name::check_name;
+use super::reading::note_reader;
 use crate::error::{Advice, Error, Result};
 use crate::snapshot::manifest::Reader;
 use rustix::fs::{Mode, OFlags};
@@ -95,11 +96,13 @@ impl Repository {
         Lock::take(&self.control)
     }
 
-    /// A snapshot's manifest.
+    /// A snapshot's manifest. Until it is dropped, the snapshot is not removed.
     pub(crate) fn manifest(&self, name: &str) -> Result<Reader> {
         check_name(name)?;
         let path = self.manifests.path().join(name);
-        Reader::from_file(self.manifests.file(name, OFlags::RDONLY, Mode::empty())?, &path)
+        let file = self.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
+        note_reader(&file, &self.manifests, name)?;
+        Reader::from_file(file, &path)
     }
 
     /// Opens the directory that contains the tree of the snapshot `name`: the files as they were, below their absolute

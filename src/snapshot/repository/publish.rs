@@ -66,7 +66,7 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
-fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
+pub(super) fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
     let failed = |errno| Error::io("move the link", repository.root.join(LATEST), errno);
     clear_entry(repository, &repository.control, b"latest.new", &FreshNames::new())?;
     match fs::symlinkat(name, &repository.control, "latest.new") {

@@ -113,18 +113,26 @@ impl Repository {
     /// Kind `Failed` if `id` means no snapshot or several. Kind `Damage` if the manifest of that snapshot is damaged
     /// or, for `latest`, if a snapshot with a damaged manifest might be the newest.
     pub(crate) fn resolve(&self, id: &str) -> Result<SnapshotInfo> {
+        self.info(&self.name_of(id)?)
+    }
+
+    /// The name that `id` means, also of a snapshot with a damaged manifest.
+    ///
+    /// # Errors
+    /// Like [`resolve`](Self::resolve), except that the manifest of a snapshot that is named is not read.
+    pub(crate) fn name_of(&self, id: &str) -> Result<String> {
         if id == LATEST {
-            return self.latest(|_| true);
+            return Ok(self.latest(|_| true)?.name);
         }
         let names = self.snapshot_names()?;
         if let Some(path) = id.strip_prefix("latest:")
             // Snapshots with such names were once allowed. A path has a slash, a name has none.
             && !names.iter().any(|name| name == id)
         {
-            return self.latest_of(Path::new(path));
+            return Ok(self.latest_of(Path::new(path))?.name);
         }
         if names.iter().any(|name| name == id) {
-            return self.info(id);
+            return Ok(id.to_string());
         }
         let candidates: Vec<&String> = names.iter().filter(|name| !id.is_empty() && name.starts_with(id)).collect();
         let shown = text::escape(OsStr::new(id));
@@ -143,7 +151,7 @@ impl Repository {
                     }
                 })
             }
-            [name] => self.info(name),
+            [name] => Ok(name.clone()),
             _ => {
                 let mut list: Vec<String> =
                     candidates.iter().take(SHOWN).map(|name| text::path(os(name.as_bytes()).as_ref())).collect();

@@ -6,6 +6,7 @@ use super::added;
 use super::dir::Dir;
 use super::handle::Repository;
 use super::layout::FINISHED;
+use super::marks;
 use super::name::check_name;
 use super::subvolume::{self, Start};
 use super::trash::{clear_entry, throw_away};
@@ -95,6 +96,7 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
     added::clear(repository, Some(name));
+    marks::clear(repository, Some(name))?;
     let partial = repository.partial()?;
     if partial.stat(name)?.is_some() {
         throw_away(repository, &partial, name.as_bytes(), &FreshNames::new())?;

@@ -9,7 +9,7 @@ use rustix::fs;
 use std::os::fd::AsFd;
 
 /// Deletes everything in the trash.
-pub(super) fn empty_trash(repository: &Repository, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
+pub(crate) fn empty_trash(repository: &Repository, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
     let trash = repository.trash()?;
     let options = deletion::Options { threads: Some(threads), subvolumes: true };
     deletion::empty(trash.as_fd(), trash.path(), &options, monitor)

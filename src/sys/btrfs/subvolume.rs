@@ -1,6 +1,6 @@
 //! Creates, snapshots and deletes subvolumes, and makes them read-only: `BTRFS_IOC_SUBVOL_CREATE_V2`,
-//! `BTRFS_IOC_SNAP_CREATE_V2`, `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`. The name and place of a
-//! subvolume are in `logical`.
+//! `BTRFS_IOC_SNAP_CREATE_V2`, `BTRFS_IOC_SNAP_DESTROY_V2`, `BTRFS_IOC_SUBVOL_SETFLAGS`, `BTRFS_IOC_SYNC`. The name and
+//! place of a subvolume are in `logical`.
 //!
 //! Sources: `include/uapi/linux/btrfs.h`, `fs/btrfs/ioctl.c`, btrfs-ioctl(2).
 
@@ -8,10 +8,12 @@ use rustix::io::{Errno, Result};
 use rustix::ioctl::{self, Opcode, Setter, opcode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+const BTRFS_IOC_SYNC: Opcode = opcode::none(0x94, 8);
 const BTRFS_IOC_SNAP_CREATE_V2: Opcode = opcode::write::<Arguments>(0x94, 23);
 const BTRFS_IOC_SUBVOL_CREATE_V2: Opcode = opcode::write::<Arguments>(0x94, 24);
 const BTRFS_IOC_SUBVOL_SETFLAGS: Opcode = opcode::write::<u64>(0x94, 26);
 const BTRFS_IOC_SNAP_DESTROY_V2: Opcode = opcode::write::<Arguments>(0x94, 63);
+const _: () = assert!(BTRFS_IOC_SYNC == 0x9408);
 const _: () = assert!(BTRFS_IOC_SNAP_CREATE_V2 == 0x5000_9417);
 const _: () = assert!(BTRFS_IOC_SUBVOL_CREATE_V2 == 0x5000_9418);
 const _: () = assert!(BTRFS_IOC_SUBVOL_SETFLAGS == 0x4008_941a);
@@ -95,6 +97,19 @@ pub(crate) fn destroy(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let request = unsafe { Setter::<BTRFS_IOC_SNAP_DESTROY_V2, Arguments>::new(arguments) };
     // SAFETY: the request carries the whole structure, and its name ends with a NUL.
     unsafe { ioctl::ioctl(dir, request) }
+}
+
+/// `BTRFS_IOC_SYNC`: syncs the filesystem, and wakes the thread that frees the space of deleted subvolumes. syncfs(2)
+/// does not wake it.
+///
+/// # Errors
+/// `NOTTY` on other filesystems.
+#[doc(alias = "BTRFS_IOC_SYNC")]
+pub(crate) fn sync(fd: impl AsFd) -> Result<()> {
+    // SAFETY: this call has no argument.
+    let request = unsafe { ioctl::NoArg::<BTRFS_IOC_SYNC>::new() };
+    // SAFETY: the call has no argument.
+    unsafe { ioctl::ioctl(fd, request) }
 }
 
 /// `BTRFS_IOC_SUBVOL_SETFLAGS`: makes the subvolume with the root directory `root` read-only, or writable again.

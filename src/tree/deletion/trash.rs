@@ -11,6 +11,7 @@
 use super::entry::{allow_all, is_dir, is_dot, open_for_deletion};
 use super::fresh_names::FreshNames;
 use super::guard::{Guard, busy};
+use super::in_place;
 use crate::error::{Error, Result};
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
@@ -265,6 +266,22 @@ impl Run<'_> {
                 // Moving a directory changes its `..`, so its owner must be allowed to write it.
                 allow_all(dir, name)?;
                 self.fresh.rename(dir, name.to_bytes(), self.trash)
+            }
+            // The trash cannot grow on a full filesystem. Deleting frees space, so this happens to few directories.
+            Err(Errno::NOSPC | Errno::DQUOT) => {
+                let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                match in_place::delete(dir, name.to_bytes(), &path, &in_place::Mounts::default(), self.monitor) {
+                    Ok(()) => {
+                        self.count(&self.dirs);
+                        Ok(())
+                    }
+                    Err(in_place::Kept::Whole(error)) => {
+                        self.problem(&error);
+                        Err(Errno::NOTEMPTY)
+                    }
+                    Err(in_place::Kept::Partly) => Err(Errno::NOTEMPTY),
+                    Err(in_place::Kept::Interrupted) => Err(Errno::INTR),
+                }
             }
             done => done,
         }

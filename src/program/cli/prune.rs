@@ -1,0 +1,105 @@
+//! The arguments of `pleach prune` and `pleach remove`.
+
+use super::ids::with_repo_first;
+use super::values;
+use crate::snapshot::prune::Free;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pleach prune --keep-daily 7 --keep-weekly 4 --keep-monthly 12 /backup
+  pleach prune --dry-run --keep-within 30d /backup       what would stay, and what would be freed
+  pleach prune --keep-last 3 --keep-free 10% /backup     remove the oldest only if space is short
+
+A snapshot stays if any rule keeps it. Each rule counts on its own, and for each set of sources on
+its own. --keep-daily 7 keeps the newest snapshot of each of the last 7 days that have snapshots.
+Days and weeks are those of the local time zone (TZ); weeks begin on Monday. A number of 0 is no rule.
+Always kept: the newest of each set of sources, pinned snapshots, those dated in the future, those
+with a damaged manifest, and those that another pleach reads.";
+
+pub(super) const REMOVE_EXAMPLES: &str = "\
+Examples:
+  pleach remove /backup 2026-11-20T020000Z
+  pleach remove --dry-run /backup monday tuesday         what removing both would free
+
+ID is a snapshot's name, an unambiguous beginning of one, 'latest', or 'latest:/home'. Pinned
+snapshots and those that another pleach reads are kept.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Prune {
+    /// The repository
+    #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    pub(crate) repo: PathBuf,
+    /// Keep the last N snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_last: u64,
+    /// Keep the newest snapshot of each of the last N hours with snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_hourly: u64,
+    /// Keep the newest snapshot of each of the last N days with snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_daily: u64,
+    /// Keep the newest snapshot of each of the last N weeks with snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_weekly: u64,
+    /// Keep the newest snapshot of each of the last N months with snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_monthly: u64,
+    /// Keep the newest snapshot of each of the last N years with snapshots
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) keep_yearly: u64,
+    /// Keep snapshots with this tag; repeatable
+    #[arg(long = "keep-tag", value_name = "TAG", value_parser = values::tag)]
+    pub(crate) keep_tags: Vec<String>,
+    /// Keep snapshots at most this much older than the newest of their sources
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) keep_within: Option<Duration>,
+    /// Remove only the oldest, until this much space is free: a size, or a percentage of the filesystem
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = free)]
+    pub(crate) keep_free: Option<Free>,
+    /// Only show what would be removed, and what that would free
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Remove {
+    /// The repository, then the snapshots
+    ///
+    /// Without a repository, $PLEACH_REPO: then the first word is a repository only if it contains a slash.
+    #[arg(value_name = "REPO ID", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    words: Vec<OsString>,
+    /// Only show what would be removed, and what that would free
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+impl Remove {
+    /// Settles which word is the repository.
+    pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
+        let words = std::mem::take(&mut self.words);
+        self.words = with_repo_first(words, environment)?;
+        Ok(())
+    }
+
+    /// The repository and the snapshots.
+    pub(crate) fn repo_and_ids(&self) -> (&Path, &[OsString]) {
+        match &self.words[..] {
+            [repo, ids @ ..] => (Path::new(repo), ids),
+            // `settle` leaves at least two.
+            [] => (Path::new(""), &[]),
+        }
+    }
+}
+
+/// A size, or a percentage.
+fn free(text: &str) -> Result<Free, String> {
+    if text.ends_with('%') {
+        values::percent(text).map(Free::Percent)
+    } else {
+        values::size_or_none(text).map(Free::Bytes)
+    }
+}

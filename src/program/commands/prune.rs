@@ -1,0 +1,42 @@
+//! `pleach prune REPO` and `pleach remove REPO ID...`.
+
+use super::outcome::{reported, status};
+use crate::error::{Error, Result};
+use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, progress, prune as show};
+use crate::snapshot::prune::{Keep, Options, prune};
+use crate::snapshot::remove::{self, remove};
+use std::ffi::OsStr;
+
+pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let keep = Keep {
+        last: args.keep_last,
+        hourly: args.keep_hourly,
+        daily: args.keep_daily,
+        weekly: args.keep_weekly,
+        monthly: args.keep_monthly,
+        yearly: args.keep_yearly,
+        tags: args.keep_tags.clone(),
+        within: args.keep_within,
+        free: args.keep_free,
+    };
+    let options = Options { keep, dry_run: args.dry_run, time_zone: None, threads: globals.threads };
+    let stats = progress::watch(output, |monitor| prune(&args.repo, &options, monitor))?;
+    show::show(output, "prune", &stats, args.dry_run);
+    Ok(reported(output, status(stats.errors)))
+}
+
+pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let (repo, ids) = args.repo_and_ids();
+    let ids = ids.iter().map(|id| as_id(id)).collect::<Result<Vec<_>>>()?;
+    let options = remove::Options { dry_run: args.dry_run, threads: globals.threads };
+    let stats = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor))?;
+    show::show(output, "remove", &stats, args.dry_run);
+    Ok(reported(output, status(stats.errors)))
+}
+
+/// The ID in a word.
+pub(super) fn as_id(word: &OsStr) -> Result<&str> {
+    word.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(word).hint("names are UTF-8"))
+}

@@ -1,0 +1,121 @@
+//! Removes snapshots that no rule keeps.
+//!
+//! `keep` has the rules, `policy` applies them, and `calendar` has the periods that they count. `steps` are the parts
+//! that `remove` needs too, `space` counts the freed bytes, and `stats` has the results.
+
+mod calendar;
+mod keep;
+mod policy;
+mod space;
+mod stats;
+pub(super) mod steps;
+
+pub use crate::usage::Bound;
+pub use keep::{Free, Keep, Reason};
+pub use stats::{Counted, Freed, Row, Stats};
+
+use super::manifest::Time;
+use super::repository::{Marks, Repository, SnapshotInfo};
+use crate::error::{Advice, Error, Result};
+use crate::monitor::Monitor;
+use calendar::Calendar;
+use policy::Candidate;
+use space::Meter;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
+use steps::Removal;
+
+/// How to prune.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Options {
+    /// The rules.
+    pub keep: Keep,
+    /// Change nothing, and count from extents what would be freed.
+    pub dry_run: bool,
+    /// The time zone of hours, days, weeks, months and years, as `Europe/Berlin`. By default the local one.
+    pub time_zone: Option<String>,
+    /// How many threads delete; by default twice as many as there are processors.
+    pub threads: Option<usize>,
+}
+
+/// Removes the snapshots of the repository at `repo` that no rule keeps. Each group of snapshots, those of the same
+/// machine and the same set of sources, is judged on its own, and the newest of each always stays.
+///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::{create, prune};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// for _ in 0..3 {
+///     create::create(&[source.clone()], &repo, &create::Options::default(), &Silent)?;
+/// }
+///
+/// let mut options = prune::Options::default();
+/// options.keep.last = 2;
+/// let stats = prune::prune(&repo, &options, &Silent)?;
+/// assert_eq!((stats.kept, stats.removed), (2, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If there is no rule, or the repository cannot be opened or is locked, or the run is cancelled. A snapshot that
+/// cannot be removed is reported to the monitor and kept.
+pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    if options.keep.is_empty() {
+        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
+    }
+    let calendar = Calendar::new(options.time_zone.as_deref())?;
+    let repository = Repository::open(repo)?;
+    let mut removal = Removal::begin(&repository, options.dry_run, options.threads, monitor)?;
+    let mut rows = judged(&repository, options, &calendar, &mut removal)?;
+    // The oldest go first.
+    rows.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+    let going: Vec<String> = rows.iter().filter(|row| row.reasons.is_empty()).map(|row| row.name.clone()).collect();
+    let freed = match options.keep.free {
+        None => removal.remove(&going)?,
+        Some(free) => removal.remove_until(&going, free)?,
+    };
+    Ok(removal.finish(rows, freed, begun))
+}
+
+/// All snapshots, with the reasons to keep them.
+fn judged(
+    repository: &Repository,
+    options: &Options,
+    calendar: &Calendar,
+    removal: &mut Removal<'_>,
+) -> Result<Vec<Row>> {
+    let listing = repository.listing()?;
+    listing.problems.iter().for_each(|problem| removal.problem(problem));
+    let intact: BTreeSet<&str> = listing.snapshots.iter().map(|info| info.name.as_str()).collect();
+    let names = repository.snapshot_names()?;
+    let damaged = names.into_iter().filter(|name| !intact.contains(name.as_str()));
+    let mut rows: Vec<Row> =
+        damaged.map(|name| Row { name, created: None, kept: true, reasons: vec![Reason::Damaged] }).collect();
+    let mut groups = BTreeMap::new();
+    let mut candidates = Vec::new();
+    for info in &listing.snapshots {
+        let next = groups.len();
+        let group = *groups.entry(group(info)).or_insert(next);
+        let Marks { tags, pinned } = removal.marks(info);
+        candidates.push(Candidate { name: info.name.clone(), created: info.header.created, group, tags, pinned });
+    }
+    let reasons = policy::reasons(&candidates, &options.keep, Time::now(), calendar);
+    rows.extend(candidates.into_iter().zip(reasons).map(|(candidate, reasons)| Row {
+        name: candidate.name,
+        created: Some(candidate.created),
+        kept: true,
+        reasons,
+    }));
+    Ok(rows)
+}
+
+/// The machine and the set of sources.
+fn group(info: &SnapshotInfo) -> (&str, BTreeSet<&Path>) {
+    (&info.header.host, info.sources().collect())
+}

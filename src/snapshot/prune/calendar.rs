@@ -1,0 +1,155 @@
+//! Calendar periods: the hour, day, week, month or year of a moment in a time zone. Pure, apart from reading the zone.
+//!
+//! A period carries everything that distinguishes it: a month its year, a week its ISO year (1 January may be in week
+//! 53 of the year before), an hour its offset from UTC, because an hour occurs twice when clocks are set back.
+
+use crate::error::{Error, Result};
+use crate::snapshot::manifest::Time;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// A kind of period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+/// One period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Period {
+    /// Year, month, day, hour, and the offset from UTC in seconds.
+    Hour(i16, i8, i8, i8, i32),
+    /// Year, month, day.
+    Day(i16, i8, i8),
+    /// ISO year and week.
+    Week(i16, i8),
+    /// Year and month.
+    Month(i16, i8),
+    /// The year.
+    Year(i16),
+}
+
+/// A time zone.
+#[derive(Clone, Debug)]
+pub(super) struct Calendar(TimeZone);
+
+impl Calendar {
+    /// The zone with this name, as `Europe/Berlin`; without a name the local one: that of the environment variable
+    /// `TZ`, or of the system. If neither is set, UTC.
+    ///
+    /// # Errors
+    /// If there is no such zone, or `TZ` names none.
+    pub(super) fn new(name: Option<&str>) -> Result<Calendar> {
+        let unknown = |action: String, cause: jiff::Error| {
+            Error::failed(action).because(std::io::Error::other(cause.to_string())).hint("nothing was changed")
+        };
+        let zone = match name {
+            Some(name) => {
+                TimeZone::get(name).map_err(|cause| unknown(format!("find the time zone '{name}'"), cause))?
+            }
+            None if std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty()) => {
+                TimeZone::try_system().map_err(|cause| unknown("find the time zone in TZ".into(), cause))?
+            }
+            None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
+        };
+        Ok(Calendar(zone))
+    }
+
+    /// The period of this kind that contains a moment.
+    pub(super) fn period(&self, unit: Unit, time: Time) -> Period {
+        let nanos = i32::try_from(time.nanos).unwrap_or(0);
+        let moment = Timestamp::new(time.seconds, nanos).unwrap_or(Timestamp::MAX);
+        let local = moment.to_zoned(self.0.clone());
+        let (year, month, day) = (local.year(), local.month(), local.day());
+        match unit {
+            Unit::Hour => Period::Hour(year, month, day, local.hour(), local.offset().seconds()),
+            Unit::Day => Period::Day(year, month, day),
+            Unit::Week => {
+                let week = local.date().iso_week_date();
+                Period::Week(week.year(), week.week())
+            }
+            Unit::Month => Period::Month(year, month),
+            Unit::Year => Period::Year(year),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn periods(unit: Unit, zone: &str, moments: &[&str]) -> Vec<Period> {
+        let calendar = Calendar::new(Some(zone)).unwrap();
+        let time = |text: &&str| {
+            let moment: Timestamp = text.parse().unwrap();
+            Time { seconds: moment.as_second(), nanos: 0 }
+        };
+        moments.iter().map(|moment| calendar.period(unit, time(moment))).collect()
+    }
+
+    #[test]
+    fn a_week_at_the_end_of_a_year_is_one_week() {
+        // 2026 has 53 ISO weeks; the last contains 1 January 2027.
+        let weeks = periods(
+            Unit::Week,
+            "Europe/Berlin",
+            &["2026-12-27T22:59:59Z", "2026-12-27T23:00:00Z", "2026-12-31T12:00:00Z", "2027-01-01T12:00:00Z"],
+        );
+        assert_eq!(
+            weeks,
+            [(2026, 52), (2026, 53), (2026, 53), (2026, 53)].map(|(year, week)| Period::Week(year, week))
+        );
+        let weeks =
+            periods(Unit::Week, "UTC", &["2027-01-03T23:59:59Z", "2027-01-04T00:00:00Z", "2024-12-30T00:00:00Z"]);
+        assert_eq!(weeks, [(2026, 53), (2027, 1), (2025, 1)].map(|(year, week)| Period::Week(year, week)));
+    }
+
+    #[test]
+    fn equal_weeks_and_months_of_two_years_differ() {
+        let dates = ["2025-03-10T12:00:00Z", "2026-03-09T12:00:00Z"];
+        for unit in [Unit::Week, Unit::Month, Unit::Year] {
+            let found = periods(unit, "UTC", &dates);
+            assert_ne!(found[0], found[1]);
+        }
+    }
+
+    #[test]
+    fn an_hour_that_occurs_twice_is_two_hours_of_one_day() {
+        // Clocks are set back from 03:00 to 02:00 at 01:00 UTC.
+        let twice = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"];
+        let hours = periods(Unit::Hour, "Europe/Berlin", &twice);
+        assert_eq!(hours, [7200, 3600].map(|offset| Period::Hour(2026, 10, 25, 2, offset)));
+        let days = periods(Unit::Day, "Europe/Berlin", &twice);
+        assert_eq!(days[0], days[1]);
+        // Half an hour occurs twice on Lord Howe Island.
+        let hours = periods(Unit::Hour, "Australia/Lord_Howe", &["2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"]);
+        assert_eq!(hours, [39600, 37800].map(|offset| Period::Hour(2026, 4, 5, 1, offset)));
+    }
+
+    #[test]
+    fn an_hour_that_never_occurs_is_no_period() {
+        // Clocks are set forward from 02:00 to 03:00 at 01:00 UTC.
+        let hours = periods(Unit::Hour, "Europe/Berlin", &["2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z"]);
+        assert_eq!(hours, [(1, 3600), (3, 7200)].map(|(hour, offset)| Period::Hour(2026, 3, 29, hour, offset)));
+        // Samoa skipped 30 December 2011.
+        let days = periods(Unit::Day, "Pacific/Apia", &["2011-12-30T09:59:59Z", "2011-12-30T10:00:00Z"]);
+        assert_eq!(days, [Period::Day(2011, 12, 29), Period::Day(2011, 12, 31)]);
+    }
+
+    #[test]
+    fn the_day_is_that_of_the_zone() {
+        let at = ["2026-01-01T04:00:00Z"];
+        assert_eq!(periods(Unit::Day, "America/New_York", &at), [Period::Day(2025, 12, 31)]);
+        assert_eq!(periods(Unit::Year, "America/New_York", &at), [Period::Year(2025)]);
+        assert_eq!(periods(Unit::Day, "Asia/Kathmandu", &["2026-01-01T18:20:00Z"]), [Period::Day(2026, 1, 2)]);
+    }
+
+    #[test]
+    fn an_unknown_zone_is_refused() {
+        assert!(Calendar::new(Some("Europe/Nowhere")).is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! Which snapshots are kept, and why: rules applied to names, times, groups, tags and pins. Pure, no I/O.
+//!
+//! Each rule counts on its own and for each group on its own. Snapshots from the future are kept, and no rule counts
+//! them.
+
+use super::calendar::{Calendar, Unit};
+use super::keep::{Keep, Reason};
+use crate::snapshot::manifest::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+/// What the rules look at in a snapshot.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) created: Time,
+    /// Snapshots of the same machine and sources have the same number.
+    pub(super) group: usize,
+    pub(super) tags: Vec<String>,
+    pub(super) pinned: bool,
+}
+
+/// The reasons to keep each of the snapshots, in their order. A snapshot without a reason may go. `keep.free` is not
+/// applied.
+pub(super) fn reasons(candidates: &[Candidate], keep: &Keep, now: Time, calendar: &Calendar) -> Vec<Vec<Reason>> {
+    let mut reasons = vec![Vec::new(); candidates.len()];
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, candidate) in candidates.iter().enumerate() {
+        if candidate.created > now {
+            reasons[index].push(Reason::Future);
+        } else {
+            groups.entry(candidate.group).or_default().push(index);
+        }
+    }
+    for group in groups.values_mut() {
+        group.sort_by_key(|index| Reverse((candidates[*index].created, &candidates[*index].name)));
+        apply(group, candidates, keep, calendar, &mut reasons);
+    }
+    for (candidate, reasons) in candidates.iter().zip(&mut reasons) {
+        let tag = keep.tags.iter().find(|tag| candidate.tags.contains(tag));
+        reasons.extend(tag.map(|tag| Reason::Tag(tag.clone())));
+        reasons.extend(candidate.pinned.then_some(Reason::Pinned));
+    }
+    // "newest" only matters if nothing else keeps the snapshot.
+    for reasons in &mut reasons {
+        if reasons.len() > 1 {
+            reasons.retain(|reason| *reason != Reason::Newest);
+        }
+    }
+    reasons
+}
+
+/// Applies the rules of one group to its snapshots, newest first.
+fn apply(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Calendar, reasons: &mut [Vec<Reason>]) {
+    let Some(newest) = group.first() else { return };
+    reasons[*newest].push(Reason::Newest);
+    for index in group.iter().take(usize::try_from(keep.last).unwrap_or(usize::MAX)) {
+        reasons[*index].push(Reason::Last);
+    }
+    let rules = [
+        (Unit::Hour, keep.hourly, Reason::Hourly),
+        (Unit::Day, keep.daily, Reason::Daily),
+        (Unit::Week, keep.weekly, Reason::Weekly),
+        (Unit::Month, keep.monthly, Reason::Monthly),
+        (Unit::Year, keep.yearly, Reason::Yearly),
+    ];
+    for (unit, most, reason) in rules {
+        let mut seen = HashSet::new();
+        for index in group {
+            if seen.len() as u64 >= most {
+                break;
+            }
+            if seen.insert(calendar.period(unit, candidates[*index].created)) {
+                reasons[*index].push(reason.clone());
+            }
+        }
+    }
+    if let Some(within) = keep.within.filter(|within| !within.is_zero()) {
+        let Time { seconds, nanos } = candidates[*newest].created;
+        let seconds = seconds.saturating_sub(i64::try_from(within.as_secs()).unwrap_or(i64::MAX));
+        let oldest = Time { seconds, nanos };
+        for index in group.iter().filter(|index| candidates[**index].created >= oldest) {
+            reasons[*index].push(Reason::Within);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::{Timestamp, tz::TimeZone};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const ZONES: [&str; 6] =
+        ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia"];
+
+    /// Days from 1970-01-01 to the first day of a year, by counting.
+    fn first_day(year: i64) -> i64 {
+        (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum()
+    }
+
+    fn is_leap(year: i64) -> bool {
+        year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+    }
+
+    /// The local period of a moment, without a calendar library: from the offset alone.
+    fn period(unit: Unit, time: Time, zone: &TimeZone) -> (i64, i64) {
+        let offset = i64::from(zone.to_offset(Timestamp::new(time.seconds, 0).unwrap()).seconds());
+        let local = time.seconds + offset;
+        let day = local.div_euclid(86_400);
+        let year_of = |day: i64| (1970..).find(|year| first_day(year + 1) > day).unwrap();
+        match unit {
+            // The offset separates the two passes through an hour.
+            Unit::Hour => (local.div_euclid(3600), offset),
+            Unit::Day => (day, 0),
+            Unit::Week => {
+                // 1970-01-01 was a Thursday, and a week belongs to the year of its Thursday.
+                let thursday = day - (day + 3).rem_euclid(7) + 3;
+                let year = year_of(thursday);
+                (year, (thursday - first_day(year)) / 7 + 1)
+            }
+            Unit::Month => {
+                let year = year_of(day);
+                let feb = if is_leap(year) { 29 } else { 28 };
+                let mut rest = day - first_day(year);
+                let lengths = [31, feb, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+                let month = lengths.iter().take_while(|length| {
+                    let is_over = rest >= **length;
+                    rest -= if is_over { **length } else { 0 };
+                    is_over
+                });
+                (year, month.count() as i64)
+            }
+            Unit::Year => (year_of(day), 0),
+        }
+    }
+
+    /// The same decision, made for each snapshot by looking at all others.
+    fn oracle(candidates: &[Candidate], keep: &Keep, now: Time, zone: &TimeZone, index: usize) -> bool {
+        let this = &candidates[index];
+        if this.created > now || this.pinned || this.tags.iter().any(|tag| keep.tags.contains(tag)) {
+            return true;
+        }
+        let others: Vec<_> =
+            candidates.iter().filter(|other| other.group == this.group && other.created <= now).collect();
+        let newer: Vec<_> =
+            others.iter().filter(|other| (other.created, &other.name) > (this.created, &this.name)).collect();
+        if newer.is_empty() || (newer.len() as u64) < keep.last {
+            return true;
+        }
+        let newest = others.iter().map(|other| other.created).max().unwrap();
+        if keep.within.is_some_and(|within| {
+            let age = (newest.seconds - this.created.seconds) as i128 * 1_000_000_000 + i128::from(newest.nanos)
+                - i128::from(this.created.nanos);
+            !within.is_zero() && age <= within.as_nanos() as i128
+        }) {
+            return true;
+        }
+        let rules = [
+            (Unit::Hour, keep.hourly),
+            (Unit::Day, keep.daily),
+            (Unit::Week, keep.weekly),
+            (Unit::Month, keep.monthly),
+            (Unit::Year, keep.yearly),
+        ];
+        rules.into_iter().any(|(unit, most)| {
+            let own = period(unit, this.created, zone);
+            let mut later: Vec<_> = newer.iter().map(|other| period(unit, other.created, zone)).collect();
+            later.sort_unstable();
+            later.dedup();
+            !later.contains(&own) && (later.len() as u64) < most
+        })
+    }
+
+    fn time(text: &str) -> Time {
+        let moment: Timestamp = text.parse().unwrap();
+        Time { seconds: moment.as_second(), nanos: 0 }
+    }
+
+    fn candidate(name: &str, created: Time) -> Candidate {
+        Candidate { name: name.into(), created, group: 0, tags: Vec::new(), pinned: false }
+    }
+
+    /// Moments that are close to each other and to year ends and clock changes.
+    fn moments() -> impl Strategy<Value = (i64, u32)> {
+        let anchors = prop::sample::select(vec![
+            "2026-12-31T23:00:00Z",
+            "2027-01-04T00:00:00Z",
+            "2026-10-25T01:00:00Z",
+            "2026-03-29T01:00:00Z",
+            "2026-11-01T06:00:00Z",
+            "2026-04-04T15:00:00Z",
+            "2028-02-29T12:00:00Z",
+            "2011-12-30T10:00:00Z",
+        ]);
+        let spread = prop_oneof![-7200_i64..7200, -86_400_i64 * 9..86_400 * 9, -86_400_i64 * 800..86_400 * 800];
+        (anchors, spread, prop_oneof![Just(0_u32), 0_u32..1_000_000_000])
+            .prop_map(|(anchor, spread, nanos)| (time(anchor).seconds + spread, nanos))
+    }
+
+    fn keeps() -> impl Strategy<Value = Keep> {
+        let count = || prop_oneof![Just(0_u64), 1_u64..5, Just(u64::MAX)];
+        let within = prop::option::of((0_u64..86_400 * 40).prop_map(Duration::from_secs));
+        let tags = prop::collection::vec(prop::sample::select(vec!["a".to_string(), "b".into()]), 0..2);
+        (count(), count(), count(), count(), count(), count(), tags, within).prop_map(
+            |(last, hourly, daily, weekly, monthly, yearly, tags, within)| Keep {
+                last,
+                hourly,
+                daily,
+                weekly,
+                monthly,
+                yearly,
+                tags,
+                within,
+                free: None,
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
+
+        #[test]
+        fn the_survivors_are_those_of_the_oracle(
+            moments in prop::collection::vec((moments(), 0_usize..3, 0_u8..8, 0_u8..12), 0..40),
+            keep in keeps(),
+            now in moments(),
+            zone in prop::sample::select(ZONES.to_vec()),
+        ) {
+            let candidates = moments.into_iter().enumerate();
+            let candidates: Vec<_> = candidates.map(|(number, ((seconds, nanos), group, tag, pin))| {
+                let tags = match tag { 0 => vec!["a".into()], 1 => vec!["b".into(), "c".into()], _ => Vec::new() };
+                let created = Time { seconds, nanos };
+                Candidate { name: format!("{number:03}"), created, group, tags, pinned: pin == 0 }
+            }).collect();
+            let now = Time { seconds: now.0, nanos: now.1 };
+            let found = reasons(&candidates, &keep, now, &Calendar::new(Some(zone)).unwrap());
+            let zone = TimeZone::get(zone).unwrap();
+            for (index, reasons) in found.iter().enumerate() {
+                let expected = oracle(&candidates, &keep, now, &zone, index);
+                prop_assert_eq!(!reasons.is_empty(), expected, "{:?} {:?}", candidates[index], reasons);
+            }
+        }
+    }
+
+    #[test]
+    fn each_survivor_has_its_reasons() {
+        let names = ["2026-12-30T10:00:00Z", "2026-12-31T10:00:00Z", "2027-01-01T10:00:00Z", "2027-01-01T11:00:00Z"];
+        let candidates: Vec<_> = names.iter().map(|name| candidate(name, time(name))).collect();
+        let keep = Keep { daily: 2, weekly: 2, monthly: 2, ..Keep::default() };
+        let now = time("2027-01-02T00:00:00Z");
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let newest = vec![Reason::Daily, Reason::Weekly, Reason::Monthly];
+        // All four are in one ISO week.
+        assert_eq!(found, [vec![], vec![Reason::Daily, Reason::Monthly], vec![], newest]);
+    }
+
+    #[test]
+    fn snapshots_of_the_future_and_pinned_ones_stay_and_the_newest_too() {
+        let now = time("2026-06-01T00:00:00Z");
+        let mut candidates = vec![
+            candidate("pinned", time("2026-01-01T00:00:00Z")),
+            candidate("old", time("2026-02-01T00:00:00Z")),
+            candidate("newest", time("2026-05-01T00:00:00Z")),
+            candidate("future", time("2030-01-01T00:00:00Z")),
+        ];
+        candidates[0].pinned = true;
+        let keep = Keep { tags: vec!["none".into()], ..Keep::default() };
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        assert_eq!(found, [vec![Reason::Pinned], vec![], vec![Reason::Newest], vec![Reason::Future]]);
+    }
+
+    #[test]
+    fn a_policy_without_rules_is_empty() {
+        assert!(Keep::default().is_empty());
+        assert!(Keep { within: Some(Duration::ZERO), ..Keep::default() }.is_empty());
+        assert!(!Keep { yearly: 1, ..Keep::default() }.is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Counts the space that a removal frees, by the free space before and after.
+//!
+//! Filesystems free space after a deletion has returned: XFS in the background, Btrfs by a thread that walks the trees
+//! of deleted subvolumes. So counting waits until that is done.
+
+use super::stats::{Counted, Freed};
+use crate::monitor::Monitor;
+use crate::snapshot::repository::{self, Repository};
+use crate::sys::btrfs::subvolume;
+use crate::sys::btrfs::tree::{self, Key, ROOT_ITEM, ROOT_TREE, Step};
+use crate::usage::Bound;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The used space is final when it has not changed for this many looks.
+const STILL: u32 = 10;
+/// If nothing was freed for this long, a subvolume is held open and will be freed later.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The space before a removal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meter {
+    used: Option<u64>,
+    /// Whether everything that was removed since is freed.
+    is_settled: bool,
+}
+
+impl Meter {
+    /// Notes the space in use.
+    pub(super) fn begin(repository: &Repository) -> Meter {
+        let _ = repository.sync();
+        Meter { used: used(repository), is_settled: true }
+    }
+
+    /// Waits until the space of removed snapshots is free.
+    pub(super) fn settle(&mut self, repository: &Repository, subvolumes: &[u64], monitor: &dyn Monitor) {
+        let _ = repository.sync();
+        let mut rest: Vec<u64> = subvolumes.to_vec();
+        if !rest.is_empty() {
+            let _ = subvolume::sync(repository.fd());
+        }
+        let (begun, mut changed, mut looks) = (Instant::now(), Instant::now(), 0);
+        let mut last = (used(repository), rest.len());
+        while looks < STILL {
+            sleep(PAUSE);
+            let before = rest.len();
+            rest.retain(|number| exists(repository, *number));
+            if rest.len() < before && rest.is_empty() {
+                // Its blocks are free after one more transaction.
+                let _ = subvolume::sync(repository.fd());
+            }
+            let now = (used(repository), rest.len());
+            if now != last {
+                (last, changed, looks) = (now, Instant::now(), 0);
+            } else if rest.is_empty() {
+                looks += 1;
+            }
+            if changed.elapsed() > PATIENCE || begun.elapsed() > LONGEST || monitor.is_cancelled() {
+                self.is_settled = false;
+                return;
+            }
+        }
+    }
+
+    /// The space that was freed.
+    pub(super) fn freed(&self, repository: &Repository) -> Freed {
+        match (self.used, used(repository)) {
+            (Some(before), Some(after)) => {
+                let bound = if self.is_settled { Bound::About } else { Bound::AtLeast };
+                Freed { bytes: before.saturating_sub(after), bound, counted: Counted::FreeSpace }
+            }
+            _ => Freed { bytes: 0, bound: Bound::AtLeast, counted: Counted::FreeSpace },
+        }
+    }
+}
+
+fn used(repository: &Repository) -> Option<u64> {
+    repository::space(repository.fd()).map(|space| space.used)
+}
+
+/// Whether a subvolume still exists. Only root can find out; for others the free space decides.
+fn exists(repository: &Repository, number: u64) -> bool {
+    let mut found = false;
+    let (from, to) = (Key::new(number, ROOT_ITEM, 0), Key::new(number, ROOT_ITEM, u64::MAX));
+    let searched = tree::search(repository.fd(), ROOT_TREE, from, to, |_| {
+        found = true;
+        Step::Stop
+    });
+    searched.is_ok() && found
+}

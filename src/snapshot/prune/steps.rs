@@ -1,0 +1,218 @@
+//! The steps of a removal that `prune` and `remove` have in common. Snapshots in use stay; the others are removed,
+//! or in a dry run only counted.
+
+use super::Meter;
+use super::keep::{Free, Reason};
+use super::stats::{Counted, Freed, Row, Stats};
+use crate::error::{Error, Result};
+use crate::fs::filesystem::Kind;
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::repository::{self, Marks, Removed, Repository, SnapshotInfo};
+use crate::usage::{self, Bound};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A removal in progress.
+pub(in crate::snapshot) struct Removal<'a> {
+    repository: &'a Repository,
+    monitor: &'a dyn Monitor,
+    threads: usize,
+    is_dry_run: bool,
+    /// The snapshots that no rule keeps, and why each is kept nevertheless; `None`: it is gone.
+    results: HashMap<String, Option<Reason>>,
+    errors: u64,
+    /// Keeps other runs away. Dropped at the end.
+    _lock: Option<repository::Lock>,
+}
+
+impl<'a> Removal<'a> {
+    /// Takes the repository's lock and finishes the work of killed runs. A dry run does neither.
+    pub(in crate::snapshot) fn begin(
+        repository: &'a Repository,
+        is_dry_run: bool,
+        threads: Option<usize>,
+        monitor: &'a dyn Monitor,
+    ) -> Result<Removal<'a>> {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = threads.unwrap_or((cores * 2).clamp(4, 32));
+        let lock = if is_dry_run { None } else { Some(repository.lock()?) };
+        let results = HashMap::new();
+        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, errors: 0, _lock: None };
+        if let Some(lock) = lock {
+            if !lock.is_held {
+                monitor.event(Event::NoLocks);
+            }
+            removal._lock = Some(lock);
+            // What a killed snapshot has finished stays for the next one. If it cannot, because the disk is full, the
+            // space matters more.
+            let used = repository::leftovers(repository).unwrap_or_default();
+            let cleared = repository::clear_leftovers(repository, &used, threads, monitor)?;
+            removal.errors += cleared.errors;
+            let _ = repository::correct_latest(repository);
+        }
+        Ok(removal)
+    }
+
+    /// Reports and counts a failure.
+    pub(in crate::snapshot) fn problem(&mut self, error: &Error) {
+        self.monitor.problem(error);
+        self.errors += 1;
+    }
+
+    /// The tags and the pin of a snapshot. If they cannot be read, that is reported, and it counts as pinned.
+    pub(in crate::snapshot) fn marks(&mut self, info: &SnapshotInfo) -> Marks {
+        self.marks_of(&info.name, &info.header.tags)
+    }
+
+    /// The same for a snapshot with these tags in its manifest.
+    pub(in crate::snapshot) fn marks_of(&mut self, name: &str, tags: &[String]) -> Marks {
+        repository::marks(self.repository, name, tags).unwrap_or_else(|error| {
+            self.problem(&error);
+            Marks { tags: tags.to_vec(), pinned: true }
+        })
+    }
+
+    /// Removes these snapshots, and returns the space that this frees.
+    pub(in crate::snapshot) fn remove(&mut self, names: &[String]) -> Result<Freed> {
+        if self.is_dry_run {
+            let names = self.not_in_use(names);
+            return self.foretell(&names);
+        }
+        if names.is_empty() {
+            return Ok(Freed::default());
+        }
+        let mut meter = Meter::begin(self.repository);
+        self.apply(names, &mut meter)?;
+        Ok(meter.freed(self.repository))
+    }
+
+    /// Removes these snapshots one by one, until so much space is free.
+    pub(in crate::snapshot) fn remove_until(&mut self, names: &[String], free: Free) -> Result<Freed> {
+        let wanted = |space: repository::Space| match free {
+            Free::Bytes(bytes) => bytes,
+            Free::Percent(percent) => (space.total as f64 * percent / 100.0) as u64,
+        };
+        let missing = |removal: &Self| {
+            let failed = || Error::failed("find out the free space of").at(removal.repository.path());
+            let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
+            Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
+        };
+        if self.is_dry_run {
+            let names = self.not_in_use(names);
+            let missing = missing(self)?;
+            let (mut fewest, mut most) = (0, names.len());
+            while missing > 0 && fewest < most {
+                let middle = (fewest + most) / 2;
+                let is_enough = self.foretell(&names[..middle])?.bytes >= missing;
+                (fewest, most) = if is_enough { (fewest, middle) } else { (middle + 1, most) };
+            }
+            self.keep_for(&names[fewest..], &Reason::Free);
+            return self.foretell(&names[..fewest]);
+        }
+        let mut meter = Meter::begin(self.repository);
+        for (number, name) in names.iter().enumerate() {
+            if missing(self)? == 0 {
+                self.keep_for(&names[number..], &Reason::Free);
+                break;
+            }
+            self.apply(std::slice::from_ref(name), &mut meter)?;
+        }
+        let is_gone = self.results.values().any(Option::is_none);
+        Ok(if is_gone { meter.freed(self.repository) } else { Freed::default() })
+    }
+
+    /// The rows with what became of them, and the sums.
+    pub(in crate::snapshot) fn finish(mut self, mut rows: Vec<Row>, freed: Freed, begun: Instant) -> Stats {
+        for row in &mut rows {
+            match self.results.remove(&row.name) {
+                Some(None) => row.kept = false,
+                Some(Some(reason)) => row.reasons.push(reason),
+                None => {}
+            }
+        }
+        let kept = rows.iter().filter(|row| row.kept).count() as u64;
+        let removed = rows.len() as u64 - kept;
+        Stats { rows, kept, removed, freed, errors: self.errors, seconds: begun.elapsed().as_secs_f64() }
+    }
+
+    /// Removes snapshots, and waits until their space is free.
+    fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<()> {
+        let mut rest = names.to_vec();
+        while !rest.is_empty() {
+            self.monitor.phase("removing", None);
+            let removed = repository::remove(self.repository, &rest)?;
+            let Removed { gone, subvolumes, in_use, failed, without_space } = removed;
+            for name in in_use {
+                self.keep_in_use(name);
+            }
+            for (name, error) in failed {
+                self.fail(name, &error);
+            }
+            let has_progress = !gone.is_empty();
+            for name in gone {
+                self.results.insert(name, None);
+            }
+            if has_progress {
+                self.monitor.phase("deleting", None);
+                let emptied = repository::empty_trash(self.repository, self.threads, self.monitor)?;
+                self.errors += emptied.errors;
+                meter.settle(self.repository, &subvolumes, self.monitor);
+            }
+            rest.clear();
+            for (name, error) in without_space {
+                if has_progress { rest.push(name) } else { self.fail(name, &error) }
+            }
+        }
+        // Before space was freed, there may have been none for the link.
+        if let Err(error) = repository::correct_latest(self.repository) {
+            self.problem(&error);
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, name: String, error: &Error) {
+        self.problem(error);
+        self.results.insert(name, Some(Reason::Failed));
+    }
+
+    fn keep_in_use(&mut self, name: String) {
+        let error = Error::failed("remove the snapshot").at(self.repository.path().join(&name));
+        self.problem(&error.hint("another process reads it; remove it later").with_code("in-use"));
+        self.results.insert(name, Some(Reason::InUse));
+    }
+
+    fn keep_for(&mut self, names: &[String], reason: &Reason) {
+        for name in names {
+            self.results.insert(name.clone(), Some(reason.clone()));
+        }
+    }
+
+    /// The snapshots that nobody reads; the others are reported and kept.
+    fn not_in_use(&mut self, names: &[String]) -> Vec<String> {
+        let (used, free): (Vec<_>, Vec<_>) =
+            names.iter().cloned().partition(|name| repository::is_in_use(self.repository, name));
+        for name in used {
+            self.keep_in_use(name);
+        }
+        free
+    }
+
+    /// Counts what removing these snapshots would free, and marks them as removed.
+    fn foretell(&mut self, names: &[String]) -> Result<Freed> {
+        for name in names {
+            self.results.insert(name.clone(), None);
+        }
+        if names.is_empty() {
+            return Ok(Freed::default());
+        }
+        let paths: Vec<PathBuf> = names.iter().flat_map(|name| repository::parts(self.repository, name)).collect();
+        let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
+        let (freed, errors) = usage::freed(&paths, &options, self.monitor)?;
+        self.errors += errors;
+        // The trees of Btrfs shrink too; by how much is not known beforehand.
+        let has_trees = Kind::of(self.repository.fd()).is_ok_and(|kind| kind == Kind::Btrfs);
+        let bound = freed.bound.and(Bound::of(has_trees, false));
+        Ok(Freed { bytes: freed.bytes, bound, counted: Counted::Extents })
+    }
+}

@@ -1,0 +1,179 @@
+//! Removes snapshots: their trees go into the trash first, then everything that belongs to them.
+//!
+//! A snapshot exists as long as its tree and its manifest exist. The rename of its tree ends it, or on Btrfs the call
+//! that deletes its subvolume. Both are atomic, and the repository's directory is synced before anything else of the
+//! snapshot is removed. So after a power cut, each snapshot exists with everything or not at all, and the next run
+//! clears the rest.
+//!
+//! No step needs a new file. If there is no space for a rename, some trees stay for another call, after the trash was
+//! emptied.
+//!
+//! All functions need the repository's lock, except [`is_in_use`].
+
+use super::added;
+use super::block_hashes;
+use super::dir::os;
+use super::handle::Repository;
+use super::layout::LATEST;
+use super::marks;
+use super::publish::point_latest_to;
+use super::reading::Claim;
+use super::subvolume::subvolume_at;
+use super::trash::{clear_entry, throw_away};
+use crate::error::{Error, Result};
+use crate::sys::btrfs::subvolume;
+use crate::tree::deletion::{self, FreshNames};
+use rustix::fs::{self, FileType};
+use rustix::io::Errno;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+/// The result of [`remove`].
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    /// The snapshots that are gone. The trash may still contain their trees.
+    pub gone: Vec<String>,
+    /// The numbers of the subvolumes that were deleted. The kernel frees their space later.
+    pub subvolumes: Vec<u64>,
+    /// Snapshots that another process reads, and were kept.
+    pub in_use: Vec<String>,
+    /// Snapshots that could not be removed, and why.
+    pub failed: Vec<(String, Error)>,
+    /// Snapshots that stay until there is space for a rename, and why.
+    pub without_space: Vec<(String, Error)>,
+}
+
+/// Removes the snapshots `names` from the repository. Their trees may still be in the trash afterwards.
+///
+/// # Errors
+/// If the repository as a whole cannot be changed. A snapshot that cannot be removed is in the result.
+pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Removed> {
+    let mut removed = Removed::default();
+    let mut claims = Vec::new();
+    for name in names {
+        match Claim::take(&repository.manifests, name) {
+            Ok(Some(claim)) => claims.push(claim),
+            Ok(None) => removed.in_use.push(name.clone()),
+            Err(error) => removed.failed.push((name.clone(), error)),
+        }
+    }
+    let going: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+    if latest(repository).is_some_and(|linked| going.contains(&linked.as_str())) {
+        // On a full filesystem there may be no space for a link: then it is corrected at the end.
+        let _ = correct_latest_without(repository, &going);
+    }
+    let fresh = FreshNames::new();
+    for claim in &claims {
+        match take_tree(repository, &claim.name, &fresh, &mut removed.subvolumes) {
+            Ok(()) => removed.gone.push(claim.name.clone()),
+            Err(error) if is_full(&error) => removed.without_space.push((claim.name.clone(), error)),
+            Err(error) => removed.failed.push((claim.name.clone(), error)),
+        }
+    }
+    if removed.gone.is_empty() {
+        return Ok(removed);
+    }
+    repository.root.sync()?;
+    repository.trash()?.sync()?;
+    for name in &removed.gone {
+        clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh)?;
+        added::remove(repository, name);
+        // The next run clears what remains of these.
+        let _ = marks::remove(repository, name);
+        let _ = block_hashes::drop_blocks(repository, name);
+    }
+    repository.manifests.sync()?;
+    drop(claims);
+    Ok(removed)
+}
+
+/// Whether another process reads the snapshot now.
+pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
+    matches!(Claim::take(&repository.manifests, name), Ok(None))
+}
+
+/// The paths of everything that is removed with a snapshot.
+pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
+    let control = ["manifests", "added", "marks", "blocks"].map(|part| repository.control.join(part).join(name));
+    let paths = [repository.root.join(name)].into_iter().chain(control);
+    paths.filter(|path| path.symlink_metadata().is_ok()).collect()
+}
+
+/// Points `latest` to the newest snapshot, if it points elsewhere. If a damaged manifest hides which one is the newest,
+/// a link to an existing snapshot stays, and another link is removed.
+pub(crate) fn correct_latest(repository: &Repository) -> Result<()> {
+    correct_latest_without(repository, &[])
+}
+
+fn correct_latest_without(repository: &Repository, going: &[&str]) -> Result<()> {
+    let stat = repository.root.stat(LATEST)?;
+    if stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Symlink) {
+        return Ok(());
+    }
+    let listing = repository.listing()?;
+    let is_staying = |name: &str| !going.contains(&name);
+    let newest = listing.snapshots.iter().rev().map(|info| info.name.as_str()).find(|name| is_staying(name));
+    let linked = latest(repository);
+    let is_sure = listing.problems.is_empty();
+    match (newest, linked) {
+        (Some(newest), linked) if is_sure && linked.as_deref() != Some(newest) => {
+            point_latest_to(repository, newest).inspect_err(|_| {
+                // No link is better than one that leads nowhere. The ID `latest` does not need it.
+                if linked.is_some_and(|linked| !leads_to_snapshot(repository, &linked)) {
+                    let _ = repository.root.unlink(LATEST);
+                }
+            })
+        }
+        (_, Some(linked)) if !is_staying(&linked) || !leads_to_snapshot(repository, &linked) => {
+            repository.root.unlink(LATEST)?;
+            repository.root.sync()
+        }
+        _ => Ok(()),
+    }
+}
+
+fn leads_to_snapshot(repository: &Repository, linked: &str) -> bool {
+    repository.snapshot_names().is_ok_and(|names| names.iter().any(|name| name == linked))
+}
+
+/// The name in the link `latest`.
+fn latest(repository: &Repository) -> Option<String> {
+    fs::readlinkat(&repository.root, LATEST, Vec::new()).ok()?.into_string().ok()
+}
+
+/// Takes the tree of a snapshot out of the repository: into the trash, or deletes its subvolume.
+fn take_tree(repository: &Repository, name: &str, fresh: &FreshNames, subvolumes: &mut Vec<u64>) -> Result<()> {
+    let root = &repository.root;
+    let tree = match root.dir(name) {
+        Ok(tree) => subvolume_at(&tree),
+        // Its owner may not read it.
+        Err(_) => None,
+    };
+    let Some(tree) = tree else { return throw_away(repository, root, name.as_bytes(), fresh) };
+    if let Some(point) = deletion::mount_at(root.as_fd(), name.as_bytes()) {
+        return Err(deletion::busy(&root.join(os(name.as_bytes())), &point));
+    }
+    match subvolume::destroy(root, name.as_bytes()) {
+        Ok(()) => {
+            subvolumes.push(tree.id);
+            Ok(())
+        }
+        // It contains another subvolume, or this user may not delete it in one call. In the trash it is deleted entry
+        // by entry. A read-only subvolume cannot be moved.
+        Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => {
+            let failed = |errno| Error::io("make the snapshot writable", root.join(name), errno);
+            let fd = root.dir(name)?;
+            if tree.read_only {
+                subvolume::set_read_only(&fd, false).map_err(failed)?;
+            }
+            throw_away(repository, root, name.as_bytes(), fresh).inspect_err(|_| {
+                let _ = subvolume::set_read_only(&fd, tree.read_only);
+            })
+        }
+        Err(errno) => Err(Error::io("delete the subvolume", root.join(name), errno)),
+    }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
