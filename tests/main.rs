@@ -48,3 +48,4 @@ mod snapshot;
 mod sources;
 mod subvolume;
 mod unnoticed_changes;
+mod verify;

@@ -11,6 +11,7 @@ mod put;
 mod restore;
 mod snapshot;
 mod values;
+mod verify;
 pub(crate) mod words;
 
 pub(crate) use copy::Copy;
@@ -21,6 +22,7 @@ pub(crate) use probe::Probe;
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
+pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
@@ -94,6 +96,10 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
+    /// Check snapshots against their manifests and hashes
+    #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
+    Verify(Verify),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -167,6 +173,11 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             restore
                 .settle(environment)
                 .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Verify(verify) => {
+            verify
+                .settle(environment)
+                .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;

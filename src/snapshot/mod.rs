@@ -5,6 +5,7 @@ pub mod list;
 pub(crate) mod manifest;
 pub(crate) mod repository;
 pub mod restore;
+pub mod verify;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};

@@ -21,6 +21,7 @@ Examples:
   pleach snapshot /home /etc /backup        take a snapshot, for instance daily from a timer
   pleach list /backup                       show all snapshots
   pleach restore /backup latest /home/ann/notes.txt --target /
+  pleach verify --read 5% /backup           read another part each time, and report damage
   pleach copy vm.img /srv/images            copy a file, sharing its data if possible
   pleach put db.sql -- pg_dump db           replace a file, sharing unchanged blocks
   pleach dedupe /srv                        share equal data, and report the space freed

@@ -55,6 +55,12 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
             (_, [repo]) => Wanted::Id(repo.clone()),
             (_, [repo, id, ..]) => Wanted::PathIn(repo.clone(), id.clone().into()),
         },
+        Some("verify") => match (environment, &parsed.paths[..]) {
+            (None, []) => Wanted::Repository,
+            (Some(repo), []) => Wanted::RepositoryOrId(repo),
+            (Some(repo), [first, ..]) if !is_repository(&first) => Wanted::Id(repo),
+            (_, [repo, ..]) => Wanted::Id(repo.clone()),
+        },
         _ => Wanted::Static,
     }
 }
@@ -136,6 +142,15 @@ mod tests {
         assert_eq!(of("restore latest /h", Some("/e")), Wanted::PathIn("/e".into(), "latest".into()));
         assert_eq!(of("restore /r la", Some("/e")), Wanted::Id("/r".into()));
         assert_eq!(of("restore latest:/h /h", Some("/e")), Wanted::PathIn("/e".into(), "latest:/h".into()));
+    }
+
+    #[test]
+    fn a_verification_wants_a_repository_then_snapshots() {
+        assert_eq!(of("verify ", None), Wanted::Repository);
+        assert_eq!(of("verify --read 5% /r 20 la", None), Wanted::Id("/r".into()));
+        assert_eq!(of("verify ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
+        assert_eq!(of("verify latest 2", Some("/e")), Wanted::Id("/e".into()));
+        assert_eq!(of("verify /r 2", Some("/e")), Wanted::Id("/r".into()));
     }
 
     #[test]

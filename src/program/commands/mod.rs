@@ -13,6 +13,7 @@ mod probe;
 mod put;
 mod restore;
 mod snapshot;
+mod verify;
 mod views;
 pub(crate) mod words;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Verify(args) => verify::run(args, &cli.globals, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
@@ -47,7 +49,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         _ if error.kind() != ErrorKind::Interrupted => return error,
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
         // An engine that had begun adds its own hint about what it had done.
-        Command::Copy(_) | Command::Restore(_) => "nothing was changed",
+        Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => "nothing was changed",
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
         Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
         Command::Dedupe(args) if args.dry_run => "nothing was changed",

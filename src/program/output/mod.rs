@@ -26,6 +26,7 @@ mod summary;
 pub(crate) mod svg;
 mod table;
 pub(crate) mod terminal;
+pub(crate) mod verify;
 mod wrap;
 
 pub(crate) use settings::{Settings, When};
