@@ -71,16 +71,7 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Prepares to read parts of a file in any order: by direct I/O if the filesystem supports it.
-    pub(super) fn direct(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
-        let mut content = Content::without_cache(file, size)?;
-        if content.direct.is_none() {
-            content.direct = open_direct(file);
-        }
-        Ok(content)
-    }
-
-    /// Prepares to read a file from its beginning to its end, with the kernel's readahead.
+    /// Prepares to read a file: with the kernel's readahead if none of it is in memory, which is the fastest way.
     pub(super) fn without_cache(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
         let is_cold = || cachestat::cached(file, 0..size).is_ok_and(|cached| cached == 0);
         if is_cold() {

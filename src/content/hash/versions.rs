@@ -16,9 +16,6 @@ use rustix::io::{Errno, Result};
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock};
 
-/// Files of at least this size are read by direct I/O. For smaller ones the further open costs more than it saves.
-const DIRECT: u64 = 256 << 10;
-
 /// A version of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Version<'a> {
@@ -142,11 +139,8 @@ impl<'a> File<'a> {
         length: u64,
         ranges: &[(u64, u64)],
     ) -> std::result::Result<(), (u64, Errno)> {
-        let open = || match self.size < DIRECT {
-            true => Content::without_cache(self.file, self.size),
-            false => Content::direct(self.file, self.size),
-        };
-        let content = self.content.get_or_init(open).as_ref().map_err(|errno| (offset, *errno))?;
+        let content = self.content.get_or_init(|| Content::without_cache(self.file, self.size));
+        let content = content.as_ref().map_err(|errno| (offset, *errno))?;
         let bytes = buffer.bytes_mut();
         let mut filled = 0;
         for &(start, end) in ranges {

@@ -140,7 +140,7 @@ fn rows(stats: &Stats, options: &Options) -> Vec<(&'static str, String)> {
     if options.sharing {
         let of = |row: &Row| format!("{} in {}", size(row.unshared_bytes), harmless(&row.name));
         let all: Vec<_> = stats.rows.iter().filter(|row| row.unshared_bytes > 0).map(of).collect();
-        rows.push(("unshared", if all.is_empty() { "nothing".into() } else { all.join(", ") }));
+        rows.push(("apart", if all.is_empty() { "nothing".into() } else { all.join(", ") }));
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
     rows

@@ -17,9 +17,10 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Files of at least this size, in bytes, are read by several threads each.
-const LARGE: u64 = 64 << 20;
-/// How many threads read a large file.
-const THREADS: usize = 4;
+const LARGE: u64 = 16 << 20;
+/// How many threads read a large file. One hashes while the other reads; the kernel's readahead keeps the device busy,
+/// also while neither has a processor.
+const THREADS: usize = 2;
 /// Files of at least this size take turns. Small ones need many requests at once, large ones only wear out a disk's
 /// arm with them.
 const MEDIUM: u64 = 1 << 20;
