@@ -3,6 +3,7 @@
 //! The terminal version is in `output`. [`Silent`] is for callers that want only the stats, and [`Recording`] is for
 //! tests.
 
+mod damage;
 mod event;
 mod reason;
 
@@ -11,6 +12,7 @@ use crate::util::mutex::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+pub use damage::{Damage, Fault};
 pub use event::Event;
 pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};
 
@@ -72,6 +74,9 @@ pub trait Monitor: Sync {
     /// Something happened that is not a failure.
     fn event(&self, _event: Event<'_>) {}
 
+    /// Damage of a snapshot was found: a result, one for each snapshot and path.
+    fn damage(&self, _damage: &Damage<'_>) {}
+
     /// A line of the plan (`--dry-run`), in the order of the tree.
     fn planned(&self, _change: Change, _path: &Path) {}
 
@@ -97,6 +102,8 @@ pub struct Recording {
     pub problems: Mutex<Vec<String>>,
     /// The events, as `Debug` shows them.
     pub events: Mutex<Vec<String>>,
+    /// The damage: snapshot, path, fault.
+    pub damage: Mutex<Vec<(String, PathBuf, Fault)>>,
     /// The plan.
     pub plan: Mutex<Vec<(Change, PathBuf)>>,
 }
@@ -108,6 +115,10 @@ impl Monitor for Recording {
 
     fn event(&self, event: Event<'_>) {
         push(&self.events, format!("{event:?}"));
+    }
+
+    fn damage(&self, damage: &Damage<'_>) {
+        push(&self.damage, (damage.snapshot.to_string(), damage.path.to_path_buf(), damage.why));
     }
 
     fn planned(&self, change: Change, path: &Path) {

@@ -10,7 +10,7 @@ use std::process::Stdio;
 #[test]
 fn help_and_version_are_answers() {
     let help = pleach(["--help"]).expect(0);
-    for command in ["snapshot", "list", "diff", "log", "cat", "find", "restore", "fiemap", "completions"] {
+    for command in ["snapshot", "list", "diff", "log", "cat", "find", "restore", "verify", "fiemap", "completions"] {
         assert!(help.stdout.contains(&format!("\n  {command} ")), "{command} is in\n{}", help.stdout);
         let help = pleach([command, "--help"]).expect(0);
         assert!(help.stdout.contains("Examples:"), "{command} --help has examples");
@@ -23,7 +23,8 @@ fn help_and_version_are_answers() {
 
 #[test]
 fn help_fits_80_columns_and_the_short_help_40_lines() {
-    let commands = ["", "snapshot", "list", "restore", "copy", "put", "dedupe", "fiemap", "probe", "du", "completions"];
+    let commands =
+        ["", "snapshot", "list", "restore", "verify", "copy", "put", "dedupe", "fiemap", "probe", "du", "completions"];
     for command_name in commands {
         for help in ["--help", "-h"] {
             let args: Vec<_> = [command_name, help].into_iter().filter(|arg| !arg.is_empty()).collect();

@@ -53,3 +53,4 @@ mod snapshot;
 mod sources;
 mod subvolume;
 mod unnoticed_changes;
+mod verify;

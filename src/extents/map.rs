@@ -172,7 +172,7 @@ impl Map {
 }
 
 /// The piece at an offset, if there is one, and the end of that piece or of the hole.
-fn standing_at(piece: Option<&Piece>, at: u64) -> (Option<&Piece>, u64) {
+pub(super) fn standing_at(piece: Option<&Piece>, at: u64) -> (Option<&Piece>, u64) {
     match piece {
         Some(piece) if piece.logical <= at => (Some(piece), piece.end()),
         Some(piece) => (None, piece.logical),
@@ -180,7 +180,7 @@ fn standing_at(piece: Option<&Piece>, at: u64) -> (Option<&Piece>, u64) {
     }
 }
 
-fn is_alike(one: Option<&Piece>, two: Option<&Piece>, at: u64) -> bool {
+pub(super) fn is_alike(one: Option<&Piece>, two: Option<&Piece>, at: u64) -> bool {
     let is_empty = |piece: Option<&Piece>| piece.is_none_or(|piece| piece.unwritten);
     match (one, two) {
         _ if is_empty(one) && is_empty(two) => true,

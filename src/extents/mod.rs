@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | which extents does a range of a file have? | `layout::pieces` | `content::delta`, put, dedupe of ranges |
 //! | are two files on the same blocks, or where not? | `map::Map`, `layout::has_same_extents` | dedupe, snapshot |
+//! | the same for files with any number of extents | `streamed` | verify |
 //! | how many bytes of this file lie in those files? | `places::Places` | put, `content::rewrite` |
 //! | which ranges are held by whom? | `intervals` (packed) | see below |
 //! | which of these files share which ranges? | `sharing::Holdings` | fiemap |
@@ -33,5 +34,6 @@ pub(crate) mod piece;
 pub(crate) mod places;
 pub(crate) mod ranges;
 pub(crate) mod sharing;
+pub(crate) mod streamed;
 
 pub(crate) use crate::sys::extent;

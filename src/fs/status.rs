@@ -94,6 +94,13 @@ impl Status {
         self.mode & 0o7777
     }
 
+    /// Whether the inode has this modification time, as finely as its filesystem stores it. If its change time ends in
+    /// zeros too, the filesystem is assumed to store whole seconds.
+    pub(crate) fn has_mtime(&self, wanted: Time) -> bool {
+        let is_coarse = self.mtime.nanos == 0 && self.ctime.nanos == 0;
+        self.mtime == wanted || (is_coarse && self.mtime.seconds == wanted.seconds)
+    }
+
     /// Whether both are the same inode.
     pub fn is_same_inode(&self, other: &Status) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)

@@ -92,6 +92,8 @@ pub enum Event<'a> {
     },
     /// `restore`: the repository is in a place where files are deleted, and was kept.
     RepositoryKept(&'a Path),
+    /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
+    SnapshotDeleted(&'a str),
     /// `copy`: only root can set some metadata.
     NotKept {
         /// The metadata.
@@ -225,6 +227,7 @@ impl<'a> Event<'a> {
             Event::OlderSnapshot { .. } => "older-snapshot",
             Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
+            Event::SnapshotDeleted(_) => "snapshot-deleted",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",
             Event::LinkFollowed { .. } => "link-followed",

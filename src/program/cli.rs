@@ -19,6 +19,7 @@ mod restore;
 mod snapshot;
 mod tag;
 mod values;
+mod verify;
 pub(crate) mod words;
 
 pub(crate) use cat::Cat;
@@ -35,6 +36,7 @@ pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 pub(crate) use tag::{Pin, Tag};
+pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
@@ -143,6 +145,10 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach unpin [OPTIONS] REPO ID")]
     #[command(after_help = help::MORE, after_long_help = help::long(tag::PIN_EXAMPLES))]
     Unpin(Pin),
+    /// Check snapshots against their manifests and hashes
+    #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
+    Verify(Verify),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -248,6 +254,11 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         Command::Pin(pin) | Command::Unpin(pin) => {
             let settled = pin.settle(environment);
             settled.map_err(|message| usage("pin", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Verify(verify) => {
+            verify
+                .settle(environment)
+                .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;

@@ -16,6 +16,7 @@ pub(crate) mod repository;
 pub mod restore;
 mod source_path;
 pub mod tag;
+pub mod verify;
 
 pub use crate::content::copy::Reason;
 pub use manifest::{Time, Totals};

@@ -20,6 +20,7 @@ mod snapshots;
 mod staging;
 mod subvolume;
 mod trash;
+mod verified;
 
 pub use added::Added;
 pub(crate) use added::{Space, added, note_added, space};
@@ -35,6 +36,7 @@ pub(crate) use snapshots::SnapshotInfo;
 pub(crate) use staging::{Staging, begin, free_name};
 pub(crate) use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
 pub(crate) use trash::empty_trash;
+pub(crate) use verified::{note_verified, verified};
 
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,11 @@ impl Own {
         &self.path
     }
 
+    /// The image, which the kernel reads and writes while it is mounted.
+    pub(crate) fn image(&self) -> &Path {
+        &self.image
+    }
+
     /// A path on the filesystem, where nothing may exist yet.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)

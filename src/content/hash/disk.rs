@@ -64,13 +64,15 @@ pub(crate) fn on_disk(fd: BorrowedFd<'_>, size: u64, monitor: &dyn Monitor) -> R
 }
 
 /// A file that is read from its device, if possible.
-struct Content<'a> {
+#[derive(Debug)]
+pub(super) struct Content<'a> {
     file: BorrowedFd<'a>,
     direct: Option<OwnedFd>,
 }
 
 impl<'a> Content<'a> {
-    fn without_cache(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
+    /// Prepares to read a file: with the kernel's readahead if none of it is in memory, which is the fastest way.
+    pub(super) fn without_cache(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
         let is_cold = || cachestat::cached(file, 0..size).is_ok_and(|cached| cached == 0);
         if is_cold() {
             return Ok(Content { file, direct: None });
@@ -85,7 +87,7 @@ impl<'a> Content<'a> {
     }
 
     /// Reads until the buffer is full or the file ends.
-    fn read(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
+    pub(super) fn read(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
         let Some(direct) = &self.direct else { return read_once(self.file, buffer, at) };
         let mut done = 0;
         while done < buffer.len() {

@@ -22,6 +22,12 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| "a number from 0 to 100".to_string())
 }
 
+/// A share above 0, up to 100.
+pub(super) fn part(text: &str) -> Result<f64, String> {
+    let part = percent(text).ok().filter(|percent| *percent > 0.0);
+    part.ok_or_else(|| "a number above 0 and up to 100, as 5% or 0.5".to_string())
+}
+
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::util::text::parse_duration(text)

@@ -81,6 +81,12 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
                 (Some((repo, _)), _) => paths.next().map_or(Wanted::Static, |id| Wanted::PathIn(repo, id.into())),
             }
         }
+        Some("verify") => match (environment, &parsed.paths[..]) {
+            (None, []) => Wanted::Repository,
+            (Some(repo), []) => Wanted::RepositoryOrId(repo),
+            (Some(repo), [first, ..]) if !is_repository(&first) => Wanted::Id(repo),
+            (_, [repo, ..]) => Wanted::Id(repo.clone()),
+        },
         _ => Wanted::Static,
     }
 }
@@ -177,6 +183,15 @@ mod tests {
         assert_eq!(of("log /h", Some("/e")), Wanted::PathIn("/e".into(), "latest".into()));
         assert_eq!(of("cat /r a /h", None), Wanted::PathIn("/r".into(), "a".into()));
         assert_eq!((of("find ", None), of("find /r x", None)), (Wanted::Repository, Wanted::Static));
+    }
+
+    #[test]
+    fn a_verification_wants_a_repository_then_snapshots() {
+        assert_eq!(of("verify ", None), Wanted::Repository);
+        assert_eq!(of("verify --read 5% /r 20 la", None), Wanted::Id("/r".into()));
+        assert_eq!(of("verify ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
+        assert_eq!(of("verify latest 2", Some("/e")), Wanted::Id("/e".into()));
+        assert_eq!(of("verify /r 2", Some("/e")), Wanted::Id("/r".into()));
     }
 
     #[test]

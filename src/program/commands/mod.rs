@@ -20,6 +20,7 @@ mod put;
 mod restore;
 mod snapshot;
 mod tag;
+mod verify;
 mod views;
 pub(crate) mod words;
 
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Tag(args) => tag::run(args, &output),
         Command::Pin(args) => tag::run_pin(args, true, &output),
         Command::Unpin(args) => tag::run_pin(args, false, &output),
+        Command::Verify(args) => verify::run(args, &cli.globals, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
@@ -64,7 +66,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) => "nothing was changed",
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
         // An engine that had begun adds its own hint about what it had done.
-        Command::Copy(_) | Command::Restore(_) => "nothing was changed",
+        Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => "nothing was changed",
         Command::Prune(cli::Prune { dry_run: true, .. }) | Command::Remove(cli::Remove { dry_run: true, .. }) => {
             "nothing was changed"
         }

@@ -88,6 +88,9 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             format!("renamed entries were found among the first {changes}; further ones are shown as - and +")
         }
         Event::RepositoryKept(path) => format!("the repository itself was not deleted: {}", text::path(path)),
+        Event::SnapshotDeleted(name) => {
+            format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
+        }
         Event::NotKept { what, entries, first } => not_kept(what, entries, first),
         Event::OutputHeldOpen(program) => {
             let program = shown(program);

@@ -31,6 +31,7 @@ pub(crate) mod svg;
 mod table;
 pub(crate) mod tag;
 pub(crate) mod terminal;
+pub(crate) mod verify;
 mod wrap;
 
 pub(crate) use settings::{Settings, When};

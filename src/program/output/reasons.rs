@@ -1,6 +1,6 @@
 //! The words for the reasons that events and stats give.
 
-use crate::monitor::{CacheFault, EngineRefusal, Pinned, Skip};
+use crate::monitor::{CacheFault, EngineRefusal, Fault, Pinned, Skip};
 use std::borrow::Cow;
 use std::io;
 
@@ -16,6 +16,25 @@ pub(super) fn engine_refusal(reason: EngineRefusal) -> Cow<'static, str> {
         EngineRefusal::Unsupported => "the kernel does not offer it for these files".into(),
         EngineRefusal::Invalid => "the kernel finds it invalid for this pair of files".into(),
         EngineRefusal::Refused(errno) => io::Error::from_raw_os_error(errno).to_string().into(),
+    }
+}
+
+/// How an entry of a snapshot differs from its record, as text after its path.
+pub(super) fn fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Manifest => "the manifest is damaged",
+        Fault::NoManifest => "there is no manifest of this directory",
+        Fault::Missing => "missing",
+        Fault::Unlisted => "not in the manifest",
+        Fault::Type => "its type differs",
+        Fault::Size => "its size differs",
+        Fault::Content => "its content differs from its hash",
+        Fault::Unreadable => "its data cannot be read",
+        Fault::Target => "its target differs",
+        Fault::Device => "its device number differs",
+        Fault::Owner => "its owner or group differs",
+        Fault::Mode => "its mode differs",
+        Fault::Mtime => "its modification time differs",
     }
 }
 

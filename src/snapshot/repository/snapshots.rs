@@ -11,6 +11,7 @@ use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use std::cmp::Reverse;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -85,6 +86,30 @@ impl Repository {
             }
         }
         Ok(names)
+    }
+
+    /// The names of directories that look like the tree of a snapshot and have no manifest, sorted. A snapshot is
+    /// published with its manifest first, and deleted with its tree first.
+    pub(crate) fn trees_without_manifest(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for name in self.root.names()? {
+            if let Ok(name) = String::from_utf8(name)
+                && check_name(&name).is_ok()
+                && self.root.has_dir(&name)?
+                && self.manifests.stat(&name)?.is_none()
+                && self.root.has_dir(&name)?
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Whether this open directory still is the tree of the snapshot `name`.
+    pub(crate) fn has_tree(&self, name: &str, tree: impl AsFd) -> bool {
+        let here = self.root.stat(name).ok().flatten();
+        let open = rustix::fs::fstat(tree).ok();
+        here.zip(open).is_some_and(|(here, open)| (here.st_dev, here.st_ino) == (open.st_dev, open.st_ino))
     }
 
     /// The name of the snapshot that `id` means: a name, the beginning of exactly one name, `latest`, or `latest:PATH`.

@@ -35,7 +35,7 @@ pub(super) fn is_same(
     stats: &mut Stats,
 ) -> Result<bool> {
     let options = context.options;
-    let is_timely = has_mtime(status, entry.meta.mtime);
+    let is_timely = status.has_mtime(entry.meta.mtime);
     let is_asked = match overwrite {
         Overwrite::Always => return Ok(false),
         Overwrite::Never => return Ok(true),
@@ -156,14 +156,6 @@ impl Wrong {
     }
 }
 
-/// Whether an inode has this modification time, as finely as its filesystem stores it. If the change time of the inode
-/// ends in zeros too, its filesystem is assumed to store whole seconds.
-pub(super) fn has_mtime(status: &Status, wanted: Time) -> bool {
-    let Status { mtime, ctime, .. } = *status;
-    let is_coarse = mtime.nanos == 0 && ctime.nanos == 0;
-    mtime == wanted || (is_coarse && mtime.seconds == wanted.seconds)
-}
-
 /// Whether a file with the right size and modification time may still have other content. If it is the very inode that
 /// the snapshot recorded, its change time differs or is too young to decide. If it is another inode, it is in the very
 /// directory of the snapshot (`in_origin`): another file was given its name.
@@ -208,10 +200,10 @@ mod tests {
     fn whole_seconds_are_compared_as_such() {
         let time = |seconds, nanos| Time { seconds, nanos };
         let with = |mtime, ctime| Status { mtime, ctime, ..status() };
-        assert!(has_mtime(&with(time(5, 7), time(9, 9)), time(5, 7)));
-        assert!(!has_mtime(&with(time(5, 0), time(9, 9)), time(5, 7)), "a fine stamp that happens to be whole");
-        assert!(has_mtime(&with(time(5, 0), time(9, 0)), time(5, 7)));
-        assert!(!has_mtime(&with(time(5, 0), time(8, 0)), time(6, 7)));
+        assert!(with(time(5, 7), time(9, 9)).has_mtime(time(5, 7)));
+        assert!(!with(time(5, 0), time(9, 9)).has_mtime(time(5, 7)), "a fine stamp that happens to be whole");
+        assert!(with(time(5, 0), time(9, 0)).has_mtime(time(5, 7)));
+        assert!(!with(time(5, 0), time(8, 0)).has_mtime(time(6, 7)));
     }
 
     #[test]

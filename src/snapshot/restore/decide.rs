@@ -87,7 +87,7 @@ impl Comparison<'_, '_> {
         let meta = &self.entry.meta;
         let is_link = there.file_type() == FileType::Symlink;
         let same_mode = is_link || there.permissions() == meta.mode & 0o7777;
-        if (there.uid, there.gid) != (meta.uid, meta.gid) || !content::has_mtime(there, meta.mtime) || !same_mode {
+        if (there.uid, there.gid) != (meta.uid, meta.gid) || !there.has_mtime(meta.mtime) || !same_mode {
             return Ok(false);
         }
         let (present, unread) = metadata::readable_xattrs_at(self.target, &self.entry.name);

@@ -177,7 +177,7 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
 /// Whether the metadata of an existing directory differs from the snapshot's.
 fn differs(status: &Status, place: &Place, meta: &Meta, recorded: &Recorded) -> bool {
     let own = (status.uid, status.gid, status.permissions());
-    if own != (meta.uid, meta.gid, meta.mode & 0o7777) || !content::has_mtime(status, meta.mtime) {
+    if own != (meta.uid, meta.gid, meta.mode & 0o7777) || !status.has_mtime(meta.mtime) {
         return true;
     }
     let Some(target) = &place.dir.fd else { return true };

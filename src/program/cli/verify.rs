@@ -1,0 +1,85 @@
+//! The arguments of `pleach verify`.
+
+use super::values;
+use clap::Args;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pleach verify /backup                      read everything once, and compare it with its hashes
+  pleach verify /backup latest               only the newest snapshot
+  pleach verify --quick /backup              only types, sizes, times, owners and modes; reads no data
+  pleach verify --read 5% /backup            another part each time: everything in 20 runs
+  pleach verify --json /backup | jq -r 'select(.type == \"damage\") | .snapshot + \" \" + .path'
+
+Data that several snapshots share is read once, and damage is reported for each snapshot and path that
+has it; the exit status is then 4. Nothing is changed. ID is as in 'pleach restore'. With PLEACH_REPO
+set, a first word without a slash is an ID.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The repository, and the snapshots to verify
+    ///
+    /// Without a repository, $PLEACH_REPO. Without snapshots, all of them.
+    #[arg(value_name = "REPO [ID]", num_args = 0.., value_hint = clap::ValueHint::AnyPath)]
+    words: Vec<PathBuf>,
+    /// Compare types, sizes and metadata only; read no data
+    #[arg(long, conflicts_with = "read")]
+    pub(crate) quick: bool,
+    /// Read only this part of the data, another one each time
+    ///
+    /// For example 5%: after 20 runs on all snapshots, all data was read once. The repository remembers where the
+    /// last run ended.
+    #[arg(long, value_name = "PERCENT", value_parser = values::part)]
+    pub(crate) read: Option<f64>,
+    /// Check that files share their data as the manifests say
+    #[arg(long)]
+    pub(crate) sharing: bool,
+}
+
+impl Verify {
+    /// Settles which word is the repository.
+    pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
+        let is_repository = |word: &PathBuf| {
+            let word = word.as_os_str().as_bytes();
+            word.contains(&b'/') && !word.starts_with(b"latest:")
+        };
+        match environment {
+            Some(repo) if !self.words.first().is_some_and(is_repository) => self.words.insert(0, repo),
+            None if self.words.is_empty() => return Err("name the repository (or set PLEACH_REPO)".into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The repository, and the snapshots.
+    pub(crate) fn repo_and_ids(&self) -> (&Path, &[PathBuf]) {
+        match &self.words[..] {
+            [repo, ids @ ..] => (repo, ids),
+            // `settle` leaves at least one.
+            [] => (Path::new(""), &[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_without_a_slash_is_a_snapshot_if_the_environment_names_the_repository() {
+        let settled = |words: &[&str], environment: Option<&str>| {
+            let words = words.iter().map(PathBuf::from).collect();
+            let mut verify = Verify { words, quick: false, read: None, sharing: false };
+            verify.settle(environment.map(PathBuf::from)).map(|()| verify.words)
+        };
+        let paths = |words: &[&str]| Ok(words.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(settled(&["r", "latest"], None), paths(&["r", "latest"]));
+        assert_eq!(settled(&["/r", "latest"], Some("/e")), paths(&["/r", "latest"]));
+        assert_eq!(settled(&["latest"], Some("/e")), paths(&["/e", "latest"]));
+        assert_eq!(settled(&["latest:/home"], Some("/e")), paths(&["/e", "latest:/home"]));
+        assert_eq!(settled(&[], Some("/e")), paths(&["/e"]));
+        assert!(settled(&[], None).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! The damage that a verification finds, line by line, and its summary.
+
+use super::json::PathField;
+use super::summary;
+use super::terminal::{Style, harmless};
+use super::{Output, reasons};
+use crate::monitor::Damage;
+use crate::program::exit_status::ExitStatus;
+use crate::snapshot::verify::{Options, Row, Stats, Stopped};
+use crate::util::text::{self, count, counted, size};
+use serde::Serialize;
+use std::path::Path;
+
+#[derive(Serialize)]
+struct DamageLine<'a> {
+    r#type: &'static str,
+    snapshot: &'a str,
+    #[serde(flatten)]
+    path: PathField<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct SnapshotLine<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    files: u64,
+    checked_bytes: u64,
+    damaged: u64,
+    unshared_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    command: &'static str,
+    snapshots: u64,
+    files: u64,
+    unhashed_files: u64,
+    checked_files: u64,
+    checked_bytes: u64,
+    read_bytes: u64,
+    damaged: u64,
+    unshared_bytes: u64,
+    errors: u64,
+    /// Whether the verification finished.
+    complete: bool,
+    seconds: f64,
+}
+
+/// Prints damage as soon as it is found.
+pub(super) fn damage(output: &Output, damage: &Damage<'_>) {
+    let Damage { snapshot, path, offset, why } = *damage;
+    if output.is_json() {
+        let path = PathField::new(path);
+        return output.json(&DamageLine { r#type: "damage", snapshot, path, offset, why: why.name() });
+    }
+    let at = offset.map_or(String::new(), |offset| format!(" at byte {}", count(offset)));
+    let line = format!("{}: {}: {}{at}", harmless(snapshot), text::path(path), reasons::fault(why));
+    output.line(&Style::Red.paint(&line, output.colours()));
+}
+
+/// Prints the summary.
+pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Path) {
+    if output.is_json() {
+        stats.rows.iter().for_each(|row| output.json(&object(row)));
+        output.json(&summary_of(stats, true));
+    } else if !output.is_quiet() {
+        let what = match stats.damaged {
+            0 if stats.errors > 0 => "found no damage in what could be read of",
+            0 => "found no damage in",
+            _ => "found damage in",
+        };
+        let heading = format!("{what} {} of {}", counted(stats.rows.len() as u64, "snapshot"), text::path(repo));
+        summary::print(output, &heading, &rows(stats, options));
+    }
+}
+
+/// Prints why a verification ended early, and what it had found. Returns the status to exit with.
+pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options) -> ExitStatus {
+    let Stopped { error, stats } = stopped;
+    let stats = stats.unwrap_or_default();
+    let found = match stats.damaged {
+        0 => "no damage was found until then".into(),
+        damaged => format!("damage of {} was found until then", summary::entries(damaged)),
+    };
+    let rest = if options.read.is_some() { "; the next run reads the same part again" } else { "" };
+    output.error(&error);
+    output.info(&format!("nothing was changed; {found}{rest}"));
+    if output.is_json() {
+        output.json(&summary_of(&stats, false));
+    }
+    ExitStatus::of(&error)
+}
+
+fn object(row: &Row) -> SnapshotLine<'_> {
+    let Row { name, files, checked_bytes, damaged, unshared_bytes, .. } = row;
+    SnapshotLine {
+        r#type: "snapshot",
+        name,
+        files: *files,
+        checked_bytes: *checked_bytes,
+        damaged: *damaged,
+        unshared_bytes: *unshared_bytes,
+    }
+}
+
+fn summary_of(stats: &Stats, complete: bool) -> Summary {
+    Summary {
+        r#type: "summary",
+        command: "verify",
+        snapshots: stats.rows.len() as u64,
+        files: stats.files,
+        unhashed_files: stats.unhashed_files,
+        checked_files: stats.checked_files,
+        checked_bytes: stats.checked_bytes,
+        read_bytes: stats.read_bytes,
+        damaged: stats.damaged,
+        unshared_bytes: stats.unshared_bytes,
+        errors: stats.errors,
+        complete,
+        seconds: stats.seconds,
+    }
+}
+
+fn rows(stats: &Stats, options: &Options) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("files", count(stats.files))];
+    if !options.quick {
+        rows.push(("checked", format!("{} in {}", size(stats.checked_bytes), counted(stats.checked_files, "file"))));
+        rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
+        if stats.unhashed_files > 0 {
+            rows.push(("no hash", format!("{}, compared by size and times", counted(stats.unhashed_files, "file"))));
+        }
+    }
+    if stats.damaged > 0 {
+        rows.push(("damaged", format!("{}, named above", summary::entries(stats.damaged))));
+    }
+    if options.sharing {
+        let of = |row: &Row| format!("{} in {}", size(row.unshared_bytes), harmless(&row.name));
+        let all: Vec<_> = stats.rows.iter().filter(|row| row.unshared_bytes > 0).map(of).collect();
+        rows.push(("apart", if all.is_empty() { "nothing".into() } else { all.join(", ") }));
+    }
+    summary::end(&mut rows, stats.errors, stats.seconds);
+    rows
+}

@@ -1,0 +1,230 @@
+//! Verifies snapshots: each tree against its manifest, by status and by content.
+//!
+//! - `merge` joins the manifests of all snapshots, sorted as they are, into one stream: each path once. So one path's
+//!   files are in memory, however many snapshots there are.
+//! - `levels` has the directories of each snapshot, and finds entries without a record. `batch` checks paths in
+//!   parallel.
+//! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
+//!   on the same blocks are read once (`results` remembers them across paths). `sharing` measures extents.
+//! - `part` chooses the content that one run of `--read` reads.
+//!
+//! Nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by its directory.
+
+mod batch;
+mod compare;
+mod content;
+mod context;
+mod levels;
+mod member;
+mod merge;
+mod options;
+mod part;
+mod path;
+mod results;
+mod sharing;
+mod stats;
+
+pub use options::Options;
+pub use stats::{Row, Stats, Stopped};
+
+use super::repository::{self, Repository};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::open_files;
+use crate::fs::procfs;
+use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
+use crate::util::semaphore::Semaphore;
+use batch::Batch;
+use context::{Context, Count, Snapshot};
+use levels::Levels;
+use merge::{Merge, Next};
+use part::Part;
+use results::Results;
+use std::path::Path;
+use std::time::Instant;
+
+/// How many directories of each snapshot are held open, at most.
+const NEAREST: u64 = 16;
+
+/// Verifies the snapshots `ids` of the repository at `repo`; without IDs, all of them. The monitor gets each damaged
+/// entry.
+///
+/// ```
+/// use pleach::monitor::Recording;
+/// use pleach::snapshot::{create, verify};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// let letter = source.canonicalize()?.join("letter");
+/// let made = create::create(&[source], &repo, &create::Options::default(), &Recording::default())?;
+///
+/// let monitor = Recording::default();
+/// let stats = verify::verify(&repo, &[], &verify::Options::default(), &monitor)?;
+/// assert_eq!((stats.damaged, stats.checked_files), (0, 1));
+///
+/// std::fs::remove_file(repo.join(&made.name).join(letter.strip_prefix("/")?))?;
+/// let stats = verify::verify(&repo, &[], &verify::Options::default(), &monitor)?;
+/// assert!(stats.damaged > 0);
+/// assert!(monitor.damage.lock().unwrap().iter().any(|(_, path, _)| *path == letter));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the repository cannot be read, an ID means no snapshot, or the run is cancelled. [`Stopped`] has the work that
+/// was done by then.
+pub fn verify(
+    repo: &Path,
+    ids: &[String],
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> std::result::Result<Stats, Stopped> {
+    let begun = Instant::now();
+    if options.read.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
+        return Err(Error::usage("read a part that is not above 0 % and at most 100 %").into());
+    }
+    procfs::require()?;
+    let repository = Repository::open(repo)?;
+    let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
+    let mut stats = Stats::default();
+    let snapshots = choose(&repository, ids, monitor, &mut stats)?;
+    monitor.phase("verifying", Some(expected(&snapshots, options, part)));
+    let (results, read_bytes, errors) = (Results::default(), Count::default(), Count::default());
+    let mut result = Ok(());
+    // Each snapshot needs some open directories. Content is read once also across these groups.
+    for snapshots in snapshots.chunks(open_files::part(8, 32..=4096)) {
+        let turns = Semaphore::new(content::TURNS);
+        let (repository, results, read_bytes, errors) = (&repository, &results, &read_bytes, &errors);
+        let context = Context { repository, options, monitor, snapshots, part, results, turns, read_bytes, errors };
+        result = walk(&context);
+        context.finish();
+        if result.is_err() {
+            break;
+        }
+    }
+    stats.add(&snapshots, read_bytes.get(), errors.get());
+    if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty())
+        && let Err(error) = repository::note_verified(&repository, part.end())
+    {
+        monitor.problem(&error.hint("the next run reads the same part again"));
+        stats.errors += 1;
+    }
+    stats.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(stats),
+        Err(error) => Err(Stopped::after(error, stats)),
+    }
+}
+
+/// Opens the snapshots, oldest first. Those that cannot be verified are reported.
+fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats: &mut Stats) -> Result<Vec<Snapshot>> {
+    let mut orphans = repository.trees_without_manifest()?;
+    let mut names = Vec::new();
+    match ids {
+        [] => names = repository.snapshot_names()?,
+        ids => {
+            let (found, others): (Vec<_>, Vec<_>) = ids.iter().partition(|id| orphans.contains(id));
+            orphans = found.into_iter().cloned().collect();
+            let known = repository.snapshot_names()?;
+            for id in others {
+                // Its manifest may be damaged, so it need not be readable.
+                names.push(if known.contains(id) { id.clone() } else { repository.resolve(id)?.name });
+            }
+        }
+    }
+    orphans.sort();
+    orphans.dedup();
+    for name in &orphans {
+        monitor.damage(&Damage::new(name, &repository.path().join(name), Fault::NoManifest));
+        stats.damaged += 1;
+    }
+    names.sort();
+    names.dedup();
+    let mut snapshots: Vec<Snapshot> = Vec::new();
+    for name in names {
+        let opened = repository.manifest(&name).and_then(|manifest| Ok((manifest, repository.tree(&name)?)));
+        match opened {
+            Ok((manifest, tree)) => snapshots.push(Snapshot::new(name, manifest, tree)),
+            Err(error) if error.kind() == ErrorKind::Damage => {
+                monitor.problem(&error);
+                stats.errors += 1;
+                let path = error.path().unwrap_or(repository.path());
+                monitor.damage(&Damage::new(&name, path, Fault::Manifest));
+                stats.damaged += 1;
+                stats.rows.push(Row { name, damaged: 1, ..Row::default() });
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                monitor.event(Event::SnapshotDeleted(&name));
+            }
+            Err(error) => {
+                monitor.problem(&error);
+                stats.errors += 1;
+            }
+        }
+    }
+    // The names are already sorted, and this sort is stable.
+    snapshots.sort_by_key(|snapshot| snapshot.manifest.header().created);
+    Ok(snapshots)
+}
+
+fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Amount {
+    let mut amount = Amount::default();
+    for totals in snapshots.iter().map(|snapshot| snapshot.manifest.totals()) {
+        amount.files = amount.files.saturating_add(totals.entries());
+        amount.bytes = amount.bytes.saturating_add(totals.bytes);
+    }
+    let fraction = if options.quick { 0.0 } else { part.map_or(1.0, |part| part.fraction()) };
+    Amount { bytes: (amount.bytes as f64 * fraction) as u64, ..amount }
+}
+
+/// Checks all paths of these snapshots.
+fn walk(context: &Context<'_>) -> Result<()> {
+    let number = context.snapshots.len();
+    let nearest = open_files::part(16 * number.max(1) as u64, 1..=NEAREST as usize);
+    let mut levels: Vec<_> = (0..number).map(|snapshot| Levels::new(snapshot, nearest)).collect();
+    let mut merge = Merge::of(context.snapshots.iter().map(|snapshot| &snapshot.manifest).enumerate());
+    let mut batch = Batch::default();
+    while let Some(next) = merge.next() {
+        match next {
+            Next::Directories(records) => {
+                batch.opened(records.len());
+                for (snapshot, record) in records {
+                    levels[snapshot].enter(context, &record, &mut batch.endings);
+                    if context.snapshots[snapshot].is_deleted() {
+                        merge.end(snapshot);
+                    }
+                }
+            }
+            Next::Entries(directory, entries) => {
+                let Some(name) = entries.first().map(|(_, entry)| &entry.name) else { continue };
+                let path = match directory.is_empty() {
+                    true => name.clone(),
+                    false => [&directory[..], b"/", name].concat(),
+                };
+                let mut members = Vec::with_capacity(entries.len());
+                for (snapshot, entry) in entries {
+                    let place = levels[snapshot].entry(context, &directory, &mut batch.endings);
+                    members.extend(place.map(|place| (snapshot, place, entry)));
+                }
+                batch.push(path, members);
+            }
+            Next::Lost(snapshot, error) => {
+                levels[snapshot].lost();
+                lost(context, snapshot, &error);
+            }
+        }
+        batch.flush_if_full(context)?;
+    }
+    levels.iter_mut().for_each(|levels| levels.finish(&mut batch.endings));
+    batch.flush(context)
+}
+
+/// Reports a block of a manifest that cannot be used.
+fn lost(context: &Context<'_>, snapshot: usize, error: &Error) {
+    if error.kind() != ErrorKind::Damage {
+        return context.problem(error);
+    }
+    let snapshot = &context.snapshots[snapshot];
+    context.problem(error);
+    context.monitor.damage(&Damage::new(&snapshot.name, snapshot.manifest.path(), Fault::Manifest));
+    snapshot.counts.damaged.add(1);
+}
