@@ -12,7 +12,7 @@ use crate::util::mutex::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-pub use damage::{Damage, Fault};
+pub use damage::{Damage, Fault, Repaired};
 pub use event::Event;
 pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};
 
@@ -77,6 +77,9 @@ pub trait Monitor: Sync {
     /// Damage of a snapshot was found: a result, one for each snapshot and path.
     fn damage(&self, _damage: &Damage<'_>) {}
 
+    /// A damaged entry of a snapshot was repaired.
+    fn repaired(&self, _repaired: &Repaired<'_>) {}
+
     /// A line of the plan (`--dry-run`), in the order of the tree.
     fn planned(&self, _change: Change, _path: &Path) {}
 
@@ -104,6 +107,8 @@ pub struct Recording {
     pub events: Mutex<Vec<String>>,
     /// The damage: snapshot, path, fault.
     pub damage: Mutex<Vec<(String, PathBuf, Fault)>>,
+    /// What was repaired: snapshot, path, where its content is from.
+    pub repaired: Mutex<Vec<(String, PathBuf, PathBuf)>>,
     /// The plan.
     pub plan: Mutex<Vec<(Change, PathBuf)>>,
 }
@@ -119,6 +124,11 @@ impl Monitor for Recording {
 
     fn damage(&self, damage: &Damage<'_>) {
         push(&self.damage, (damage.snapshot.to_string(), damage.path.to_path_buf(), damage.why));
+    }
+
+    fn repaired(&self, repaired: &Repaired<'_>) {
+        let Repaired { snapshot, path, from } = *repaired;
+        push(&self.repaired, (snapshot.to_string(), path.to_path_buf(), from.to_path_buf()));
     }
 
     fn planned(&self, change: Change, path: &Path) {

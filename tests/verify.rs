@@ -3,6 +3,7 @@
 mod flipped;
 mod meanwhile;
 mod parts;
+mod repair;
 mod shared;
 mod sound;
 

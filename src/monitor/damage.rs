@@ -23,6 +23,18 @@ impl<'a> Damage<'a> {
     }
 }
 
+/// A damaged part of a snapshot that is as its manifest records it again.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Repaired<'a> {
+    /// The name of the snapshot.
+    pub snapshot: &'a str,
+    /// The absolute path of the entry, as in the sources.
+    pub path: &'a Path,
+    /// Where its content is from: the name of a snapshot, or the path of a directory.
+    pub from: &'a Path,
+}
+
 /// How an entry differs from its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

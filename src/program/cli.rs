@@ -36,7 +36,7 @@ pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 pub(crate) use tag::{Pin, Tag};
-pub(crate) use verify::Verify;
+pub(crate) use verify::{Verify, is_path};
 
 use crate::program::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;

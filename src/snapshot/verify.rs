@@ -7,27 +7,36 @@
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
 //!   on the same blocks are read once (`results` remembers them across paths). `sharing` measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
+//! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has the
+//!   sound copies, `partners` the other names of a file, and `replace` makes the new files.
 //!
-//! Nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by its directory.
+//! Without a repair, nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by its
+//! directory.
 
 mod batch;
 mod compare;
 mod content;
 mod context;
+mod findings;
 mod levels;
 mod member;
 mod merge;
 mod options;
+mod origin;
 mod part;
+mod partners;
 mod path;
+mod repair;
+mod replace;
 mod results;
 mod sharing;
 mod stats;
+mod work;
 
-pub use options::Options;
+pub use options::{Options, RepairFrom};
 pub use stats::{Row, Stats, Stopped};
 
-use super::repository::{self, Repository};
+use super::repository::{self, Lock, Repository};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::open_files;
 use crate::fs::procfs;
@@ -35,9 +44,12 @@ use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
 use context::{Context, Count, Snapshot};
+use findings::Findings;
 use levels::Levels;
 use merge::{Merge, Next};
+use origin::Origin;
 use part::Part;
+use repair::Done;
 use results::Results;
 use std::path::Path;
 use std::time::Instant;
@@ -82,8 +94,14 @@ pub fn verify(
     if options.read.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
         return Err(Error::usage("read a part that is not above 0 % and at most 100 %").into());
     }
+    if options.quick && options.repair_from.is_some() {
+        return Err(Error::usage("repair without reading the content").into());
+    }
     procfs::require()?;
     let repository = Repository::open(repo)?;
+    let lock = options.repair_from.as_ref().map(|_| lock(&repository, monitor)).transpose()?;
+    let origin = options.repair_from.as_ref().map(|from| Origin::open(&repository, from)).transpose()?;
+    let findings = lock.as_ref().map(|_| Findings::default());
     let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
     let mut stats = Stats::default();
     let snapshots = choose(&repository, ids, monitor, &mut stats)?;
@@ -94,14 +112,21 @@ pub fn verify(
     for snapshots in snapshots.chunks(open_files::part(8, 32..=4096)) {
         let turns = Semaphore::new(content::TURNS);
         let (repository, results, read_bytes, errors) = (&repository, &results, &read_bytes, &errors);
-        let context = Context { repository, options, monitor, snapshots, part, results, turns, read_bytes, errors };
+        let findings = findings.as_ref();
+        let context =
+            Context { repository, options, monitor, snapshots, part, results, turns, read_bytes, errors, findings };
         result = walk(&context);
         context.finish();
         if result.is_err() {
             break;
         }
     }
-    stats.add(&snapshots, read_bytes.get(), errors.get());
+    let mut done = Done::default();
+    if let (Ok(()), Some(origin), Some(findings)) = (&result, &origin, findings) {
+        result = repair::repair(&repository, &snapshots, origin, findings.into_list(), monitor, &mut done);
+    }
+    stats.repaired = done.repaired;
+    stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors);
     if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty())
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
@@ -113,6 +138,16 @@ pub fn verify(
         Ok(()) => Ok(stats),
         Err(error) => Err(Stopped::after(error, stats)),
     }
+}
+
+/// Takes the lock that a repair needs, and completes a repair that was killed.
+fn lock(repository: &Repository, monitor: &dyn Monitor) -> Result<Lock> {
+    let lock = repository.lock()?;
+    if !lock.is_held {
+        monitor.event(Event::NoLocks);
+    }
+    repository::complete_repairs(repository, monitor)?;
+    Ok(lock)
 }
 
 /// Opens the snapshots, oldest first. Those that cannot be verified are reported.

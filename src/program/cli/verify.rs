@@ -11,11 +11,12 @@ Examples:
   pleach verify /backup latest               only the newest snapshot
   pleach verify --quick /backup              only types, sizes, times, owners and modes; reads no data
   pleach verify --read 5% /backup            another part each time: everything in 20 runs
+  pleach verify --repair-from / /backup      replace what is damaged by what the sources still have
   pleach verify --json /backup | jq -r 'select(.type == \"damage\") | .snapshot + \" \" + .path'
 
 Data that several snapshots share is read once, and damage is reported for each snapshot and path that
-has it; the exit status is then 4. Nothing is changed. ID is as in 'pleach restore'. With PLEACH_REPO
-set, a first word without a slash is an ID.";
+has it; the exit status is then 4. Without --repair-from nothing is changed. ID is as in 'pleach restore'.
+With PLEACH_REPO set, a first word without a slash is an ID.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
@@ -36,17 +37,20 @@ pub(crate) struct Verify {
     /// Check that files share their data as the manifests say
     #[arg(long)]
     pub(crate) sharing: bool,
+    /// Replace damaged files by sound copies from this snapshot or directory
+    ///
+    /// ID is another snapshot of the repository. SOURCE is a path with a slash: a directory that has the sources below
+    /// their absolute paths, such as / or the tree of a snapshot of another repository. A copy is used only if its
+    /// content has the recorded hash.
+    #[arg(long, value_name = "ID|SOURCE", conflicts_with = "quick", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) repair_from: Option<PathBuf>,
 }
 
 impl Verify {
     /// Settles which word is the repository.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
-        let is_repository = |word: &PathBuf| {
-            let word = word.as_os_str().as_bytes();
-            word.contains(&b'/') && !word.starts_with(b"latest:")
-        };
         match environment {
-            Some(repo) if !self.words.first().is_some_and(is_repository) => self.words.insert(0, repo),
+            Some(repo) if !self.words.first().is_some_and(|word| is_path(word)) => self.words.insert(0, repo),
             None if self.words.is_empty() => return Err("name the repository (or set PLEACH_REPO)".into()),
             _ => {}
         }
@@ -63,6 +67,12 @@ impl Verify {
     }
 }
 
+/// Whether a word is a path and not an ID.
+pub(crate) fn is_path(word: &Path) -> bool {
+    let word = word.as_os_str().as_bytes();
+    word.contains(&b'/') && !word.starts_with(b"latest:")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,7 +81,7 @@ mod tests {
     fn a_word_without_a_slash_is_a_snapshot_if_the_environment_names_the_repository() {
         let settled = |words: &[&str], environment: Option<&str>| {
             let words = words.iter().map(PathBuf::from).collect();
-            let mut verify = Verify { words, quick: false, read: None, sharing: false };
+            let mut verify = Verify { words, quick: false, read: None, sharing: false, repair_from: None };
             verify.settle(environment.map(PathBuf::from)).map(|()| verify.words)
         };
         let paths = |words: &[&str]| Ok(words.iter().map(PathBuf::from).collect::<Vec<_>>());

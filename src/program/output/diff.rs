@@ -1,7 +1,7 @@
 //! The differences between two snapshots: a line each, sums for each top directory, or objects for scripts.
 
 use super::Output;
-use super::json::PathField;
+use super::json::{FromField, PathField};
 use super::summary::listed;
 use super::table::{Align, Cell, Table};
 use super::terminal::Style;
@@ -11,7 +11,6 @@ use crate::util::text::{self, count, size};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The most tops that have sums of their own.
@@ -29,23 +28,6 @@ struct ChangeLine<'a> {
     path: PathField<'a>,
     #[serde(flatten)]
     from: Option<FromField<'a>>,
-}
-
-/// The old path of a renamed entry, like [`PathField`].
-#[derive(Serialize)]
-#[serde(untagged)]
-enum FromField<'a> {
-    Utf8 { from: &'a str },
-    Bytes { from_base64: String },
-}
-
-impl<'a> FromField<'a> {
-    fn new(path: &'a Path) -> Self {
-        match path.to_str() {
-            Some(from) => FromField::Utf8 { from },
-            None => FromField::Bytes { from_base64: data_encoding::BASE64.encode(path.as_os_str().as_bytes()) },
-        }
-    }
 }
 
 #[derive(Serialize)]

@@ -28,6 +28,24 @@ impl<'a> PathField<'a> {
     }
 }
 
+/// Another path of the same object, like [`PathField`]: the old path of a renamed entry, or where something is from.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(crate) enum FromField<'a> {
+    Utf8 { from: &'a str },
+    Bytes { from_base64: String },
+}
+
+impl<'a> FromField<'a> {
+    /// The field for this path.
+    pub(crate) fn new(path: &'a Path) -> Self {
+        match path.to_str() {
+            Some(from) => FromField::Utf8 { from },
+            None => FromField::Bytes { from_base64: data_encoding::BASE64.encode(path.as_os_str().as_bytes()) },
+        }
+    }
+}
+
 /// Writes one line of JSON that is harmless on a terminal. Beyond the control characters that JSON escapes anyway, it
 /// escapes all other control characters, and code points that are invisible or reorder others. A program reads the same
 /// text.

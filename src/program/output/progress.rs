@@ -9,7 +9,7 @@ use self::status_line::{Meter, Phase, status};
 use super::margin::{self, Margin};
 use super::{Output, When, json::ChangeLine};
 use crate::error::Error;
-use crate::monitor::{Amount, Change, Damage, Event, Monitor};
+use crate::monitor::{Amount, Change, Damage, Event, Monitor, Repaired};
 use crate::tree::estimate::{self, Scope};
 use crate::util::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -229,6 +229,10 @@ impl Monitor for Progress<'_> {
 
     fn damage(&self, damage: &Damage<'_>) {
         self.beside_the_bar(|| super::verify::damage(self.output, damage));
+    }
+
+    fn repaired(&self, repaired: &Repaired<'_>) {
+        self.beside_the_bar(|| super::verify::repaired(self.output, repaired));
     }
 
     fn planned(&self, change: Change, path: &Path) {

@@ -1,10 +1,10 @@
 //! The damage that a verification finds, line by line, and its summary.
 
-use super::json::PathField;
+use super::json::{FromField, PathField};
 use super::summary;
 use super::terminal::{Style, harmless};
 use super::{Output, reasons};
-use crate::monitor::Damage;
+use crate::monitor::{Damage, Repaired};
 use crate::program::exit_status::ExitStatus;
 use crate::snapshot::verify::{Options, Row, Stats, Stopped};
 use crate::util::text::{self, count, counted, size};
@@ -20,6 +20,16 @@ struct DamageLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
     why: &'static str,
+}
+
+#[derive(Serialize)]
+struct RepairedLine<'a> {
+    r#type: &'static str,
+    snapshot: &'a str,
+    #[serde(flatten)]
+    path: PathField<'a>,
+    #[serde(flatten)]
+    from: FromField<'a>,
 }
 
 #[derive(Serialize)]
@@ -43,6 +53,7 @@ struct Summary {
     checked_bytes: u64,
     read_bytes: u64,
     damaged: u64,
+    repaired: u64,
     unshared_bytes: u64,
     errors: u64,
     /// Whether the verification finished.
@@ -62,6 +73,16 @@ pub(super) fn damage(output: &Output, damage: &Damage<'_>) {
     output.line(&Style::Red.paint(&line, output.colours()));
 }
 
+/// Prints a repair as soon as it is done.
+pub(super) fn repaired(output: &Output, repaired: &Repaired<'_>) {
+    let Repaired { snapshot, path, from } = *repaired;
+    if output.is_json() {
+        let (path, from) = (PathField::new(path), FromField::new(from));
+        return output.json(&RepairedLine { r#type: "repaired", snapshot, path, from });
+    }
+    output.line(&format!("{}: {}: repaired from {}", harmless(snapshot), text::path(path), text::path(from)));
+}
+
 /// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Path) {
     if output.is_json() {
@@ -71,6 +92,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
         let what = match stats.damaged {
             0 if stats.errors > 0 => "found no damage in what could be read of",
             0 => "found no damage in",
+            damaged if damaged == stats.repaired => "repaired all damage in",
             _ => "found damage in",
         };
         let heading = format!("{what} {} of {}", counted(stats.rows.len() as u64, "snapshot"), text::path(repo));
@@ -88,7 +110,11 @@ pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options)
     };
     let rest = if options.read.is_some() { "; the next run reads the same part again" } else { "" };
     output.error(&error);
-    output.info(&format!("nothing was changed; {found}{rest}"));
+    let changed = match stats.repaired {
+        0 => "nothing was changed".into(),
+        repaired => format!("repaired {}", summary::entries(repaired)),
+    };
+    output.info(&format!("{changed}; {found}{rest}"));
     if output.is_json() {
         output.json(&summary_of(&stats, false));
     }
@@ -118,6 +144,7 @@ fn summary_of(stats: &Stats, complete: bool) -> Summary {
         checked_bytes: stats.checked_bytes,
         read_bytes: stats.read_bytes,
         damaged: stats.damaged,
+        repaired: stats.repaired,
         unshared_bytes: stats.unshared_bytes,
         errors: stats.errors,
         complete,
@@ -136,6 +163,11 @@ fn rows(stats: &Stats, options: &Options) -> Vec<(&'static str, String)> {
     }
     if stats.damaged > 0 {
         rows.push(("damaged", format!("{}, named above", summary::entries(stats.damaged))));
+    }
+    if options.repair_from.is_some() && stats.damaged > 0 {
+        let left = stats.damaged.saturating_sub(stats.repaired);
+        let rest = if left == 0 { String::new() } else { format!("; {} not", summary::entries(left)) };
+        rows.push(("repaired", format!("{}{rest}", summary::entries(stats.repaired))));
     }
     if options.sharing {
         let of = |row: &Row| format!("{} in {}", size(row.unshared_bytes), harmless(&row.name));

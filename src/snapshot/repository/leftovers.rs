@@ -10,6 +10,7 @@ use super::handle::Repository;
 use super::layout::{BLOCKS, FINISHED};
 use super::marks;
 use super::name::check_name;
+use super::reopened::complete_repairs;
 use super::staging::Staging;
 use super::subvolume;
 use super::trash::{clear_entry, empty_trash, throw_away};
@@ -74,6 +75,7 @@ pub(crate) fn clear_leftovers(
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<deletion::Stats> {
+    complete_repairs(repository, monitor)?;
     let partial = repository.partial()?;
     let fresh = FreshNames::new();
     for name in partial.names()? {

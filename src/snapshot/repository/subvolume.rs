@@ -105,6 +105,28 @@ pub(super) fn seal(
     Ok(())
 }
 
+/// Makes the tree of a published snapshot writable for a repair, if it is a read-only subvolume. Returns whether it is.
+pub(super) fn unseal(repository: &Repository, name: &str, tree: BorrowedFd<'_>) -> Result<bool> {
+    match subvolume_at(tree) {
+        Some(subvolume) if subvolume.read_only => subvolume::set_read_only(tree, false)
+            .map(|()| true)
+            .map_err(|errno| Error::io("make the snapshot writable", repository.root.join(name), errno)),
+        _ => Ok(false),
+    }
+}
+
+/// Undoes [`unseal`] after a repair. Records it with its manifest, if the next tree
+/// could begin with it before the repair (`is_as_published`). The changes of the repair are on the disk.
+pub(super) fn reseal(repository: &Repository, name: &str, tree: BorrowedFd<'_>, is_as_published: bool) -> Result<()> {
+    make_read_only(repository, name, tree)?;
+    if is_as_published && let Some(after) = subvolume_at(tree) {
+        let manifest = repository.manifests.file(name, OFlags::RDONLY, Mode::empty())?;
+        // Without this record the next snapshot clones file by file, and has no other disadvantage.
+        let _ = fs::fsetxattr(&manifest, NOTE, note(&after).as_bytes(), XattrFlags::empty());
+    }
+    Ok(())
+}
+
 fn make_read_only(repository: &Repository, name: &str, tree: BorrowedFd<'_>) -> Result<()> {
     subvolume::set_read_only(tree, true)
         .map_err(|errno| Error::io("make the snapshot read-only", repository.root.join(name), errno))

@@ -1,5 +1,6 @@
 //! What all parts of a run share: the snapshots with their counts, and how findings are reported.
 
+use super::findings::Findings;
 use super::options::Options;
 use super::part::Part;
 use super::results::Results;
@@ -71,6 +72,8 @@ pub(super) struct Context<'a> {
     pub(super) turns: Semaphore,
     pub(super) read_bytes: &'a Count,
     pub(super) errors: &'a Count,
+    /// The damage that must be repaired.
+    pub(super) findings: Option<&'a Findings>,
 }
 
 impl Snapshot {
@@ -99,6 +102,7 @@ impl Context<'_> {
         let path = absolute(path);
         self.monitor.damage(&Damage { offset, ..Damage::new(&snapshot.name, &path, why) });
         snapshot.counts.damaged.add(1);
+        self.findings.inspect(|findings| findings.add(&snapshot.name, &path, why));
     }
 
     /// Reports that the tree lacks an entry, unless somebody deletes the snapshot.
@@ -136,6 +140,7 @@ impl Context<'_> {
         for path in std::mem::take(&mut *lock(&snapshot.held)) {
             self.monitor.damage(&Damage::new(&snapshot.name, &path, Fault::Missing));
             snapshot.counts.damaged.add(1);
+            self.findings.inspect(|findings| findings.add(&snapshot.name, &path, Fault::Missing));
         }
     }
 

@@ -21,6 +21,9 @@ pub struct Stats {
     pub read_bytes: u64,
     /// Damaged entries and manifests, each path in each snapshot. Each was reported to the monitor.
     pub damaged: u64,
+    /// Damaged entries that were repaired, by [`repair_from`](super::Options::repair_from). Each was reported to the
+    /// monitor.
+    pub repaired: u64,
     /// Bytes that do not share extents although the manifests say so; measured on request.
     pub unshared_bytes: u64,
     /// Entries that could not be verified; each was reported to the monitor.

@@ -15,6 +15,7 @@
 //! | `restore` | `.pleach-restore.` | each directory of the target, when it is entered |
 //! | `put` | `.pleach-put.` | the destination's directory, at the beginning |
 //! | `dedupe` | `.pleach-dedupe.` | the directory of its cache, before the cache is replaced |
+//! | `verify` | `.pleach-repair.` | nothing: the next run with the repository's lock does (`repository::reopened`) |
 //!
 //! A snapshot does not use it: nothing below the repository's staging directory has a temporary name, and the
 //! repository's lock, also an exclusive flock(2), shows that no other run is alive there.

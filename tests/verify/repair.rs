@@ -1,0 +1,106 @@
+//! `--repair-from`: damaged files are replaced by sound copies, and by nothing else.
+
+use super::*;
+use std::os::unix::fs::MetadataExt as _;
+
+/// A run that repairs.
+fn repair(repo: &Path, from: impl AsRef<OsStr>) -> Run {
+    pleach([OsStr::new("verify"), "--json".as_ref(), "--repair-from".as_ref(), from.as_ref(), repo.as_os_str()])
+}
+
+/// Asserts that no repair left anything.
+#[track_caller]
+fn assert_closed(repo: &Path) {
+    let list = repo.join(".pleach/repairing");
+    assert!(!list.exists() || names(&list).is_empty());
+    for name in published(repo) {
+        assert!(!tools::is_subvolume(&repo.join(&name)) || tools::is_read_only(&repo.join(&name)));
+    }
+}
+
+on_filesystems! {
+    fn damage_in_all_snapshots_is_repaired_from_the_sources(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        fs::create_dir(source.join("dir")).unwrap();
+        for name in ["content", "dir/gone", "longer"] {
+            write(source.join(name), &bytes(name.len() as u64, 90_000));
+        }
+        fs::hard_link(source.join("content"), source.join("dir/linked")).unwrap();
+        fs::set_permissions(source.join("content"), fs::Permissions::from_mode(0o640)).unwrap();
+        take("one", &source, &repo);
+        take("two", &source, &repo);
+        for name in ["one", "two"] {
+            let tree = inside(&repo, name, &source);
+            change(&repo, name, || {
+                overwrite_quietly(&tree.join("content"), 5000, b"rotten");
+                fs::remove_file(tree.join("dir/gone")).unwrap();
+                write(tree.join("longer"), &bytes(6, 90_001));
+            });
+        }
+        let summary = repair(&repo, "/").expect(0).summary();
+        // Four files and the time of a directory, in each snapshot.
+        assert_eq!((number(&summary, "damaged"), number(&summary, "repaired")), (10, 10));
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
+        for name in ["one", "two"] {
+            tools::assert_equal_trees(&source, &inside(&repo, name, &source));
+        }
+        let file = |name: &str| inside(&repo, name, &source).join("content");
+        assert!(!fs.reflinks() || tools::assert_same_blocks(&file("one"), &file("two")));
+        take("three", &source, &repo);
+        assert_sound(&repo, &source);
+    }
+
+    fn a_copy_with_another_hash_replaces_nothing(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 90_000));
+        take("one", &source, &repo);
+        let tree = inside(&repo, "one", &source);
+        change(&repo, "one", || overwrite_quietly(&tree.join("file"), 5000, b"rotten"));
+        overwrite_quietly(&source.join("file"), 5000, b"other!");
+        let before = (fs::read(tree.join("file")).unwrap(), fs::metadata(tree.join("file")).unwrap().ino());
+        let summary = repair(&repo, "/").expect(4).summary();
+        assert_eq!((number(&summary, "damaged"), number(&summary, "repaired")), (1, 0));
+        let after = (fs::read(tree.join("file")).unwrap(), fs::metadata(tree.join("file")).unwrap().ino());
+        assert!(before == after);
+        assert_eq!(names(&tree), ["file"]);
+        assert_closed(&repo);
+    }
+
+    fn another_snapshot_repairs_links_between_snapshots(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 90_000));
+        take("sound", &source, &repo);
+        for name in ["one", "two"] {
+            settle();
+            let mut args = snapshot_named(name, &source, &repo).to_vec();
+            args.extend(["--unchanged", "hardlink"].map(OsStr::new));
+            pleach(args).expect(0);
+        }
+        let file = |name: &str| inside(&repo, name, &source).join("file");
+        // `sound` gets data of its own.
+        change(&repo, "sound", || {
+            in_directory(&inside(&repo, "sound", &source), || {
+                let modified = fs::metadata(file("sound")).unwrap().modified().unwrap();
+                fs::remove_file(file("sound")).unwrap();
+                write(file("sound"), &bytes(1, 90_000));
+                File::open(file("sound")).unwrap().set_modified(modified).unwrap();
+            });
+        });
+        let were_links = fs::metadata(file("one")).unwrap().ino() == fs::metadata(file("two")).unwrap().ino();
+        change(&repo, "one", || overwrite_quietly(&file("one"), 5000, b"rotten"));
+        repair(&repo, "sound").expect(0);
+        let are_links = fs::metadata(file("one")).unwrap().ino() == fs::metadata(file("two")).unwrap().ino();
+        assert_eq!(were_links, are_links);
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
+    }
+}
+
+#[test]
+fn a_repair_reads_content() {
+    pleach(["verify", "/nowhere", "--quick", "--repair-from", "/"]).expect(2);
+}
