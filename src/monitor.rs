@@ -107,7 +107,7 @@ pub struct Recording {
     pub events: Mutex<Vec<String>>,
     /// The damage: snapshot, path, fault.
     pub damage: Mutex<Vec<(String, PathBuf, Fault)>>,
-    /// What was repaired: snapshot, path, where its content is from.
+    /// The repairs: snapshot, path, where its content is from.
     pub repaired: Mutex<Vec<(String, PathBuf, PathBuf)>>,
     /// The plan.
     pub plan: Mutex<Vec<(Change, PathBuf)>>,

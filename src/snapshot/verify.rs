@@ -7,11 +7,11 @@
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
 //!   on the same blocks are read once (`results` remembers them across paths). `sharing` measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
-//! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has the
-//!   sound copies, `partners` the other names of a file, and `replace` makes the new files.
+//! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
+//!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
 //!
-//! Without a repair, nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by its
-//! directory.
+//! Without a repair, nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by
+//! its directory.
 
 mod batch;
 mod compare;

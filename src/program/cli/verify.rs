@@ -11,7 +11,7 @@ Examples:
   pleach verify /backup latest               only the newest snapshot
   pleach verify --quick /backup              only types, sizes, times, owners and modes; reads no data
   pleach verify --read 5% /backup            another part each time: everything in 20 runs
-  pleach verify --repair-from / /backup      replace what is damaged by what the sources still have
+  pleach verify --repair-from / /backup      replace damaged files by those of the sources
   pleach verify --json /backup | jq -r 'select(.type == \"damage\") | .snapshot + \" \" + .path'
 
 Data that several snapshots share is read once, and damage is reported for each snapshot and path that

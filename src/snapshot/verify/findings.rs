@@ -1,5 +1,5 @@
-//! The damage that a verification with repair found and may repair afterwards. Bounded: what does not fit is found again
-//! by the next run.
+//! The damage that a verification with repair found and may repair afterwards. Bounded: the rest is found again by the
+//! next run.
 
 use crate::monitor::Fault;
 use crate::util::mutex::lock;

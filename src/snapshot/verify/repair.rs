@@ -1,8 +1,8 @@
-//! Replaces damaged files of snapshots by sound copies, after a verification found them. Works on content: all files that
-//! must have one hash get clones of one new file.
+//! Replaces damaged files of snapshots by sound copies, after a verification found them. All files that must have one
+//! hash get clones of one new file.
 //!
 //! A damaged file is never written to. `replace` makes a new file beside it, checks it, and renames it. Names that were
-//! links to one inode get one new inode. `repository::Reopened` notes what is changed, for the next run if this one is
+//! links to one inode get one new inode. `repository::Reopened` notes the changes, for the next run if this one is
 //! killed.
 
 use super::context::Snapshot;
@@ -55,7 +55,7 @@ struct Made {
     links: HashMap<(u64, u64), (usize, Vec<u8>)>,
 }
 
-/// Repairs what was found. Adds to `done`, also before an error. Entries that cannot be repaired stay as they are.
+/// Repairs the damage that was found. Adds to `done`, also before an error. Entries that cannot be repaired stay as they are.
 ///
 /// # Errors
 /// If the run should stop, or a tree cannot be opened or closed.
@@ -173,8 +173,11 @@ impl Repair<'_> {
         made: &Made,
     ) -> Result<Option<PathBuf>> {
         let origin = || Some(self.origin.name().to_path_buf());
-        let old = replacement.existing.filter(|old| old.nlink > 1);
-        let linked = old.and_then(|old| made.links.get(&(old.dev, old.ino))).and_then(|place| self.open_made(place));
+        // The last of its names has no others any more.
+        let linked = replacement
+            .existing
+            .and_then(|old| made.links.get(&(old.dev, old.ino)))
+            .and_then(|place| self.open_made(place));
         if linked.is_some_and(|inode| replacement.link(&inode).is_ok()) {
             return Ok(origin());
         }
