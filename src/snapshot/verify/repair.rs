@@ -55,7 +55,8 @@ struct Made {
     links: HashMap<(u64, u64), (usize, Vec<u8>)>,
 }
 
-/// Repairs the damage that was found. Adds to `done`, also before an error. Entries that cannot be repaired stay as they are.
+/// Repairs the damage that was found. Sets `done`, also before an error. Entries that cannot be repaired stay as they
+/// are.
 ///
 /// # Errors
 /// If the run should stop, or a tree cannot be opened or closed.
