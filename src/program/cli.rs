@@ -46,7 +46,7 @@ pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
+/// Snapshots and deduplication with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
 #[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
