@@ -6,11 +6,12 @@ mod marks;
 mod space;
 
 use crate::harness::json_lines::{Line, Problem};
+use crate::harness::manifests::edit;
 use crate::harness::*;
 use crate::on_filesystems;
 use jiff::Timestamp;
 use pleach::Repository;
-use pleach::testing::manifest::{Header, Item, Reader, Time, Totals, Writer};
+use pleach::testing::manifest::Time;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 use std::ffi::OsStr;
@@ -65,30 +66,15 @@ fn kept(run: &Run) -> Vec<(String, Vec<String>)> {
     run.lines::<Fate>().into_iter().filter(|fate| fate.kept).map(|fate| (fate.name, fate.reasons)).collect()
 }
 
-/// Gives a snapshot another time, as if it had been taken then. The manifest's file stays the same inode.
+/// Gives a snapshot another time, as if it had been taken then.
 fn date(repo: &Path, name: &str, time: &str) {
     let moment: Timestamp = time.parse().unwrap();
-    edit(repo, name, |header, _| header.created = Time { seconds: moment.as_second(), nanos: 0 });
+    edit(repo, name, |header, _, _| header.created = Time { seconds: moment.as_second(), nanos: 0 });
 }
 
 /// Makes a snapshot one that skipped an entry.
 fn incomplete(repo: &Path, name: &str) {
-    edit(repo, name, |_, totals| totals.errors = 1);
-}
-
-/// Edits the manifest of a snapshot. Its file stays the same inode.
-fn edit(repo: &Path, name: &str, edit: impl FnOnce(&mut Header, &mut Totals)) {
-    let path = repo.join(".pleach/manifests").join(name);
-    let reader = Reader::open(&path).unwrap();
-    let items: Vec<Item> = reader.items().collect::<Result<_, _>>().unwrap();
-    let (mut header, mut totals, origins) = (reader.header().clone(), *reader.totals(), reader.origins().to_vec());
-    drop(reader);
-    edit(&mut header, &mut totals);
-    let file = File::options().read(true).write(true).truncate(true).open(&path).unwrap();
-    let mut writer = Writer::create(file, &path, &header).unwrap();
-    items.iter().for_each(|item| writer.push(item).unwrap());
-    writer.set_origins(origins);
-    writer.finish(&totals).unwrap();
+    edit(repo, name, |_, _, totals| totals.errors = 1);
 }
 
 /// A repository with a snapshot for each of these times, named by its number, and a plain copy of each.

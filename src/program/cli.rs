@@ -8,7 +8,6 @@ mod du;
 mod fiemap;
 mod find;
 mod help;
-mod ids;
 mod list;
 mod log;
 mod probe;

@@ -95,11 +95,9 @@ fn judged(
     let now = Time::now();
     let damaged = damaged(repository, &listing.snapshots, now, removal);
     let snapshots = listing.snapshots.iter().filter(|info| !damaged.contains(info.name.as_str()));
-    let intact: BTreeSet<&str> = snapshots.clone().map(|info| info.name.as_str()).collect();
-    let names = repository.snapshot_names()?;
-    let damaged = names.into_iter().filter(|name| !intact.contains(name.as_str()));
-    let mut rows: Vec<Row> =
-        damaged.map(|name| Row { name, created: None, kept: true, reasons: vec![Reason::Damaged] }).collect();
+    let kept = |name: &str| Row { name: name.into(), created: None, kept: true, reasons: vec![Reason::Damaged] };
+    let unlisted = listing.unlisted.iter().map(String::as_str);
+    let mut rows: Vec<Row> = unlisted.chain(damaged.iter().copied()).map(kept).collect();
     let mut groups = BTreeMap::new();
     let mut candidates = Vec::new();
     for info in snapshots {

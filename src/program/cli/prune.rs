@@ -1,6 +1,6 @@
 //! The arguments of `pleach prune` and `pleach remove`.
 
-use super::ids::with_repo_first;
+use super::repo_first::with_repo_before_ids;
 use super::values;
 use crate::snapshot::prune::Free;
 use clap::Args;
@@ -95,7 +95,7 @@ impl Remove {
     /// Settles which word is the repository.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
         let words = std::mem::take(&mut self.words);
-        self.words = with_repo_first(words, environment)?;
+        self.words = with_repo_before_ids(words, environment, 1)?;
         Ok(())
     }
 
