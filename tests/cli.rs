@@ -103,7 +103,7 @@ fn the_nearest_option_command_and_value_are_suggested() {
 #[test]
 fn a_failure_is_an_object_of_json_as_well() {
     let cases: [(&[&str], i32, &str); 5] = [
-        (&["list", "/nonexistent", "--json"], 1, "failed"),
+        (&["list", "/nonexistent", "--json"], 1, "no-repository"),
         (&["--json", "copy", "/nonexistent/a", "/nonexistent/b"], 1, "not-found"),
         (&["snapshot", "--json", "--nonsense", "/a", "/b"], 2, "usage"),
         (&["restore", "--json", "/repo", "latest"], 2, "usage"),

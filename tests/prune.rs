@@ -5,7 +5,7 @@ mod killed;
 mod marks;
 mod space;
 
-use crate::harness::json_lines::{Line, Problem};
+use crate::harness::json_lines::{Line, Problem, Warning};
 use crate::harness::manifests::edit;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -240,6 +240,8 @@ on_filesystems! {
         assert_eq!(kept(&run), expected);
         let codes: Vec<_> = run.lines::<Problem>().into_iter().map(|problem| problem.code).collect();
         assert_eq!(codes, ["damage", "in-use"]);
+        let warnings: Vec<_> = run.lines::<Warning>().into_iter().map(|warning| warning.code).collect();
+        assert_eq!(warnings, ["dated-ahead"]);
         assert_eq!(sums(&run).errors, 2);
         drop((reading, reader));
         fs::write(&manifest, intact).unwrap();

@@ -17,7 +17,8 @@ pub use stats::{Counted, Freed, Row, Stats};
 use super::manifest::Time;
 use super::repository::{Marks, Repository, SnapshotInfo};
 use crate::error::{Advice, Error, Result};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
+use crate::util::text;
 use calendar::Calendar;
 use policy::Candidate;
 use space::Meter;
@@ -34,8 +35,11 @@ pub struct Options {
     pub keep: Keep,
     /// Change nothing, and count from extents what would be freed.
     pub dry_run: bool,
-    /// The time zone of hours, days, weeks, months and years, as `Europe/Berlin`. By default the local one.
+    /// The time zone of hours, days, weeks, months and years, as `Europe/Berlin`. By default the local one, or UTC if
+    /// the system has none.
     pub time_zone: Option<String>,
+    /// Fail if the local time zone cannot be found, instead of using UTC.
+    pub require_local_time: bool,
     /// How many threads delete; by default twice as many as there are processors.
     pub threads: Option<usize>,
 }
@@ -69,7 +73,7 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
     if options.keep.is_empty() {
         return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
     }
-    let calendar = Calendar::new(options.time_zone.as_deref())?;
+    let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let repository = Repository::open(repo)?;
     let mut removal = Removal::begin(&repository, options.dry_run, options.threads, monitor)?;
     let mut rows = judged(&repository, options, &calendar, &mut removal)?;
@@ -106,6 +110,12 @@ fn judged(
         let Marks { tags, pinned } = removal.marks(info);
         let (name, created, is_complete) = (info.name.clone(), info.header.created, is_complete(info));
         candidates.push(Candidate { name, created, is_complete, group, tags, pinned });
+    }
+    let ahead = || candidates.iter().filter(|candidate| candidate.created > now);
+    if let Some(latest) = ahead().max_by_key(|candidate| candidate.created) {
+        let created = text::rfc3339(latest.created.seconds, latest.created.nanos);
+        let snapshots = ahead().count() as u64;
+        removal.event(Event::DatedAhead { snapshots, latest: &latest.name, created: &created });
     }
     let reasons = policy::reasons(&candidates, &options.keep, now, calendar);
     rows.extend(candidates.into_iter().zip(reasons).map(|(candidate, reasons)| Row {

@@ -8,7 +8,8 @@
 //!   on the same blocks are read once (`results` remembers them across paths). `sharing` measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
 //!
-//! Nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by its directory.
+//! Nothing is changed, and the repository's lock is not taken. Each manifest is locked against removal. A snapshot that
+//! is deleted nevertheless is recognised by its directory.
 
 mod batch;
 mod compare;
@@ -35,11 +36,12 @@ use crate::fs::procfs;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
-use context::{Context, Count, Snapshot};
+use context::{Context, Count, Snapshot, is_damage};
 use levels::Levels;
 use merge::{Merge, Next};
 use part::Part;
 use results::Results;
+use rustix::io::Errno;
 use std::path::Path;
 use std::time::Instant;
 
@@ -87,7 +89,7 @@ pub fn verify(
     let repository = Repository::open(repo)?;
     let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
     let mut stats = Stats::default();
-    let snapshots = choose(&repository, ids, monitor, &mut stats)?;
+    let (snapshots, is_all) = choose(&repository, ids, monitor, &mut stats)?;
     monitor.phase("verifying", Some(expected(&snapshots, options, part)));
     let (results, read_bytes, errors) = (Results::default(), Count::default(), Count::default());
     let mut result = Ok(());
@@ -103,7 +105,7 @@ pub fn verify(
         }
     }
     stats.add(&snapshots, read_bytes.get(), errors.get());
-    if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty())
+    if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
         monitor.problem(&error.hint("the next run reads the same part again"));
@@ -116,8 +118,15 @@ pub fn verify(
     }
 }
 
-/// Opens the snapshots, oldest first. Those that cannot be verified are reported.
-fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats: &mut Stats) -> Result<Vec<Snapshot>> {
+/// Opens the snapshots, oldest first. Those that cannot be verified are reported. Returns too whether a later run can
+/// verify no others of them: a damaged one never can be.
+fn choose(
+    repository: &Repository,
+    ids: &[String],
+    monitor: &dyn Monitor,
+    stats: &mut Stats,
+) -> Result<(Vec<Snapshot>, bool)> {
+    let mut is_all = true;
     let mut orphans = repository.trees_without_manifest()?;
     let mut names = Vec::new();
     match ids {
@@ -152,18 +161,30 @@ fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats:
                 stats.damaged += 1;
                 stats.rows.push(Row { name, damaged: 1, ..Row::default() });
             }
+            Err(error) if is_lost(&error) => {
+                let path = error.path().unwrap_or(repository.path());
+                monitor.damage(&Damage::new(&name, path, Fault::Unreadable));
+                stats.damaged += 1;
+                stats.rows.push(Row { name, damaged: 1, ..Row::default() });
+            }
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
                 monitor.event(Event::SnapshotDeleted(&name));
             }
             Err(error) => {
                 monitor.problem(&error);
                 stats.errors += 1;
+                is_all = false;
             }
         }
     }
     // The names are already sorted, and this sort is stable.
     snapshots.sort_by_key(|snapshot| snapshot.manifest.header().created);
-    Ok(snapshots)
+    Ok((snapshots, is_all))
+}
+
+/// Whether an error shows that the device lost data.
+fn is_lost(error: &Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| is_damage(Errno::from_raw_os_error(errno)))
 }
 
 fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Amount {
@@ -217,11 +238,11 @@ fn walk(context: &Context<'_>) -> Result<()> {
 
 /// Reports a block of a manifest that cannot be used.
 fn lost(context: &Context<'_>, snapshot: usize, error: &Error) {
-    if error.kind() != ErrorKind::Damage {
-        return context.problem(error);
+    context.problem(error);
+    if error.kind() != ErrorKind::Damage && !is_lost(error) {
+        return;
     }
     let snapshot = &context.snapshots[snapshot];
-    context.problem(error);
     context.monitor.damage(&Damage::new(&snapshot.name, snapshot.manifest.path(), Fault::Manifest));
     snapshot.counts.damaged.add(1);
 }

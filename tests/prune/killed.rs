@@ -51,6 +51,26 @@ on_filesystems! {
         }
     }
 
+    [btrfs] fn killed_before_it_moves_a_tree_the_next_run_makes_it_read_only_again(fs: &Filesystem) {
+        let dated = Dated::new(fs.path(), &past(&YEAR_END[..2]));
+        let tree = dated.repo.join("0");
+        // A subvolume with another one in it is deleted entry by entry, which it must be writable for.
+        tools::set_read_only(&tree, false);
+        finish(Command::new("btrfs").args(["subvolume", "create"]).arg(tree.join("inner"))).expect(0);
+        tools::set_read_only(&tree, true);
+        let is_read_only = || {
+            let mut property = Command::new("btrfs");
+            finish(property.args(["property", "get", "-ts"]).arg(&tree).arg("ro")).expect(0).stdout.contains("ro=true")
+        };
+        assert_eq!(killed_at("renameat2", 1, &prune_args(&["--keep-last", "1"], &dated.repo)).status, 128 + 9);
+        assert!(tree.exists() && !is_read_only());
+        prune(&["--keep-last", "9"], &dated.repo).expect(0);
+        assert!(is_read_only());
+        prune(&["--keep-last", "1"], &dated.repo).expect(0);
+        assert_eq!(listed(&dated.repo), ["1"]);
+        assert_no_leftovers(&dated.repo);
+    }
+
     [xfs, btrfs] fn the_next_snapshot_also_finishes_what_a_killed_run_left(fs: &Filesystem) {
         let dated = Dated::new(fs.path(), &past(&YEAR_END[..4]));
         let call = if fs.kind == Kind::Btrfs { ("fsync", 1) } else { ("unlinkat", 3) };

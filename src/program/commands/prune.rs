@@ -21,7 +21,10 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
         within: args.keep_within,
         free: args.keep_free,
     };
-    let options = Options { keep, dry_run: args.dry_run, time_zone: None, threads: globals.threads };
+    // Whoever names a zone there wants no other one.
+    let require_local_time = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
+    let options =
+        Options { keep, dry_run: args.dry_run, require_local_time, threads: globals.threads, ..Options::default() };
     let stats = progress::watch(output, |monitor| prune(&args.repo, &options, monitor))?;
     show::show(output, "prune", &stats, args.dry_run);
     Ok(reported(output, status(stats.errors)))

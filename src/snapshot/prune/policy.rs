@@ -247,7 +247,7 @@ mod tests {
                 Candidate { name: format!("{number:03}"), created, is_complete, group, tags, pinned: pin == 0 }
             }).collect();
             let now = Time { seconds: now.0, nanos: now.1 };
-            let found = reasons(&candidates, &keep, now, &Calendar::new(Some(zone)).unwrap());
+            let found = reasons(&candidates, &keep, now, &Calendar::new(Some(zone), false).unwrap());
             let zone = TimeZone::get(zone).unwrap();
             for (index, reasons) in found.iter().enumerate() {
                 let expected = oracle(&candidates, &keep, now, &zone, index);
@@ -262,7 +262,7 @@ mod tests {
         let candidates: Vec<_> = names.iter().map(|name| candidate(name, time(name))).collect();
         let keep = Keep { daily: 2, weekly: 2, monthly: 2, ..Keep::default() };
         let now = time("2027-01-02T00:00:00Z");
-        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
         let newest = vec![Reason::Daily, Reason::Weekly, Reason::Monthly];
         // All four are in one ISO week.
         assert_eq!(found, [vec![], vec![Reason::Daily, Reason::Monthly], vec![], newest]);
@@ -279,7 +279,7 @@ mod tests {
         ];
         candidates[0].pinned = true;
         let keep = Keep { tags: vec!["none".into()], ..Keep::default() };
-        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
         assert_eq!(found, [vec![Reason::Pinned], vec![], vec![Reason::Newest], vec![Reason::Future]]);
     }
 
@@ -291,7 +291,7 @@ mod tests {
         candidates[3].is_complete = false;
         let keep = Keep { last: 2, ..Keep::default() };
         let now = time("2026-06-01T00:00:00Z");
-        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
         assert_eq!(found, [vec![], vec![Reason::NewestComplete], vec![Reason::Last], vec![Reason::Last]]);
     }
 

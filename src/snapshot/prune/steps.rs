@@ -63,6 +63,11 @@ impl<'a> Removal<'a> {
         self.errors += 1;
     }
 
+    /// Passes an event to the monitor.
+    pub(in crate::snapshot) fn event(&self, event: Event<'_>) {
+        self.monitor.event(event);
+    }
+
     /// The tags and the pin of a snapshot. If they cannot be read, that is reported, and it counts as pinned.
     pub(in crate::snapshot) fn marks(&mut self, info: &SnapshotInfo) -> Marks {
         self.marks_of(&info.name, &info.header.tags)

@@ -23,7 +23,7 @@ use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
 use crate::sys::btrfs::subvolume;
 use crate::tree::deletion::{self, FreshNames};
-use rustix::fs::{self, FileType};
+use rustix::fs::{self, AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -166,12 +166,18 @@ fn take_tree(repository: &Repository, name: &str, fresh: &FreshNames, subvolumes
         Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => {
             let failed = |errno| Error::io("make the snapshot writable", root.join(name), errno);
             let fd = root.dir(name)?;
+            let partial = repository.partial()?;
             if tree.read_only {
+                // If this process is killed before the move, the next run finds this and makes the tree read-only
+                // again. On a full filesystem it may not exist.
+                let _ = partial.make_dir(name);
                 subvolume::set_read_only(&fd, false).map_err(failed)?;
             }
-            throw_away(repository, root, name.as_bytes(), fresh).inspect_err(|_| {
+            let moved = throw_away(repository, root, name.as_bytes(), fresh).inspect_err(|_| {
                 let _ = subvolume::set_read_only(&fd, tree.read_only);
-            })
+            });
+            let _ = fs::unlinkat(&partial, name, AtFlags::REMOVEDIR);
+            moved
         }
         Err(errno) => Err(Error::io("delete the subvolume", root.join(name), errno)),
     }
