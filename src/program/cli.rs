@@ -9,6 +9,7 @@ mod list;
 mod probe;
 mod put;
 mod restore;
+mod run;
 mod snapshot;
 mod values;
 pub(crate) mod words;
@@ -20,6 +21,7 @@ pub(crate) use list::List;
 pub(crate) use probe::Probe;
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
+pub(crate) use run::{InitProfile, Run};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 
 use crate::program::output::terminal::Usage;
@@ -94,6 +96,12 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach restore [OPTIONS] --target <DIR> REPO ID [PATH]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
+    /// Do the work of a profile: hooks, snapshot, dedupe, metrics
+    #[command(after_help = help::MORE, after_long_help = help::long(run::EXAMPLES))]
+    Run(Run),
+    /// Write a commented profile for `pleach run`
+    #[command(after_help = help::MORE, after_long_help = help::long(run::INIT_EXAMPLES))]
+    InitProfile(InitProfile),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -181,6 +189,8 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             return Err(usage("put", ErrorKind::MissingRequiredArgument, "name the command to run after '--'"));
         }
         Command::List(_)
+        | Command::Run(_)
+        | Command::InitProfile(_)
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)

@@ -19,6 +19,7 @@ Environment:
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pleach snapshot /home /etc /backup        take a snapshot, for instance daily from a timer
+  pleach run home                           do this and more, by a profile
   pleach list /backup                       show all snapshots
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach copy vm.img /srv/images            copy a file, sharing its data if possible

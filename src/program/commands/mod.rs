@@ -6,12 +6,14 @@ mod dedupe;
 mod du;
 mod excludes;
 mod fiemap;
+mod init_profile;
 mod list;
 mod outcome;
 mod owners;
 mod probe;
 mod put;
 mod restore;
+mod run;
 mod snapshot;
 mod views;
 pub(crate) mod words;
@@ -30,6 +32,8 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Restore(args) => restore::run(args, &cli.globals, &output),
+        Command::Run(args) => run::run(args, &cli.globals, &output),
+        Command::InitProfile(args) => init_profile::run(args, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
@@ -49,9 +53,9 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) => "nothing was changed",
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
-        Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
+        Command::Snapshot(_) => snapshot::INTERRUPTED,
         Command::Dedupe(args) if args.dry_run => "nothing was changed",
-        Command::Dedupe(_) => "no content was changed; the next run continues",
+        Command::Dedupe(_) => dedupe::INTERRUPTED,
         _ => return error,
     };
     error.or_hint(state)

@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["tree"],
     &["snapshot", "dedupe", "copy_tree", "put", "usage", "probe", "fiemap"],
     &["lib"],
-    &["exit_status"],
+    &["exit_status", "profile"],
     &["output"],
     &["cli"],
     &["commands"],
