@@ -16,6 +16,7 @@ mod prune;
 mod put;
 mod repo_first;
 mod restore;
+mod run;
 mod snapshot;
 mod tag;
 mod values;
@@ -34,6 +35,7 @@ pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
 pub(crate) use restore::{Overwrite, Restore};
+pub(crate) use run::{InitProfile, Run};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 pub(crate) use tag::{Pin, Tag};
 pub(crate) use verify::Verify;
@@ -149,6 +151,12 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
+    /// Do the work of a profile: hooks, snapshot, dedupe, metrics
+    #[command(after_help = help::MORE, after_long_help = help::long(run::EXAMPLES))]
+    Run(Run),
+    /// Write a commented profile for `pleach run`
+    #[command(after_help = help::MORE, after_long_help = help::long(run::INIT_EXAMPLES))]
+    InitProfile(InitProfile),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -274,6 +282,8 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         Command::List(_)
         | Command::Prune(_)
+        | Command::Run(_)
+        | Command::InitProfile(_)
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)

@@ -1,0 +1,109 @@
+//! The steps of a run: their order, which steps they need, and how each is done.
+//!
+//! To add a step, add it to [`Step`] and its functions, and add its section in `profile`.
+
+use super::super::{dedupe, snapshot};
+use crate::error::{ErrorKind, Result};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::Output;
+use crate::program::output::run::Figure;
+use crate::program::profile::Profile;
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Snapshot,
+    Dedupe,
+}
+
+/// The result of a step that did its work.
+pub(super) struct Done {
+    pub(super) status: ExitStatus,
+    pub(super) errors: u64,
+    pub(super) figures: Vec<Figure>,
+    /// The name of the snapshot that it took.
+    pub(super) snapshot: Option<String>,
+}
+
+/// The settings of all steps.
+pub(super) struct Context<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) threads: Option<usize>,
+    pub(super) dry_run: bool,
+    pub(super) output: &'a Output,
+}
+
+impl Step {
+    /// All steps in their order.
+    pub(super) const ALL: &'static [Step] = &[Step::Snapshot, Step::Dedupe];
+
+    /// The name of the step and of its section.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Step::Snapshot => "snapshot",
+            Step::Dedupe => "dedupe",
+        }
+    }
+
+    /// The step without which this one must not be done. A step that deletes snapshots needs a new one: otherwise
+    /// failed runs would delete the good snapshots one after the other.
+    pub(super) fn needs(self) -> Option<Step> {
+        match self {
+            Step::Snapshot | Step::Dedupe => None,
+        }
+    }
+
+    /// Whether a profile has the step.
+    pub(super) fn is_in(self, profile: &Profile) -> bool {
+        match self {
+            Step::Snapshot => profile.snapshot.is_some(),
+            Step::Dedupe => profile.dedupe.is_some(),
+        }
+    }
+
+    /// Does the step, and prints its results as its own command does. `None` if the profile does not have it.
+    ///
+    /// # Errors
+    /// If no result of the step can be relied on.
+    pub(super) fn run(self, context: &Context<'_>) -> Result<Option<Done>> {
+        let (result, state) = match self {
+            Step::Snapshot => (take_snapshot(context), snapshot::INTERRUPTED),
+            Step::Dedupe => (share(context), dedupe::INTERRUPTED),
+        };
+        result.map_err(|error| if error.kind() == ErrorKind::Interrupted { error.or_hint(state) } else { error })
+    }
+}
+
+fn take_snapshot(context: &Context<'_>) -> Result<Option<Done>> {
+    let profile = context.profile;
+    let (Some(section), Some(repository)) = (&profile.snapshot, &profile.repository) else { return Ok(None) };
+    let options = section.options(context.threads, context.dry_run)?;
+    let required = section.require_sharing.filter(|_| !context.dry_run);
+    let (stats, status) = snapshot::take(&section.sources, repository, &options, required, context.output)?;
+    let added = stats.added.unwrap_or_default();
+    let figures = vec![
+        ("files", "Files in the last snapshot.", stats.files),
+        ("size_bytes", "Sum of the file sizes in the last snapshot.", stats.bytes),
+        ("new_files", "Files that the snapshot before did not have.", stats.new_files),
+        ("changed_files", "Files that differ from the snapshot before.", stats.changed_files),
+        ("read_bytes", "Data read for the last snapshot.", stats.read_bytes),
+        ("copied_bytes", "Data copied instead of shared.", stats.copied_bytes),
+        ("added_data_bytes", "Space that the data of the last snapshot took on the disk.", added.data_bytes),
+        ("added_metadata_bytes", "Space that its metadata took, approximately.", added.metadata_bytes),
+        ("free_bytes", "Space that was free afterwards.", stats.free_bytes),
+    ];
+    let name = Some(stats.name).filter(|_| !context.dry_run);
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name }))
+}
+
+fn share(context: &Context<'_>) -> Result<Option<Done>> {
+    let Some(section) = &context.profile.dedupe else { return Ok(None) };
+    let options = section.options(context.threads, context.dry_run)?;
+    let (stats, status) = dedupe::share(&section.paths, &options, context.output)?;
+    let figures = vec![
+        ("files", "Files that the last dedupe looked at.", stats.files),
+        ("read_bytes", "Data read by the last dedupe.", stats.read_bytes),
+        ("freed_bytes", "Space freed by the last dedupe.", stats.freed_bytes),
+    ];
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
+}
