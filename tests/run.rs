@@ -1,8 +1,9 @@
 //! `pleach run` and `pleach init-profile`: steps, exit status, metrics. Hooks are in `hooks`, the files of profiles in
-//! `profiles`, the units for systemd in `units`.
+//! `profiles`, verify and prune in `rotation`, the units for systemd in `units`.
 
 mod hooks;
 mod profiles;
+mod rotation;
 mod units;
 
 use crate::harness::*;

@@ -151,7 +151,7 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
-    /// Do the work of a profile: hooks, snapshot, dedupe, metrics
+    /// Do the work of a profile: hooks, snapshot, verify, prune, dedupe, metrics
     #[command(after_help = help::MORE, after_long_help = help::long(run::EXAMPLES))]
     Run(Run),
     /// Write a commented profile for `pleach run`

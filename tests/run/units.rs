@@ -71,7 +71,7 @@ on_filesystems! {
         settle();
         let dedupe = format!("[dedupe]\npaths = [{more:?}]\ncache = 'none'\n");
         let dedupe = if fs.reflinks() { dedupe } else { String::new() };
-        let profile = usual(fs, &format!("{dedupe}[process]\nnice = 5\nio = 'idle'\n"));
+        let profile = usual(fs, &format!("[verify]\n[prune]\nkeep_last = 1\n{dedupe}[process]\nnice = 5\nio = 'idle'\n"));
         let capabilities = setting("CapabilityBoundingSet");
         assert!(capabilities.len() > 5, "{capabilities:?}");
         let names: Vec<_> = capabilities.iter().map(|name| name.to_lowercase().replacen("cap_", "+", 1)).collect();
@@ -101,7 +101,10 @@ on_filesystems! {
         let (source, log) = (fs.dir("source"), fs.join("trace"));
         tree::every_kind(&source);
         settle();
-        let more = format!("[dedupe]\npaths = [{source:?}]\ncache = 'none'\n[process]\nnice = 5\nio = 'low'\n");
+        let more = format!(
+            "[verify]\n[prune]\nkeep_last = 1\n[dedupe]\npaths = [{source:?}]\ncache = 'none'\n\
+             [process]\nnice = 5\nio = 'low'\n"
+        );
         let profile = usual(fs, &more);
         for _ in 0..2 {
             let mut strace = Command::new("strace");

@@ -74,9 +74,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         Command::Prune(cli::Prune { dry_run: true, .. }) | Command::Remove(cli::Remove { dry_run: true, .. }) => {
             "nothing was changed"
         }
-        Command::Prune(_) | Command::Remove(_) => {
-            "each snapshot exists complete or not at all; the next run finishes deleting"
-        }
+        Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
         Command::Snapshot(_) => snapshot::INTERRUPTED,
         Command::Dedupe(args) if args.dry_run => "nothing was changed",

@@ -166,6 +166,13 @@ impl Output {
         lock(&self.log).get_or_insert_default();
     }
 
+    /// Adds a line to the last messages, if they are kept.
+    pub(crate) fn note(&self, line: &str) {
+        if let Some(log) = lock(&self.log).as_mut() {
+            log.push(line.to_string());
+        }
+    }
+
     /// The last messages, if they are kept.
     pub(crate) fn log(&self) -> String {
         lock(&self.log).as_ref().map(Tail::text).unwrap_or_default()
@@ -254,9 +261,7 @@ impl Output {
 
     fn message(&self, style: Style, message: &str) {
         let message = terminal::harmless(message);
-        if let Some(log) = lock(&self.log).as_mut() {
-            log.push(message.to_string());
-        }
+        self.note(&message);
         let message = if self.stderr_is_terminal {
             wrap::wrap(&message, PREFIX.len() + 1, PREFIX.len() + 1, terminal::width()).into()
         } else {

@@ -107,6 +107,11 @@ impl<'t> Fields<'t> {
         })
     }
 
+    /// How many mistakes were found so far, here and elsewhere.
+    pub(super) fn problems(&self) -> usize {
+        self.reader.problems.borrow().len()
+    }
+
     /// Reports a mistake in the section as a whole.
     pub(super) fn refuse(&self, message: &str) {
         let problem = Problem { at: self.at.clone(), message: message.to_string() };

@@ -14,16 +14,20 @@ mod hooks;
 mod metrics;
 mod nearest;
 mod process;
+mod prune;
 mod show;
 mod snapshot;
 mod values;
+mod verify;
 
 pub(crate) use dedupe::Dedupe;
 pub(crate) use find::{names, open};
 pub(crate) use hooks::{Command, Hooks};
 pub(crate) use metrics::Metrics;
 pub(crate) use process::Process;
+pub(crate) use prune::Prune;
 pub(crate) use snapshot::Snapshot;
+pub(crate) use verify::Verify;
 
 use crate::error::Error;
 use fields::{Fields, Problem, Reader};
@@ -41,6 +45,8 @@ pub(crate) struct Profile {
     pub(crate) path: PathBuf,
     pub(crate) repository: Option<PathBuf>,
     pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) verify: Option<Verify>,
+    pub(crate) prune: Option<Prune>,
     pub(crate) dedupe: Option<Dedupe>,
     pub(crate) hooks: Hooks,
     pub(crate) metrics: Metrics,
@@ -90,6 +96,8 @@ impl Profile {
     fn shown(&self) -> Vec<(&'static str, Shown)> {
         let sections = [
             ("snapshot", self.snapshot.as_ref().map(Snapshot::show)),
+            ("verify", self.verify.as_ref().map(Verify::show)),
+            ("prune", self.prune.as_ref().map(Prune::show)),
             ("dedupe", self.dedupe.as_ref().map(Dedupe::show)),
             ("hooks", Some(self.hooks.show())),
             ("metrics", Some(self.metrics.show())),
@@ -105,16 +113,22 @@ fn sections(top: &mut Fields<'_>, name: &str, path: &Path) -> Profile {
         path: path.to_path_buf(),
         repository: top.optional("repository", values::absolute),
         snapshot: top.section("snapshot", Snapshot::read),
+        verify: top.section("verify", Verify::read),
+        prune: top.section("prune", Prune::read),
         dedupe: top.section("dedupe", Dedupe::read),
         hooks: top.section("hooks", Hooks::read).unwrap_or_default(),
         metrics: top.section("metrics", Metrics::read).unwrap_or_default(),
         process: top.section("process", Process::read).unwrap_or_default(),
     };
-    if !top.has("snapshot") && !top.has("dedupe") {
-        top.refuse("it has nothing to do: add a section [snapshot] or [dedupe]");
+    if !["snapshot", "verify", "prune", "dedupe"].iter().any(|step| top.has(step)) {
+        top.refuse("it has nothing to do: add a section [snapshot], [verify] or [dedupe]");
     }
-    if top.has("snapshot") && !top.has("repository") {
-        top.refuse("the section [snapshot] needs the key 'repository', before the first section");
+    let of_repository = ["snapshot", "verify"].into_iter().find(|step| top.has(step));
+    if let Some(step) = of_repository.filter(|_| !top.has("repository")) {
+        top.refuse(&format!("the section [{step}] needs the key 'repository', before the first section"));
+    }
+    if top.has("prune") && !top.has("snapshot") {
+        top.refuse("the section [prune] needs a section [snapshot]: a run removes snapshots only after a new one");
     }
     profile
 }
@@ -183,13 +197,32 @@ mod tests {
                 "line 2, column 12: expected a section [snapshot], found an integer",
             ),
             ("repository = \"/b\\u0000\"\n[dedupe]\npaths=[\"/a\"]", "line 1, column 14: the character NUL"),
-            ("[dedupe]\npaths=[\"/a\"]\n[prune]\nkeep_last = 1\n", "unknown section [prune]"),
+            ("[dedupe]\npaths=[\"/a\"]\n[replicate]\nto = 1\n", "unknown section [replicate]"),
+            ("repository = \"/b\"\n[prune]\nkeep_last = 1\n", "[prune] needs a section [snapshot]"),
+            ("[verify]\n", "the section [verify] needs the key 'repository'"),
+            ("repository = \"/b\"\n[verify]\nquick = true\nread = 5\n", "line 2, column 1: [verify] has 'read' and"),
+            ("repository = \"/b\"\n[verify]\nread = \"0%\"\n", "line 3, column 8: expected more than 0 %"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = \"echo x\"\n", "line 4, column 10: expected an array"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = [\"a\", [\"b\"]]\n", "line 4, column 16: expected a string"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = [[]]\n", "line 4, column 11: expected a command"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\ntimeout = \"0s\"\n", "line 4, column 11: expected more than 0"),
         ] {
             let found = read(text).unwrap_err();
+            assert_eq!(found.len(), 1, "{text}: {found:#?}");
+            assert!(found[0].contains(expected), "{text}: {found:#?}");
+        }
+        for (rules, expected) in [
+            ("", "line 4, column 1: [prune] has no rule"),
+            ("keep_daily = 0\nkeep_tag = []\nkeep_free = 0\n", "line 4, column 1: [prune] has no rule"),
+            ("keep_daily = -1\n", "line 5, column 14: expected a whole number that is not negative"),
+            ("keep_daily = \"7\"\n", "line 5, column 14: expected a whole number that is not negative, found a string"),
+            ("keep_within = \"0d\"\n", "line 5, column 15: expected more than 0"),
+            ("keep_tag = \"a\"\n", "line 5, column 12: expected an array, found a string"),
+            ("keep_tag = [\"a,b\"]\n", "line 5, column 13: cannot use the tag 'a,b'"),
+            ("keep_free = \"101%\"\n", "line 5, column 13: expected a percentage"),
+        ] {
+            let text = format!("{MINIMAL}[prune]\n{rules}");
+            let found = read(&text).unwrap_err();
             assert_eq!(found.len(), 1, "{text}: {found:#?}");
             assert!(found[0].contains(expected), "{text}: {found:#?}");
         }
@@ -201,6 +234,8 @@ mod tests {
                     exclude = ['*.iso']\n\
                     require_sharing = 12.5\nexclude_older_than = \"10y\"\nexclude_larger_than = \"5K\"\n\
                     unchanged = \"hardlink\"\nfreeze = true\n\
+                    [verify]\nread = \"2.5%\"\nsharing = true\n\
+                    [prune]\nkeep_daily = 7\nkeep_within = \"36h\"\nkeep_tag = [\"a\"]\nkeep_free = \"12.5%\"\n\
                     [dedupe]\npaths = [\"/srv\"]\nmax_time = \"1h30m\"\ncache = \"none\"\n\
                     [hooks]\nbefore = [[\"a\", \"b c\"], [\"d\"]]\nfailed = [\"mail\", \"root\"]\ntimeout = \"90s\"\n\
                     [metrics]\nfile = \"/m/x.prom\"\n[process]\nnice = -5\nio = \"idle\"\n";
@@ -231,7 +266,7 @@ mod tests {
             .collect();
         let profile = Profile::read(&full, "template", Path::new("/t.toml"))
             .unwrap_or_else(|errors| panic!("{full}\n{errors:#?}"));
-        assert!(profile.dedupe.is_some());
+        assert!(profile.verify.is_some() && profile.prune.is_some() && profile.dedupe.is_some());
         let reader = Reader::default();
         let table = fields::parse(&full).unwrap();
         sections(&mut Fields::new(&reader, "", table.get_ref(), 0..0), "", Path::new(""));

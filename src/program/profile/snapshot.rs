@@ -42,7 +42,7 @@ impl Snapshot {
             exclude_larger_than: fields.optional("exclude_larger_than", values::size_or_none),
             exclude_older_than: fields.optional("exclude_older_than", values::duration),
             one_file_system: fields.or("one_file_system", false, values::flag),
-            tags: fields.or("tags", Vec::new(), |value| values::list(value, values::string)),
+            tags: fields.or("tags", Vec::new(), |value| values::list(value, values::tag)),
             unchanged: fields.or("unchanged", Unchanged::Clone, |value| values::choice(value, UNCHANGED)),
             hash: fields.or("hash", Hash::New, |value| values::choice(value, HASHES)),
             freeze: fields.or("freeze", false, values::flag),

@@ -3,6 +3,7 @@
 
 use super::fields::{Problem, Read, Value, kind};
 use super::nearest::nearest;
+use crate::snapshot::repository::check_tag;
 use crate::tree::exclude::{Line, Patterns};
 use crate::util::text::{parse_duration, parse_size};
 use std::path::PathBuf;
@@ -53,6 +54,18 @@ pub(super) fn integer(value: &Value<'_>, range: std::ops::RangeInclusive<i64>) -
     }
 }
 
+/// A number of things.
+pub(super) fn count(value: &Value<'_>) -> Read<u64> {
+    const EXPECTED: &str = "a whole number that is not negative";
+    match value.get_ref() {
+        DeValue::Integer(_) => match whole(value).and_then(|number| u64::try_from(number).ok()) {
+            Some(number) => Ok(number),
+            None => refused(value, format!("expected {EXPECTED}")),
+        },
+        _ => unexpected(value, EXPECTED),
+    }
+}
+
 fn whole(value: &Value<'_>) -> Option<i64> {
     let number = value.get_ref().as_integer()?;
     i64::from_str_radix(number.as_str(), number.radix()).ok()
@@ -68,6 +81,15 @@ pub(super) fn absolute(value: &Value<'_>) -> Read<PathBuf> {
 pub(super) fn name(value: &Value<'_>) -> Read<String> {
     let is_name = |text: &str| !matches!(text, "" | "." | "..") && !text.contains('/');
     parsed(value, "a name without a slash", |text| is_name(text).then(|| text.to_string()))
+}
+
+/// A tag of a snapshot.
+pub(super) fn tag(value: &Value<'_>) -> Read<String> {
+    let tag = string(value)?;
+    match check_tag(&tag) {
+        Ok(()) => Ok(tag),
+        Err(error) => refused(value, error.to_string()),
+    }
 }
 
 /// A pattern of paths.
@@ -121,6 +143,12 @@ pub(super) fn percent(value: &Value<'_>) -> Read<f64> {
         Some(percent) => Ok(percent),
         None => refused(value, format!("expected {EXPECTED}")),
     }
+}
+
+/// A percentage of more than nothing.
+pub(super) fn part(value: &Value<'_>) -> Read<f64> {
+    let percent = percent(value)?;
+    if percent > 0.0 { Ok(percent) } else { refused(value, "expected more than 0 %") }
 }
 
 /// One of these words.

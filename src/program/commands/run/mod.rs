@@ -173,8 +173,8 @@ impl<'a> Run<'a> {
             if self.results.status == ExitStatus::Interrupted || self.context.output.is_interrupted() {
                 self.worsen(ExitStatus::Interrupted);
                 self.skip(step, "interrupted");
-            } else if step.needs().is_some_and(|needed| !self.has_done(needed)) {
-                self.skip(step, "it needs a step that failed");
+            } else if let Some(why) = self.obstacle(step) {
+                self.skip(step, why);
             } else {
                 self.step(step);
             }
@@ -189,9 +189,8 @@ impl<'a> Run<'a> {
             Ok(Some(done)) => {
                 self.results.snapshot = done.snapshot.or(self.results.snapshot.take());
                 if done.status != ExitStatus::Done {
-                    let problems = crate::util::text::counted(done.errors, "problem");
-                    let shown = if done.errors > 0 { problems } else { format!("exit status {}", done.status as u8) };
-                    self.results.error.get_or_insert_with(|| format!("{}: {shown}", step.name()));
+                    let result = show::result(done.status, done.errors);
+                    self.results.error.get_or_insert_with(|| format!("{}: {result}", step.name()));
                 }
                 self.results.errors += done.errors;
                 self.worsen(done.status);
@@ -208,10 +207,20 @@ impl<'a> Run<'a> {
         self.results.steps.push(show::Step { step: step.name(), outcome, figures });
     }
 
-    /// Whether a step was done, or is not in the profile.
+    /// Why a step must not be done.
+    fn obstacle(&self, step: Step) -> Option<&'static str> {
+        let Context { profile, dry_run, .. } = self.context;
+        let missing = step.needs(profile).iter().find(|(needed, _)| !self.has_done(*needed)).map(|(_, why)| *why);
+        missing.or_else(|| step.undone_in_dry_run(profile).filter(|_| dry_run))
+    }
+
+    /// Whether a step was done. A dry run assumes that the steps it skips would succeed.
     fn has_done(&self, step: Step) -> bool {
         let of_step = self.results.steps.iter().find(|result| result.step == step.name());
-        of_step.is_none_or(|result| matches!(result.outcome, show::Outcome::Ran { status, .. } if is_done(status)))
+        of_step.is_some_and(|result| match result.outcome {
+            show::Outcome::Ran { status, .. } => is_done(status),
+            show::Outcome::Skipped { .. } => self.context.dry_run,
+        })
     }
 
     fn skip_all(&mut self, why: &'static str) {

@@ -2,17 +2,21 @@
 //!
 //! To add a step, add it to [`Step`] and its functions, and add its section in `profile`.
 
-use super::super::{dedupe, snapshot};
+use super::super::{dedupe, prune, snapshot, verify};
 use crate::error::{ErrorKind, Result};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::Output;
 use crate::program::output::run::Figure;
 use crate::program::profile::Profile;
+use crate::snapshot::Repository;
+use std::path::PathBuf;
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Snapshot,
+    Verify,
+    Prune,
     Dedupe,
 }
 
@@ -34,22 +38,40 @@ pub(super) struct Context<'a> {
 }
 
 impl Step {
-    /// All steps in their order.
-    pub(super) const ALL: &'static [Step] = &[Step::Snapshot, Step::Dedupe];
+    /// All steps in their order. Verify precedes prune, because the only sound copy of a damaged file may be in a
+    /// snapshot that prune would remove.
+    pub(super) const ALL: &'static [Step] = &[Step::Snapshot, Step::Verify, Step::Prune, Step::Dedupe];
 
     /// The name of the step and of its section.
     pub(super) fn name(self) -> &'static str {
         match self {
             Step::Snapshot => "snapshot",
+            Step::Verify => "verify",
+            Step::Prune => "prune",
             Step::Dedupe => "dedupe",
         }
     }
 
-    /// The step without which this one must not be done. A step that deletes snapshots needs a new one: otherwise
-    /// failed runs would delete the good snapshots one after the other.
-    pub(super) fn needs(self) -> Option<Step> {
+    /// The steps without which this one must not be done, and the reason to skip it then. A step that deletes snapshots
+    /// needs a new one, and no damage: otherwise failed runs would delete the good snapshots one after the other.
+    pub(super) fn needs(self, profile: &Profile) -> &'static [(Step, &'static str)] {
+        const SNAPSHOT: (Step, &str) = (Step::Snapshot, "there is no new snapshot");
+        const VERIFY: (Step, &str) = (Step::Verify, "verify found damage or failed");
         match self {
-            Step::Snapshot | Step::Dedupe => None,
+            Step::Prune if Step::Verify.is_in(profile) => &[SNAPSHOT, VERIFY],
+            Step::Prune => &[SNAPSHOT],
+            Step::Snapshot | Step::Verify | Step::Dedupe => &[],
+        }
+    }
+
+    /// Why a dry run skips the step.
+    pub(super) fn undone_in_dry_run(self, profile: &Profile) -> Option<&'static str> {
+        // If the repository cannot be opened for another reason, the snapshot has failed.
+        let is_missing = |repository: &PathBuf| Repository::open(repository).is_err();
+        match self {
+            Step::Verify => Some("a dry run verifies nothing"),
+            Step::Prune if profile.repository.as_ref().is_some_and(is_missing) => Some("there is no repository yet"),
+            Step::Snapshot | Step::Prune | Step::Dedupe => None,
         }
     }
 
@@ -57,6 +79,8 @@ impl Step {
     pub(super) fn is_in(self, profile: &Profile) -> bool {
         match self {
             Step::Snapshot => profile.snapshot.is_some(),
+            Step::Verify => profile.verify.is_some(),
+            Step::Prune => profile.prune.is_some(),
             Step::Dedupe => profile.dedupe.is_some(),
         }
     }
@@ -68,8 +92,11 @@ impl Step {
     pub(super) fn run(self, context: &Context<'_>) -> Result<Option<Done>> {
         let (result, state) = match self {
             Step::Snapshot => (take_snapshot(context), snapshot::INTERRUPTED),
+            Step::Verify => (check(context), verify::INTERRUPTED),
+            Step::Prune => (rotate(context), prune::INTERRUPTED),
             Step::Dedupe => (share(context), dedupe::INTERRUPTED),
         };
+        let state = if context.dry_run { verify::INTERRUPTED } else { state };
         result.map_err(|error| if error.kind() == ErrorKind::Interrupted { error.or_hint(state) } else { error })
     }
 }
@@ -94,6 +121,42 @@ fn take_snapshot(context: &Context<'_>) -> Result<Option<Done>> {
     ];
     let name = Some(stats.name).filter(|_| !context.dry_run);
     Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name }))
+}
+
+fn check(context: &Context<'_>) -> Result<Option<Done>> {
+    let (Some(section), Some(repository)) = (&context.profile.verify, &context.profile.repository) else {
+        return Ok(None);
+    };
+    let options = section.options(context.threads);
+    let (stats, status) = verify::check(repository, &[], &options, context.output)?;
+    let mut figures = vec![
+        ("snapshots", "Snapshots that the last verification looked at.", stats.rows.len() as u64),
+        ("files", "Files in them.", stats.files),
+        ("checked_bytes", "Size of the files that it compared with their hashes.", stats.checked_bytes),
+        ("read_bytes", "Data that it read.", stats.read_bytes),
+        ("damaged", "Damaged entries and manifests that it found.", stats.damaged),
+    ];
+    if options.sharing {
+        figures.push(("unshared_bytes", "Data that is stored twice although it was shared.", stats.unshared_bytes));
+    }
+    Ok(Some(Done { status, errors: stats.errors + stats.damaged, figures, snapshot: None }))
+}
+
+fn rotate(context: &Context<'_>) -> Result<Option<Done>> {
+    let (Some(section), Some(repository)) = (&context.profile.prune, &context.profile.repository) else {
+        return Ok(None);
+    };
+    if context.dry_run {
+        context.output.info("prune: these are the snapshots of now; a run also counts the one that it takes");
+    }
+    let options = section.options(context.threads, context.dry_run);
+    let (stats, status) = prune::rotate(repository, &options, context.output)?;
+    let figures = vec![
+        ("kept", "Snapshots that the last pruning kept.", stats.kept),
+        ("removed", "Snapshots that it removed.", stats.removed),
+        ("freed_bytes", "Space that it freed.", stats.freed.bytes),
+    ];
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
 }
 
 fn share(context: &Context<'_>) -> Result<Option<Done>> {

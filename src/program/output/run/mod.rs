@@ -6,7 +6,7 @@ mod report;
 mod results;
 
 pub(crate) use report::report;
-pub(crate) use results::{Figure, Hook, Outcome, Results, Step};
+pub(crate) use results::{Figure, Hook, Outcome, Results, Step, result};
 
 use super::Output;
 use super::terminal::Style;

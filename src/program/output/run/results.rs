@@ -98,10 +98,15 @@ pub(super) fn rows(results: &Results) -> Vec<(&'static str, String)> {
 fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Skipped { skipped } => format!("skipped: {skipped}"),
-        Outcome::Ran { status: ExitStatus::Incomplete, errors, seconds } if *errors > 0 => {
-            format!("{}, {}", counted(*errors, "problem"), duration(*seconds))
-        }
-        Outcome::Ran { status, seconds, .. } => format!("{}, {}", words(*status), duration(*seconds)),
+        Outcome::Ran { status, errors, seconds } => format!("{}, {}", result(*status, *errors), duration(*seconds)),
+    }
+}
+
+/// The result of a step that ran.
+pub(crate) fn result(status: ExitStatus, errors: u64) -> String {
+    match status {
+        ExitStatus::Incomplete if errors > 0 => counted(errors, "problem"),
+        status => words(status).into(),
     }
 }
 
