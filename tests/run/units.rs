@@ -71,7 +71,8 @@ on_filesystems! {
         settle();
         let dedupe = format!("[dedupe]\npaths = [{more:?}]\ncache = 'none'\n");
         let dedupe = if fs.reflinks() { dedupe } else { String::new() };
-        let profile = usual(fs, &format!("[verify]\n[prune]\nkeep_last = 1\n{dedupe}[process]\nnice = 5\nio = 'idle'\n"));
+        let verify = "[verify]\n[prune]\nkeep_last = 1\n";
+        let profile = usual(fs, &format!("{verify}{dedupe}[process]\nnice = 5\nio = 'idle'\n"));
         let capabilities = setting("CapabilityBoundingSet");
         assert!(capabilities.len() > 5, "{capabilities:?}");
         let names: Vec<_> = capabilities.iter().map(|name| name.to_lowercase().replacen("cap_", "+", 1)).collect();
