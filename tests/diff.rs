@@ -46,6 +46,8 @@ pub(super) fn compare(repo: &Path, a: &str, b: &str, more: &[&OsStr]) -> Run {
     pleach(words.into_iter().chain(more.iter().copied()))
 }
 
+/// Takes a snapshot with this name.
+#[track_caller]
 pub(crate) fn take(name: &str, source: &Path, repo: &Path) {
     settle();
     pleach(snapshot_named(name, source, repo)).expect(0);

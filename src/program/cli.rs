@@ -8,7 +8,6 @@ mod du;
 mod fiemap;
 mod find;
 mod help;
-mod ids;
 mod list;
 mod log;
 mod probe;
@@ -48,7 +47,7 @@ pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
+/// Snapshots and deduplication with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
 #[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]

@@ -119,11 +119,7 @@ fn file(repository: &Repository, snapshot: &str, path: &[u8]) -> Result<FileBody
     let shown = absolute(path);
     let refused = |why: String| Err(Error::failed("print").at(&shown).hint(why));
     let (directory, name) = split(path);
-    let found = match manifest.entries_from(directory, name)? {
-        Some(mut cursor) => cursor.seek(name)?,
-        None => None,
-    };
-    match found.map(|entry| entry.body) {
+    match manifest.entry(directory, name)?.map(|entry| entry.body) {
         Some(Body::File(file)) => Ok(file),
         Some(Body::Symlink(target)) => {
             refused(format!("it is a symbolic link to {}", text::path(OsStr::from_bytes(&target).as_ref())))

@@ -92,20 +92,22 @@ fn judged(
 ) -> Result<Vec<Row>> {
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| removal.problem(problem));
-    let intact: BTreeSet<&str> = listing.snapshots.iter().map(|info| info.name.as_str()).collect();
-    let names = repository.snapshot_names()?;
-    let damaged = names.into_iter().filter(|name| !intact.contains(name.as_str()));
-    let mut rows: Vec<Row> =
-        damaged.map(|name| Row { name, created: None, kept: true, reasons: vec![Reason::Damaged] }).collect();
+    let now = Time::now();
+    let damaged = damaged(repository, &listing.snapshots, now, removal);
+    let snapshots = listing.snapshots.iter().filter(|info| !damaged.contains(info.name.as_str()));
+    let kept = |name: &str| Row { name: name.into(), created: None, kept: true, reasons: vec![Reason::Damaged] };
+    let unlisted = listing.unlisted.iter().map(String::as_str);
+    let mut rows: Vec<Row> = unlisted.chain(damaged.iter().copied()).map(kept).collect();
     let mut groups = BTreeMap::new();
     let mut candidates = Vec::new();
-    for info in &listing.snapshots {
+    for info in snapshots {
         let next = groups.len();
         let group = *groups.entry(group(info)).or_insert(next);
         let Marks { tags, pinned } = removal.marks(info);
-        candidates.push(Candidate { name: info.name.clone(), created: info.header.created, group, tags, pinned });
+        let (name, created, is_complete) = (info.name.clone(), info.header.created, is_complete(info));
+        candidates.push(Candidate { name, created, is_complete, group, tags, pinned });
     }
-    let reasons = policy::reasons(&candidates, &options.keep, Time::now(), calendar);
+    let reasons = policy::reasons(&candidates, &options.keep, now, calendar);
     rows.extend(candidates.into_iter().zip(reasons).map(|(candidate, reasons)| Row {
         name: candidate.name,
         created: Some(candidate.created),
@@ -113,6 +115,39 @@ fn judged(
         reasons,
     }));
     Ok(rows)
+}
+
+/// The snapshots with damaged manifests among the newest of each group, complete or not: the older ones may only go if
+/// these can be restored. `snapshots` are in the order of their times.
+fn damaged<'a>(
+    repository: &Repository,
+    snapshots: &'a [SnapshotInfo],
+    now: Time,
+    removal: &mut Removal<'_>,
+) -> BTreeSet<&'a str> {
+    let mut damaged = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    for info in snapshots.iter().rev().filter(|info| info.header.created <= now) {
+        let kinds = [false, true].into_iter().filter(|must_be_complete| is_complete(info) || !must_be_complete);
+        let kinds = kinds.map(|must_be_complete| (group(info), must_be_complete));
+        let wanted: Vec<_> = kinds.filter(|kind| !found.contains(kind)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        match repository.manifest(&info.name).and_then(|manifest| manifest.check()) {
+            Ok(()) => found.extend(wanted),
+            Err(error) => {
+                removal.problem(&error);
+                damaged.insert(info.name.as_str());
+            }
+        }
+    }
+    damaged
+}
+
+/// Whether nothing was skipped when it was made.
+fn is_complete(info: &SnapshotInfo) -> bool {
+    info.totals.errors == 0
 }
 
 /// The machine and the set of sources.

@@ -28,6 +28,7 @@ pub use options::Options;
 pub use stats::{Row, Stats, Stopped};
 
 use super::repository::{self, Repository};
+use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::open_files;
 use crate::fs::procfs;
@@ -124,10 +125,9 @@ fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats:
         ids => {
             let (found, others): (Vec<_>, Vec<_>) = ids.iter().partition(|id| orphans.contains(id));
             orphans = found.into_iter().cloned().collect();
-            let known = repository.snapshot_names()?;
             for id in others {
                 // Its manifest may be damaged, so it need not be readable.
-                names.push(if known.contains(id) { id.clone() } else { repository.resolve(id)?.name });
+                names.push(repository.name_of(id)?);
             }
         }
     }
@@ -196,10 +196,7 @@ fn walk(context: &Context<'_>) -> Result<()> {
             }
             Next::Entries(directory, entries) => {
                 let Some(name) = entries.first().map(|(_, entry)| &entry.name) else { continue };
-                let path = match directory.is_empty() {
-                    true => name.clone(),
-                    false => [&directory[..], b"/", name].concat(),
-                };
+                let path = join(&directory, name);
                 let mut members = Vec::with_capacity(entries.len());
                 for (snapshot, entry) in entries {
                     let place = levels[snapshot].entry(context, &directory, &mut batch.endings);

@@ -1,6 +1,7 @@
 //! Completion: what the word at the cursor names, from the words before it. No I/O.
 
 use super::Cli;
+use super::repo_first::is_path;
 use clap::{Arg, CommandFactory as _};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -43,10 +44,7 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     if let Some(option) = &parsed.option {
         return parsed.value(option, environment);
     }
-    let is_repository = |path: &&PathBuf| {
-        let bytes = path.as_os_str().as_bytes();
-        bytes.contains(&b'/') && !bytes.starts_with(b"latest:") || path.join(".pleach").is_dir()
-    };
+    let is_repository = |path: &&PathBuf| is_path(*path) || path.join(".pleach").is_dir();
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
         Some("list" | "find" | "prune") if parsed.paths.is_empty() => Wanted::Repository,

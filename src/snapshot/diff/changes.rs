@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::{is_within, split};
+use crate::snapshot::source_path::{is_within, join, split};
 use crate::tree::walk::absolute;
 use std::path::PathBuf;
 
@@ -215,11 +215,7 @@ impl Sink<'_> {
 }
 
 fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match (directory, name) {
-        (_, b"") => directory.to_vec(),
-        (b"", _) => name.to_vec(),
-        _ => [directory, name].join(&b'/'),
-    }
+    if name.is_empty() { directory.to_vec() } else { join(directory, name) }
 }
 
 impl Candidate {

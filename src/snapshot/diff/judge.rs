@@ -9,6 +9,7 @@ use crate::monitor::Change;
 use crate::snapshot::devices::Devices;
 use crate::snapshot::manifest::{Body, FileBody, Item, Meta, Reader};
 use crate::snapshot::recorded::{Recorded, recorded};
+use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
 use rustix::fs::FileType;
 use std::collections::HashMap;
@@ -126,7 +127,7 @@ impl Judge<'_> {
             (Err(errno), _) | (_, Err(errno)) => {
                 let path = match old {
                     Item::Directory(_) => absolute(directory),
-                    Item::Entry(entry) => absolute(&[directory, &entry.name].join(&b'/')),
+                    Item::Entry(entry) => absolute(&join(directory, &entry.name)),
                 };
                 failed(&Error::io("read the extended attributes in a snapshot of", path, errno));
                 true

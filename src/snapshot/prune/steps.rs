@@ -13,6 +13,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// How many snapshots are removed together. Each takes an open file until it is gone.
+const BATCH: usize = 64;
+
 /// A removal in progress.
 pub(in crate::snapshot) struct Removal<'a> {
     repository: &'a Repository,
@@ -83,7 +86,9 @@ impl<'a> Removal<'a> {
             return Ok(Freed::default());
         }
         let mut meter = Meter::begin(self.repository);
-        self.apply(names, &mut meter)?;
+        for names in names.chunks(BATCH) {
+            self.apply(names, &mut meter)?;
+        }
         Ok(meter.freed(self.repository))
     }
 
@@ -98,6 +103,11 @@ impl<'a> Removal<'a> {
             let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
             Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
         };
+        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(space)));
+        if total.is_some_and(|(total, wanted)| wanted >= total) {
+            let error = Error::usage("keep more space free than there is on the filesystem of");
+            return Err(error.at(self.repository.path()));
+        }
         if self.is_dry_run {
             let names = self.not_in_use(names);
             let missing = missing(self)?;
@@ -112,11 +122,27 @@ impl<'a> Removal<'a> {
         }
         let mut meter = Meter::begin(self.repository);
         for (number, name) in names.iter().enumerate() {
+            let errors = self.errors;
             if missing(self)? == 0 {
                 self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
             self.apply(std::slice::from_ref(name), &mut meter)?;
+            let is_gone = self.results.get(name).is_some_and(Option::is_none);
+            if is_gone && (!meter.is_settled() || self.errors > errors) && missing(self)? > 0 {
+                // Nobody knows how much this one frees in the end, so no other one is removed for it.
+                self.keep_for(&names[number + 1..], &Reason::Free);
+                break;
+            }
+        }
+        if missing(self)? > 0 {
+            let error = Error::failed("free enough space in").at(self.repository.path());
+            let hint = if meter.is_settled() {
+                "the rules keep all other snapshots"
+            } else {
+                "the space of a removed snapshot is not free yet; run again later"
+            };
+            self.problem(&error.hint(hint));
         }
         let is_gone = self.results.values().any(Option::is_none);
         Ok(if is_gone { meter.freed(self.repository) } else { Freed::default() })
@@ -140,6 +166,9 @@ impl<'a> Removal<'a> {
     fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<()> {
         let mut rest = names.to_vec();
         while !rest.is_empty() {
+            if self.monitor.is_cancelled() {
+                return Err(Error::interrupted());
+            }
             self.monitor.phase("removing", None);
             let removed = repository::remove(self.repository, &rest)?;
             let Removed { gone, subvolumes, in_use, failed, without_space } = removed;

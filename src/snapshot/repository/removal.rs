@@ -26,7 +26,7 @@ use crate::tree::deletion::{self, FreshNames};
 use rustix::fs::{self, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of [`remove`].
 #[derive(Debug, Default)]
@@ -96,7 +96,10 @@ pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
 pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
     let control = ["manifests", "added", "marks", "blocks"].map(|part| repository.control.join(part).join(name));
     let paths = [repository.root.join(name)].into_iter().chain(control);
-    paths.filter(|path| path.symlink_metadata().is_ok()).collect()
+    // No link is followed, not even one that replaced a directory of the repository.
+    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir() || found.is_file());
+    paths.filter(|path| is_own(path) && path.parent().is_some_and(is_dir)).collect()
 }
 
 /// Points `latest` to the newest snapshot, if it points elsewhere. If a damaged manifest hides which one is the newest,

@@ -7,6 +7,7 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Directory;
+use crate::snapshot::source_path::join;
 use rustix::fs::Dir;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -235,10 +236,7 @@ impl Ending {
         names.sort_unstable();
         let Some(mut listed) = snapshot.manifest.directory(&self.path)? else { return Ok(()) };
         for name in names {
-            let path = match self.path.is_empty() {
-                true => name.clone(),
-                false => [&self.path[..], b"/", &name].concat(),
-            };
+            let path = join(&self.path, &name);
             if listed.seek(&name)?.is_none() && snapshot.manifest.directory(&path)?.is_none() {
                 context.damage(self.snapshot, &path, None, Fault::Unlisted);
             }
