@@ -134,7 +134,7 @@ on_filesystems! {
         assert_eq!(published(&fs.join("repo")), old);
     }
 
-    fn a_snapshot_with_problems_is_good_enough_to_prune(fs: &Filesystem) {
+    fn a_whole_snapshot_that_shares_too_little_is_good_enough_to_prune(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
         let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
         let text = format!(
@@ -147,6 +147,31 @@ on_filesystems! {
             assert_steps(&done, &[("snapshot", 3.into()), ("prune", 0.into())]);
             assert_eq!(published(&repo), [done.summary()["snapshot"].as_str().unwrap()]);
         }
+    }
+
+    fn incomplete_snapshots_remove_nothing(fs: &Filesystem) {
+        let old = taken(fs, 3);
+        let (repo, metrics) = (fs.join("repo"), fs.join("x.prom"));
+        let profile = usual(fs, &format!("[prune]\nkeep_last = 2\n[metrics]\nfile = {metrics:?}\n"));
+        let closed = fs.join("source/changes");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        for count in 1..=3 {
+            write(fs.join("source/more"), &bytes(count, 5000));
+            settle();
+            let args = [OsStr::new("run"), "--json".as_ref(), profile.as_os_str()];
+            let done = finish(&mut command_bound_by_permissions(args)).expect(3);
+            assert_steps(&done, &[("snapshot", 3.into()), ("prune", "the new snapshot is incomplete".into())]);
+            assert_eq!(published(&repo)[..3], old);
+            assert_eq!(published(&repo).len() as u64, 3 + count);
+            assert_eq!(sample(&metrics, "pleach_run_exit_status{profile=\"test\"}"), 3.0);
+            assert_eq!(sample(&metrics, "pleach_step_skipped{profile=\"test\",step=\"prune\"}"), 1.0);
+        }
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o644)).unwrap();
+        settle();
+        let done = run(&profile, &["--json"]).expect(0);
+        assert_steps(&done, &[("snapshot", 0.into()), ("prune", 0.into())]);
+        assert!(published(&repo).contains(&done.summary()["snapshot"].as_str().unwrap().to_string()));
+        assert_eq!(published(&repo).len(), 2);
     }
 
     fn damage_calls_failed_and_keeps_all_snapshots(fs: &Filesystem) {

@@ -17,7 +17,7 @@ use crate::sys::ioprio;
 use hook::When;
 use std::ffi::OsString;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use step::{Context, Step};
+use step::{Context, Need, Step};
 
 pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let file = profile::open(&args.profile)?;
@@ -210,17 +210,20 @@ impl<'a> Run<'a> {
     /// Why a step must not be done.
     fn obstacle(&self, step: Step) -> Option<&'static str> {
         let Context { profile, dry_run, .. } = self.context;
-        let missing = step.needs(profile).iter().find(|(needed, _)| !self.has_done(*needed)).map(|(_, why)| *why);
+        let missing = step.needs(profile).iter().find_map(|need| self.unmet(need));
         missing.or_else(|| step.undone_in_dry_run(profile).filter(|_| dry_run))
     }
 
-    /// Whether a step was done. A dry run assumes that the steps it skips would succeed.
-    fn has_done(&self, step: Step) -> bool {
-        let of_step = self.results.steps.iter().find(|result| result.step == step.name());
-        of_step.is_some_and(|result| match result.outcome {
-            show::Outcome::Ran { status, .. } => is_done(status),
-            show::Outcome::Skipped { .. } => self.context.dry_run,
-        })
+    /// Why the result of an earlier step is not good enough. A dry run assumes that the steps it skips would succeed.
+    fn unmet(&self, need: &Need) -> Option<&'static str> {
+        let result = self.results.steps.iter().find(|result| result.step == need.step.name());
+        let Some(result) = result else { return Some(need.failed) };
+        match result.outcome {
+            show::Outcome::Ran { status, .. } if !is_done(status) => Some(need.failed),
+            show::Outcome::Ran { errors: 1.., .. } => Some(need.partial),
+            show::Outcome::Ran { .. } => None,
+            show::Outcome::Skipped { .. } => Some(need.failed).filter(|_| !self.context.dry_run),
+        }
     }
 
     fn skip_all(&mut self, why: &'static str) {

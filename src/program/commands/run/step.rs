@@ -20,6 +20,15 @@ pub(super) enum Step {
     Dedupe,
 }
 
+/// A step that another one needs, and the reasons to skip the other one.
+pub(super) struct Need {
+    pub(super) step: Step,
+    /// If the step was not done.
+    pub(super) failed: &'static str,
+    /// If it was done, but skipped entries.
+    pub(super) partial: &'static str,
+}
+
 /// The result of a step that did its work.
 pub(super) struct Done {
     pub(super) status: ExitStatus,
@@ -52,11 +61,17 @@ impl Step {
         }
     }
 
-    /// The steps without which this one must not be done, and the reason to skip it then. A step that deletes snapshots
-    /// needs a new one, and no damage: otherwise failed runs would delete the good snapshots one after the other.
-    pub(super) fn needs(self, profile: &Profile) -> &'static [(Step, &'static str)] {
-        const SNAPSHOT: (Step, &str) = (Step::Snapshot, "there is no new snapshot");
-        const VERIFY: (Step, &str) = (Step::Verify, "verify found damage or failed");
+    /// What must have been done before this step. A step that deletes snapshots needs a new one without gaps, and a
+    /// verification that found all of them sound: otherwise runs with problems would delete the good snapshots one
+    /// after the other.
+    pub(super) fn needs(self, profile: &Profile) -> &'static [Need] {
+        const SNAPSHOT: Need = Need {
+            step: Step::Snapshot,
+            failed: "there is no new snapshot",
+            partial: "the new snapshot is incomplete",
+        };
+        const VERIFY: Need =
+            Need { step: Step::Verify, failed: "verify found damage or failed", partial: "verify skipped files" };
         match self {
             Step::Prune if Step::Verify.is_in(profile) => &[SNAPSHOT, VERIFY],
             Step::Prune => &[SNAPSHOT],
