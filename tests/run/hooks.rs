@@ -176,6 +176,57 @@ on_filesystems! {
         assert_eq!(log(fs), ["finally 11"]);
     }
 
+    [xfs] fn a_second_run_of_a_profile_disturbs_no_hook_of_the_first(fs: &Filesystem) {
+        // There is no repository yet that could be locked.
+        let (started, go) = (fs.join("started"), fs.join("go"));
+        let wait = format!("touch {}; until [ -e {} ]; do sleep 0.01; done", started.display(), go.display());
+        let note = sh(fs, "echo $PLEACH_HOOK $PLEACH_STATUS >> $0");
+        let wait = sh(fs, &wait);
+        let profile = usual(fs, &format!("[hooks]\nbefore = {wait}\nfailed = {note}\nfinally = {note}\n"));
+        let mut first = command([OsStr::new("run"), profile.as_os_str()]);
+        let first = first.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
+        assert!((0..6000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            started.exists()
+        }));
+        let second = run(&profile, &["--json"]).expect(11).saying("another run of it is in progress");
+        assert_eq!(second.summary()["steps"][0]["skipped"], "another run is in progress");
+        assert_eq!(log(fs), ["failed 11"]);
+        run(&profile, &["--dry-run"]).expect(0);
+        write(&go, b"");
+        let output = first.wait_with_output().expect("a child can be waited for");
+        Run::new(output, "run".into()).expect(0);
+        assert_eq!(log(fs), ["failed 11", "finally 0"]);
+        assert_eq!(published(&fs.join("repo")).len(), 1);
+    }
+
+    [xfs] fn a_profile_with_a_mistake_reports_the_missed_run(fs: &Filesystem) {
+        let metrics = fs.join("x.prom");
+        let note = sh(fs, "echo $PLEACH_HOOK $PLEACH_STATUS $PLEACH_ERROR >> $0; cat > $0.mail");
+        let text = |key| {
+            let hooks = format!("[hooks]\nbefore = {note}\nfailed = {note}\nfinally = {note}\n");
+            format!("{key}\n[metrics]\nfile = {metrics:?}\n{hooks}")
+        };
+        run(&usual(fs, &text("exclude = []")), &[]).expect(0);
+        let success = sample(&metrics, "pleach_run_success_timestamp_seconds{profile=\"test\"}");
+        fs::remove_file(fs.join("log")).unwrap();
+        let wrong = usual(fs, &text("exlude = []"));
+        run(&wrong, &["--dry-run"]).expect(2);
+        run(&wrong, &["--show"]).expect(2);
+        assert!(log(fs).is_empty());
+        run(&wrong, &[]).expect(2).saying("line 4, column 1: unknown key 'exlude' in [snapshot]");
+        let [line] = &log(fs)[..] else { panic!("{:?}", log(fs)) };
+        assert!(line.starts_with("failed 2 cannot use the profile ") && line.contains("'exlude'"), "{line}");
+        assert!(fs::read_to_string(fs.join("log.mail")).unwrap().contains("unknown key 'exlude'"));
+        assert_eq!(sample(&metrics, "pleach_run_exit_status{profile=\"test\"}"), 2.0);
+        assert_eq!(sample(&metrics, "pleach_run_success_timestamp_seconds{profile=\"test\"}"), success);
+        assert_eq!(published(&fs.join("repo")).len(), 1);
+        // A section with a mistake is not used at all.
+        fs::remove_file(fs.join("log")).unwrap();
+        run(&usual(fs, &text("").replace("finally", "finaly")), &[]).expect(2);
+        assert!(log(fs).is_empty());
+    }
+
     [xfs] fn the_priority_of_a_run_is_that_of_its_profile(fs: &Filesystem) {
         let show = sh(fs, "nice >> $0; ionice >> $0");
         let cases = [("nice = 7\nio = 'idle'", ["7", "idle"]), ("io = 'low'", ["0", "best-effort: prio 7"])];

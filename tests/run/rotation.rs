@@ -266,6 +266,6 @@ on_filesystems! {
         assert_eq!(reasons("keep_within = '30d'"), of([&["within"]; 4]));
         assert_eq!(reasons("keep_yearly = 1"), of([&[], &[], &[], &["yearly"]]));
         assert_eq!(reasons("keep_free = '1%'"), of([&["free"], &["free"], &["free"], &["newest"]]));
-        assert_eq!(reasons("keep_free = '100%'"), of([&[], &[], &[], &["newest"]]));
+        assert_eq!(reasons("keep_free = '99.9%'"), of([&[], &[], &[], &["newest"]]));
     }
 }

@@ -3,8 +3,9 @@
 //! A profile names commands that run with all rights of the user. As root, a file that somebody else owns or can write
 //! is therefore refused.
 
-use crate::error::{Error, Result};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -25,6 +26,22 @@ pub(crate) struct File {
     pub(crate) text: String,
     /// Why root must not run it.
     pub(crate) distrust: Option<String>,
+    /// The open file.
+    file: std::fs::File,
+}
+
+impl File {
+    /// Locks the profile for a run, until this is dropped. The repository cannot be locked until the hooks before have
+    /// run, because they may mount it.
+    ///
+    /// # Errors
+    /// If another run of the profile is in progress. A filesystem without locks is no error.
+    pub(crate) fn lock(&self) -> Result<()> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(Error::new(ErrorKind::Locked, "lock the profile").at(&self.path)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Opens the profile of this name, or the file at this path, and reads it.
@@ -85,7 +102,7 @@ fn read(path: &Path) -> Result<Option<File>> {
     // A pipe in its place must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         file => std::fs::File::from(file.map_err(|errno| failed(errno.into()))?),
     };
     let status = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
@@ -93,7 +110,7 @@ fn read(path: &Path) -> Result<Option<File>> {
         return Err(refused("it is not a regular file"));
     }
     let mut text = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(failed)?;
+    (&file).take(LONGEST + 1).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > LONGEST {
         return Err(refused("it is longer than 1 MiB"));
     }
@@ -101,7 +118,7 @@ fn read(path: &Path) -> Result<Option<File>> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let root = rustix::process::geteuid().is_root();
     let distrust = if root { distrust(&status) } else { None };
-    Ok(Some(File { name, path: path.to_path_buf(), text, distrust }))
+    Ok(Some(File { name, path: path.to_path_buf(), text, distrust, file }))
 }
 
 /// Why root must not run the commands in a file with this status.

@@ -21,7 +21,7 @@ mod values;
 mod verify;
 
 pub(crate) use dedupe::Dedupe;
-pub(crate) use find::{names, open};
+pub(crate) use find::{File, names, open};
 pub(crate) use hooks::{Command, Hooks};
 pub(crate) use metrics::Metrics;
 pub(crate) use process::Process;
@@ -74,6 +74,27 @@ impl Profile {
             Some(profile) if problems.is_empty() => Ok(profile),
             _ => Err(problems.into_iter().map(|problem| refused(text, path, &problem)).collect()),
         }
+    }
+
+    /// The sections of a profile with mistakes by which a failure is reported: `[hooks]` and `[metrics]`, each only if
+    /// it has no mistake. The result has no step. `None` if the text is no TOML.
+    pub(crate) fn without_steps(text: &str, name: &str, path: &Path) -> Option<Profile> {
+        let table = fields::parse(text).ok()?;
+        let (hooks, metrics) = (Reader::default(), Reader::default());
+        let read_hooks = Fields::new(&hooks, "", table.get_ref(), 0..0).section("hooks", Hooks::read);
+        let read_metrics = Fields::new(&metrics, "", table.get_ref(), 0..0).section("metrics", Metrics::read);
+        Some(Profile {
+            name: name.to_string(),
+            path: path.to_path_buf(),
+            repository: None,
+            snapshot: None,
+            verify: None,
+            prune: None,
+            dedupe: None,
+            hooks: read_hooks.filter(|_| hooks.into_problems().is_empty()).unwrap_or_default(),
+            metrics: read_metrics.filter(|_| metrics.into_problems().is_empty()).unwrap_or_default(),
+            process: Process::default(),
+        })
     }
 
     /// The profile with all defaults, as TOML. It has the same meaning as the profile itself.

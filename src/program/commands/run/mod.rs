@@ -30,6 +30,11 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     let profile = match Profile::read(&file.text, &file.name, &file.path) {
         Ok(profile) => profile,
         Err(mut mistakes) => {
+            let rest = Profile::without_steps(&file.text, &file.name, &file.path);
+            if let Some(rest) = rest.filter(|_| !args.show && !args.dry_run) {
+                output.work_unattended();
+                Run::new(&rest, globals.threads, false, output).refuse(&mistakes);
+            }
             let last = mistakes.pop().unwrap_or_else(|| Error::usage("use the profile").at(&file.path));
             mistakes.iter().for_each(|mistake| output.error(mistake));
             return Err(last);
@@ -48,7 +53,7 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     if args.dry_run {
         run.plan()
     } else {
-        run.work()
+        run.work(&file)
     }
     run.results.seconds = run.began.elapsed().as_secs_f64();
     show::show(output, &run.results);
@@ -126,12 +131,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn work(&mut self) {
+    /// Reports that the profile has mistakes to those who wait for the run.
+    fn refuse(&mut self, mistakes: &[Error]) {
+        self.results.status = ExitStatus::Usage;
+        self.results.errors = mistakes.len() as u64;
+        self.results.error = mistakes.first().map(ToString::to_string);
+        mistakes.iter().for_each(|mistake| self.context.output.note(&format!("pleach: {mistake}")));
+        self.save_metrics();
+        self.hooks(When::Failed, &self.context.profile.hooks.failed);
+    }
+
+    fn work(&mut self, file: &profile::File) {
         let hooks = &self.context.profile.hooks;
         self.set_priority(&self.context.profile.process);
-        let is_locked = self.is_locked();
-        if is_locked {
-            self.skip_all("the repository is locked");
+        let locked = self.is_locked(file);
+        if let Some(why) = locked {
+            self.skip_all(why);
         } else if self.hooks(When::Before, &hooks.before) {
             self.steps();
             if is_done(self.results.status) {
@@ -147,7 +162,7 @@ impl<'a> Run<'a> {
             self.hooks(When::Failed, &hooks.failed);
         }
         // It undoes the hooks before, which another run still needs.
-        if !is_locked {
+        if locked.is_none() {
             self.hooks(When::Finally, &hooks.finally);
         }
         if self.results.status != saved {
@@ -155,17 +170,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether another run works on the repository. Then the hooks before must not run: they could disturb it.
-    fn is_locked(&mut self) -> bool {
-        let repository = self.context.profile.repository.as_deref().and_then(|path| Repository::open(path).ok());
-        match repository.map(|repository| repository.lock()) {
-            Some(Err(error)) if error.kind() == ErrorKind::Locked => {
-                self.fail(&error.hint_also("this run did nothing"), ExitStatus::Locked);
-                true
-            }
-            // Whatever else is wrong, the steps report it.
-            _ => false,
-        }
+    /// Whether another run has locked the profile or the repository, in words. Then the hooks before must not run: they
+    /// could disturb it.
+    fn is_locked(&mut self, file: &profile::File) -> Option<&'static str> {
+        let repository = || {
+            let path = self.context.profile.repository.as_deref()?;
+            Repository::open(path).ok()?.lock().err().map(|error| (error, "the repository is locked"))
+        };
+        let locked = match file.lock() {
+            Err(error) => Some((error.hint("another run of it is in progress"), "another run is in progress")),
+            Ok(()) => repository(),
+        };
+        // Whatever else is wrong, the steps report it.
+        let (error, why) = locked.filter(|(error, _)| error.kind() == ErrorKind::Locked)?;
+        self.fail(&error.hint_also("this run did nothing"), ExitStatus::Locked);
+        Some(why)
     }
 
     fn steps(&mut self) {
