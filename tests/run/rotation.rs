@@ -154,7 +154,7 @@ on_filesystems! {
         let (repo, metrics) = (fs.join("repo"), fs.join("x.prom"));
         let profile = usual(fs, &format!("[prune]\nkeep_last = 2\n[metrics]\nfile = {metrics:?}\n"));
         let closed = fs.join("source/changes");
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         for count in 1..=3 {
             write(fs.join("source/more"), &bytes(count, 5000));
             settle();
