@@ -182,7 +182,8 @@ on_filesystems! {
         let wait = format!("touch {}; until [ -e {} ]; do sleep 0.01; done", started.display(), go.display());
         let note = sh(fs, "echo $PLEACH_HOOK $PLEACH_STATUS >> $0");
         let wait = sh(fs, &wait);
-        let profile = usual(fs, &format!("[hooks]\nbefore = {wait}\nfailed = {note}\nfinally = {note}\n"));
+        let hooks = format!("[hooks]\nbefore = {wait}\nfailed = {note}\nfinally = {note}\n");
+        let profile = usual(fs, &format!("{hooks}timeout = '2m'\n"));
         let mut first = command([OsStr::new("run"), profile.as_os_str()]);
         let first = first.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started");
         assert!((0..6000).any(|_| {
