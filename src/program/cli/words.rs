@@ -22,6 +22,8 @@ pub(crate) enum Wanted {
     Value(String, Box<Wanted>),
     /// A repository, or a snapshot of this one, which the environment names.
     RepositoryOrId(PathBuf),
+    /// A profile.
+    Profile,
     /// A path in a snapshot of this repository.
     PathIn(PathBuf, OsString),
 }
@@ -46,6 +48,7 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
         Some("list" | "find" | "prune") if parsed.paths.is_empty() => Wanted::Repository,
+        Some("run") if parsed.paths.is_empty() && !current.as_bytes().contains(&b'/') => Wanted::Profile,
         Some("log") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::PathIn(repo, "latest".into()),
@@ -198,6 +201,7 @@ mod tests {
             assert_eq!(of(line, None), Wanted::Static, "{line}");
         }
         assert_eq!(of("list /b", None), Wanted::Repository);
+        assert_eq!((of("run --dry-run ho", None), of("run ./ho", None)), (Wanted::Profile, Wanted::Static));
         assert_eq!(of("snapshot /home /r --parent 2", None), Wanted::Id("/r".into()));
         assert_eq!(of("snapshot --parent 2", Some("/e")), Wanted::Id("/e".into()));
         assert_eq!(of("snapshot --parent ", None), Wanted::IdOfUnknown);
