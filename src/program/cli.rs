@@ -279,6 +279,9 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
                 .settle(environment)
                 .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
         }
+        Command::Du(du) => {
+            du.settle(environment).map_err(|message| usage("du", ErrorKind::MissingRequiredArgument, &message))?;
+        }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
         }
@@ -298,7 +301,6 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)
-        | Command::Du(_)
         | Command::Completions(_) => {}
     }
     Ok(cli)

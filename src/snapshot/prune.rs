@@ -1,9 +1,11 @@
 //! Removes snapshots that no rule keeps.
 //!
 //! `keep` has the rules, `policy` applies them, and `calendar` has the periods that they count. `steps` are the parts
-//! that `remove` needs too, `space` counts the freed bytes, and `stats` has the results.
+//! that `remove` needs too, `forecast` counts the bytes that a removal would free, `space` those that it freed, and
+//! `stats` has the results.
 
 mod calendar;
+pub(super) mod forecast;
 mod keep;
 mod policy;
 mod space;

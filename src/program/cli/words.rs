@@ -31,7 +31,7 @@ pub(crate) enum Wanted {
 /// What the last of `words` is; they begin behind the program's name. `environment`: the value of `PLEACH_REPO`.
 pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted {
     let Some((current, before)) = words.split_last() else { return Wanted::Static };
-    let mut parsed = Parsed { command: None, paths: Vec::new(), option: None, is_literal: false };
+    let mut parsed = Parsed { command: None, paths: Vec::new(), option: None, is_literal: false, has_snapshots: false };
     before.iter().for_each(|word| parsed.take(word));
     let is_option = !parsed.is_literal && current.as_bytes().starts_with(b"-");
     // zsh and fish pass `--parent=mon` as one word.
@@ -82,7 +82,8 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
                 (Some((repo, _)), _) => paths.next().map_or(Wanted::Static, |id| Wanted::PathIn(repo, id.into())),
             }
         }
-        Some("verify") => match (environment, &parsed.paths[..]) {
+        Some("du") if !parsed.has_snapshots => Wanted::Static,
+        Some("verify" | "du") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::RepositoryOrId(repo),
             (Some(repo), [first, ..]) if !is_repository(&first) => Wanted::Id(repo),
@@ -99,6 +100,8 @@ struct Parsed {
     option: Option<String>,
     /// Behind `--`: no further word is an option.
     is_literal: bool,
+    /// `--snapshots` of `du`: the words are a repository and IDs.
+    has_snapshots: bool,
 }
 
 impl Parsed {
@@ -113,6 +116,7 @@ impl Parsed {
         let text = word.to_string_lossy();
         match text.strip_prefix('-') {
             Some("-") => self.is_literal = true,
+            Some("-snapshots") if !self.is_literal => self.has_snapshots = true,
             Some(rest) if !self.is_literal && !rest.is_empty() => self.option = self.option_of(rest),
             _ if self.command.is_none() => self.command = Some(text.into_owned()),
             _ => self.paths.push(Path::new(word).to_path_buf()),
@@ -193,6 +197,15 @@ mod tests {
         assert_eq!(of("verify ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
         assert_eq!(of("verify latest 2", Some("/e")), Wanted::Id("/e".into()));
         assert_eq!(of("verify /r 2", Some("/e")), Wanted::Id("/r".into()));
+    }
+
+    #[test]
+    fn disk_usage_wants_snapshots_only_if_asked_for_them() {
+        assert_eq!((of("du /r ", None), of("du /r ", Some("/e"))), (Wanted::Static, Wanted::Static));
+        assert_eq!(of("du --snapshots ", None), Wanted::Repository);
+        assert_eq!(of("du /r --snapshots 2", None), Wanted::Id("/r".into()));
+        assert_eq!(of("du --snapshots /r a 2", None), Wanted::Id("/r".into()));
+        assert_eq!(of("du --snapshots ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
     }
 
     #[test]

@@ -2,15 +2,14 @@
 //! or in a dry run only counted.
 
 use super::Meter;
+use super::forecast::forecast;
 use super::keep::{Free, Reason};
 use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
-use crate::fs::filesystem::Kind;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::repository::{self, Marks, Removed, Repository, SnapshotInfo};
-use crate::usage::{self, Bound};
+use crate::usage;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// How many snapshots are removed together. Each takes an open file until it is gone.
@@ -237,16 +236,9 @@ impl<'a> Removal<'a> {
         for name in names {
             self.results.insert(name.clone(), None);
         }
-        if names.is_empty() {
-            return Ok(Freed::default());
-        }
-        let paths: Vec<PathBuf> = names.iter().flat_map(|name| repository::parts(self.repository, name)).collect();
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
-        let (freed, errors) = usage::freed(&paths, &options, self.monitor)?;
+        let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
         self.errors += errors;
-        // The trees of Btrfs shrink too; by how much is not known beforehand.
-        let has_trees = Kind::of(self.repository.fd()).is_ok_and(|kind| kind == Kind::Btrfs);
-        let bound = freed.bound.and(Bound::of(has_trees, false));
-        Ok(Freed { bytes: freed.bytes, bound, counted: Counted::Extents })
+        Ok(Freed { bytes: freed.bytes, bound: freed.bound, counted: Counted::Extents })
     }
 }
