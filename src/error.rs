@@ -6,6 +6,7 @@
 mod advice;
 
 use crate::util::text;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,23 @@ impl Error {
     /// The run was asked to stop. Only the command knows what this means for the files, so the command adds a hint.
     pub(crate) fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted")
+    }
+
+    /// A command cannot be started.
+    pub(crate) fn not_started(program: &OsStr, cause: io::Error) -> Self {
+        let path = Path::new(program);
+        let error = Self::failed("run").at(path);
+        let has_slash = program.as_encoded_bytes().contains(&b'/');
+        match cause.kind() {
+            io::ErrorKind::NotFound if has_slash && path.exists() => error
+                .because(cause)
+                .hint("its interpreter (the line '#!') does not exist")
+                .with_code("command-not-found"),
+            io::ErrorKind::NotFound => {
+                error.because(io::Error::other("command not found")).with_code("command-not-found")
+            }
+            _ => error.because(cause),
+        }
     }
 
     /// Sets the path.

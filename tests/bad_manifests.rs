@@ -3,14 +3,15 @@
 
 mod forged;
 
+use crate::harness::manifests::{edit, manifest};
 use crate::harness::*;
 use crate::on_filesystems;
-use pleach::testing::manifest::{Reader, Time, Writer};
+use pleach::testing::manifest::Time;
 use rustix::fs::{CWD, FileType, Mode};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The damage done to a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +72,6 @@ fn footer_number(path: &Path, at: u64) -> u64 {
     u64::from_le_bytes(number)
 }
 
-fn manifest(repo: &Path, name: &str) -> PathBuf {
-    repo.join(".pleach/manifests").join(name)
-}
-
 fn run_snapshot(name: &str, source: &Path, repo: &Path) -> Run {
     settle();
     pleach(snapshot_named(name, source, repo))
@@ -86,16 +83,9 @@ fn restored(repo: &Path, id: &str, target: &Path) -> Run {
 
 /// Moves the timestamp of a snapshot into the future, as if the clock had been ahead.
 fn put_forward(repo: &Path, name: &str, seconds: i64) {
-    let path = manifest(repo, name);
-    let reader = Reader::open(&path).unwrap();
-    let mut header = reader.header().clone();
-    header.created = Time { seconds: header.created.seconds + seconds, nanos: 5 };
-    let aside = path.with_extension("new");
-    let mut writer = Writer::create(File::create_new(&aside).unwrap(), &aside, &header).unwrap();
-    reader.items().for_each(|item| writer.push(&item.unwrap()).unwrap());
-    writer.set_origins(reader.origins().to_vec());
-    writer.finish(reader.totals()).unwrap();
-    fs::rename(&aside, &path).unwrap();
+    edit(repo, name, |header, _, _| {
+        header.created = Time { seconds: header.created.seconds + seconds, nanos: 5 };
+    });
 }
 
 on_filesystems! {

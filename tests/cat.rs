@@ -60,6 +60,34 @@ on_filesystems! {
         }
     }
 
+    fn whatever_took_the_place_of_a_file_it_ends_and_is_damage(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        for name in ["grown", "pipe", "zero", "gone", "lost"] {
+            write(source.join(name), &bytes(1, 50_000));
+        }
+        take("one", &source, &repo);
+        if fs.kind == Kind::Btrfs {
+            tools::set_read_only(&repo.join("one"), false);
+        }
+        let tree = inside(&repo, "one", &source);
+        overwrite(&tree.join("grown"), 50_000, &bytes(2, 40_000));
+        for (name, args) in [("pipe", &["p"][..]), ("zero", &["c", "1", "5"]), ("gone", &[])] {
+            fs::remove_file(tree.join(name)).unwrap();
+            if !args.is_empty() {
+                finish(Command::new("mknod").arg(tree.join(name)).args(args)).expect(0);
+            }
+        }
+        for (name, printed) in [("grown", 50_000), ("pipe", 0), ("zero", 0), ("gone", 0)] {
+            // An endless content would fill the pipe.
+            let found = cat(&repo, "one", &source.join(name));
+            assert_eq!((found.status.code(), found.stdout.len()), (Some(4), printed), "{name}");
+        }
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=pread64,preadv,read:error=EIO", "-P"]);
+        strace.arg(tree.join("lost")).arg(env!("CARGO_BIN_EXE_pleach")).args(["cat".as_ref(), repo.as_os_str()]);
+        finish(strace.arg("one").arg(source.join("lost")).stdin(Stdio::null())).expect(4).saying("lost");
+    }
+
     [xfs] fn a_reader_that_leaves_early_is_no_error_and_no_link_in_the_tree_is_followed(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         write(source.join("large"), &bytes(1, 8 << 20));
@@ -85,6 +113,6 @@ on_filesystems! {
         fs::remove_dir_all(tree.join("dir")).unwrap();
         std::os::unix::fs::symlink(&outside, tree.join("dir")).unwrap();
         let found = cat(&repo, "one", &source.join("dir/file"));
-        assert_eq!((found.status.code(), found.stdout), (Some(1), Vec::new()));
+        assert_eq!((found.status.code(), found.stdout), (Some(4), Vec::new()));
     }
 }

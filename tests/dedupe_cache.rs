@@ -97,7 +97,7 @@ on_filesystems! {
             pleach(args)
         };
         let before = tools::inventory(&at);
-        for name in ["text", "empty", "directory", "link", "loose", "pipe", "null"] {
+        for name in ["text", "empty", "directory", "link", "loose", "pipe", "null", "missing/cache"] {
             for more in [&[][..], &["--dry-run"]] {
                 run(name, more).expect(2).saying("keep the cache in");
             }

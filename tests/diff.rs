@@ -46,6 +46,8 @@ pub(super) fn compare(repo: &Path, a: &str, b: &str, more: &[&OsStr]) -> Run {
     pleach(words.into_iter().chain(more.iter().copied()))
 }
 
+/// Takes a snapshot with this name.
+#[track_caller]
 pub(crate) fn take(name: &str, source: &Path, repo: &Path) {
     settle();
     pleach(snapshot_named(name, source, repo)).expect(0);
@@ -119,6 +121,51 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 }
 
 on_filesystems! {
+    [xfs] fn an_empty_file_that_was_renamed_and_touched_has_the_same_content(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        for name in ["empty", "stays", "other"] {
+            write(source.join(name), b"");
+        }
+        let hashless = |name: &str| {
+            settle();
+            let args = ["snapshot", "--hash", "none", "--name", name].map(OsStr::new);
+            pleach(args.into_iter().chain([source.as_os_str(), repo.as_os_str()])).expect(0);
+        };
+        take("one", &source, &repo);
+        hashless("two");
+        fs::rename(source.join("empty"), source.join("moved")).unwrap();
+        for name in ["moved", "stays"] {
+            tree::set_mtime(&source.join(name), 1_000_000_000, 5);
+        }
+        take("three", &source, &repo);
+        hashless("four");
+        for (old, new) in [("one", "three"), ("two", "four")] {
+            let run = compare(&repo, old, new, &[]).expect(0);
+            assert_eq!(lines(&run, &source), ["R empty -> moved", "U moved", "U stays"], "{old} {new}");
+        }
+    }
+
+    [xfs] fn a_name_is_shown_whole_however_long_its_record_is(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("z"), b"x");
+        take("one", &source, &repo);
+        take("two", &source, &repo);
+        let long = "z".repeat(70_000);
+        manifests::edit(&repo, "two", |_, items, _| {
+            for item in items {
+                if let pleach::testing::manifest::Item::Entry(entry) = item {
+                    entry.name = long.clone().into_bytes();
+                    entry.meta.ino = 0;
+                    if let pleach::testing::manifest::Body::File(file) = &mut entry.body {
+                        file.hash = None;
+                    }
+                }
+            }
+        });
+        let run = compare(&repo, "one", "two", &[]);
+        assert!(run.stdout.contains(&format!("/{long}\n")), "{}", run.stdout.len());
+    }
+
     fn every_kind_of_change_has_its_letter(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         before(&source);

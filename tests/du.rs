@@ -2,6 +2,7 @@
 //! against `df`.
 
 mod own;
+mod snapshots;
 
 use crate::harness::*;
 use crate::on_filesystems;

@@ -76,15 +76,7 @@ on_filesystems! {
     }
 
     [xfs] fn a_damaged_block_or_manifest_hides_only_itself(fs: &Filesystem) {
-        let (source, repo) = (fs.dir("source"), fs.join("repo"));
-        for dir in ["a", "b", "c"] {
-            fs::create_dir(source.join(dir)).unwrap();
-            tree::crowded(&source.join(dir), 1500);
-        }
-        for name in ["one", "two", "three"] {
-            take(name, &source, &repo);
-        }
-        damage::damage_a_block(&repo, "two");
+        let (_, repo) = damage::snapshots_of_which_two_is_damaged(fs);
         let run = find(&repo, "file-*").expect(3).saying("its checksum is wrong");
         let lines = run.lines_of_type("path");
         assert_eq!(lines.len(), 4500);

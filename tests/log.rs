@@ -90,15 +90,7 @@ on_filesystems! {
     }
 
     [xfs] fn only_the_blocks_of_the_path_are_read_and_damage_hides_one_snapshot(fs: &Filesystem) {
-        let (source, repo) = (fs.dir("source"), fs.join("repo"));
-        for dir in ["a", "b", "c"] {
-            fs::create_dir(source.join(dir)).unwrap();
-            tree::crowded(&source.join(dir), 1500);
-        }
-        for name in ["one", "two", "three"] {
-            take(name, &source, &repo);
-        }
-        damage::damage_a_block(&repo, "two");
+        let (source, repo) = damage::snapshots_of_which_two_is_damaged(fs);
         // Blocks elsewhere do not matter, and are not even read.
         for path in ["a/file-000000", "c/file-001499"] {
             let run = log(&repo, &source.join(path), &["--json".as_ref()]).expect(0);

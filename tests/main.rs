@@ -48,6 +48,7 @@ mod refusal;
 mod renames;
 mod restore;
 mod resume;
+mod run;
 mod same_names;
 mod snapshot;
 mod sources;

@@ -5,12 +5,13 @@ mod killed;
 mod marks;
 mod space;
 
-use crate::harness::json_lines::{Line, Problem};
+use crate::harness::json_lines::{Line, Problem, Warning};
+use crate::harness::manifests::edit;
 use crate::harness::*;
 use crate::on_filesystems;
 use jiff::Timestamp;
 use pleach::Repository;
-use pleach::testing::manifest::{Item, Reader, Time, Writer};
+use pleach::testing::manifest::Time;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 use std::ffi::OsStr;
@@ -65,20 +66,15 @@ fn kept(run: &Run) -> Vec<(String, Vec<String>)> {
     run.lines::<Fate>().into_iter().filter(|fate| fate.kept).map(|fate| (fate.name, fate.reasons)).collect()
 }
 
-/// Gives a snapshot another time, as if it had been taken then. The manifest's file stays the same inode.
+/// Gives a snapshot another time, as if it had been taken then.
 fn date(repo: &Path, name: &str, time: &str) {
-    let path = repo.join(".pleach/manifests").join(name);
-    let reader = Reader::open(&path).unwrap();
-    let items: Vec<Item> = reader.items().collect::<Result<_, _>>().unwrap();
-    let (mut header, totals, origins) = (reader.header().clone(), *reader.totals(), reader.origins().to_vec());
-    drop(reader);
     let moment: Timestamp = time.parse().unwrap();
-    header.created = Time { seconds: moment.as_second(), nanos: 0 };
-    let file = File::options().read(true).write(true).truncate(true).open(&path).unwrap();
-    let mut writer = Writer::create(file, &path, &header).unwrap();
-    items.iter().for_each(|item| writer.push(item).unwrap());
-    writer.set_origins(origins);
-    writer.finish(&totals).unwrap();
+    edit(repo, name, |header, _, _| header.created = Time { seconds: moment.as_second(), nanos: 0 });
+}
+
+/// Makes a snapshot one that skipped an entry.
+fn incomplete(repo: &Path, name: &str) {
+    edit(repo, name, |_, _, totals| totals.errors = 1);
 }
 
 /// A repository with a snapshot for each of these times, named by its number, and a plain copy of each.
@@ -244,12 +240,58 @@ on_filesystems! {
         assert_eq!(kept(&run), expected);
         let codes: Vec<_> = run.lines::<Problem>().into_iter().map(|problem| problem.code).collect();
         assert_eq!(codes, ["damage", "in-use"]);
+        let warnings: Vec<_> = run.lines::<Warning>().into_iter().map(|warning| warning.code).collect();
+        assert_eq!(warnings, ["dated-ahead"]);
         assert_eq!(sums(&run).errors, 2);
         drop((reading, reader));
         fs::write(&manifest, intact).unwrap();
         dated.expect(&["0", "1", "2", "4", "5", "6"]);
         assert_eq!(sums(&prune(&["--keep-tag", "yes"], repo).expect(0)).removed, 2);
         dated.expect(&["0", "1", "5", "6"]);
+    }
+
+    fn what_cannot_be_restored_pushes_nothing_out(fs: &Filesystem) {
+        let dated = Dated::new(fs.path(), &past(&YEAR_END[..5]));
+        let repo = &dated.repo;
+        // The last two nights skipped something.
+        for name in ["3", "4"] {
+            incomplete(repo, name);
+        }
+        let run = prune(&["--keep-last", "2"], repo).expect(0);
+        let expected = [("2", "newest-complete"), ("3", "last"), ("4", "last")];
+        assert_eq!(kept(&run), expected.map(|(name, reason)| (name.to_string(), vec![reason.to_string()])));
+        // A block of the newest manifest is damaged, which listing does not notice.
+        let manifest = repo.join(".pleach/manifests/4");
+        let intact = fs::read(&manifest).unwrap();
+        let middle = intact.len() / 2;
+        overwrite(&manifest, middle as u64, &[!intact[middle]; 8]);
+        let run = prune(&["--keep-last", "1"], repo).expect(3);
+        let expected = [("4", "damaged"), ("2", "newest-complete"), ("3", "last")];
+        assert_eq!(kept(&run), expected.map(|(name, reason)| (name.to_string(), vec![reason.to_string()])));
+        assert_eq!(sums(&run).errors, 1);
+        fs::write(&manifest, intact).unwrap();
+        dated.expect(&["2", "3", "4"]);
+    }
+
+    [xfs] fn pins_that_cannot_be_read_keep_everything(fs: &Filesystem) {
+        let dated = Dated::new(fs.path(), &past(&YEAR_END[..3]));
+        pleach([OsStr::new("pin"), dated.repo.as_ref(), "0".as_ref()]).expect(0);
+        let marks = dated.repo.join(".pleach/marks");
+        fs::rename(&marks, fs.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(fs.join("elsewhere"), &marks).unwrap();
+        let run = prune(&["--keep-last", "1"], &dated.repo).expect(3);
+        assert_eq!((sums(&run).removed, sums(&run).errors), (0, 3));
+        fs::remove_file(&marks).unwrap();
+        dated.expect(&["0", "1", "2"]);
+    }
+
+    [xfs] fn more_free_space_than_there_can_be_is_refused(fs: &Filesystem) {
+        let dated = Dated::new(fs.path(), &past(&YEAR_END[..3]));
+        for space in ["500T", "100%"] {
+            let run = pleach(prune_args(&["--keep-free", space], &dated.repo)).expect(2);
+            run.saying("more space free than there is");
+        }
+        dated.expect(&["0", "1", "2"]);
     }
 
     fn a_restore_in_progress_keeps_its_snapshot(fs: &Filesystem) {

@@ -4,14 +4,17 @@ mod flipped;
 mod meanwhile;
 mod parts;
 mod repair;
+mod reported;
 mod shared;
 mod sound;
 
+use crate::diff::take;
+use crate::harness::manifests::edit;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::{Fault, Recording};
 use pleach::snapshot::verify::{Options, Stats, verify};
-use pleach::testing::manifest::{Body, Entry, Item, Reader, Writer};
+use pleach::testing::manifest::{Body, Entry, Item};
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -64,13 +67,6 @@ fn assert_sound(repo: &Path, source: &Path) -> Stats {
         }
     }
     unreachable!("the last run is not quick")
-}
-
-/// Takes a snapshot with this name.
-#[track_caller]
-fn take(name: &str, source: &Path, repo: &Path) {
-    settle();
-    pleach(snapshot_named(name, source, repo)).expect(0);
 }
 
 /// Changes the tree of a snapshot, which on Btrfs is read-only.
@@ -167,28 +163,22 @@ on_filesystems! {
         assert!(shown.stdout.contains(&format!("two: {}: its content differs", source.join("content").display())));
     }
 
-    fn a_file_that_became_an_endless_hole_is_damage_at_once(fs: &Filesystem) {
+    fn the_content_of_an_endless_hole_is_not_read(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         File::create(source.join("file")).and_then(|file| file.set_len(1 << 40)).unwrap();
         take("one", &source, &repo);
         // Whoever forges a manifest can give such a file a hash.
-        let path = repo.join(".pleach/manifests/one");
-        let reader = Reader::open(&path).unwrap();
-        let new = path.with_extension("new");
-        let mut writer = Writer::create(File::create_new(&new).unwrap(), &new, reader.header()).unwrap();
-        for item in reader.items() {
-            let mut item = item.unwrap();
-            if let Item::Entry(Entry { body: Body::File(file), .. }) = &mut item {
-                file.hash = Some([7; 32]);
+        edit(&repo, "one", |_, items, _| {
+            for item in items {
+                if let Item::Entry(Entry { body: Body::File(file), .. }) = item {
+                    file.hash = Some([7; 32]);
+                }
             }
-            writer.push(&item).unwrap();
-        }
-        writer.set_origins(reader.origins().to_vec());
-        writer.finish(reader.totals()).unwrap();
-        fs::rename(&new, &path).unwrap();
-        let (stats, found) = damage(&repo, &source, &Options::default());
-        assert_eq!(found, [("one".into(), "file".into(), Fault::Content)]);
-        assert_eq!(stats.read_bytes, 0);
+        });
+        // Nothing shows that it is damaged, and hashing it would take too long.
+        let run = run(&repo, &[]).expect(3).saying("holes");
+        let summary = run.summary();
+        assert_eq!(["damaged", "errors", "read_bytes"].map(|field| number(&summary, field)), [0, 1, 0]);
     }
 
     fn a_missing_and_an_added_entry_of_one_directory_do_not_hide_each_other(fs: &Filesystem) {

@@ -33,8 +33,8 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
     let context = pair.context;
     let inode = Identity::of(&seen.status);
     let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
-    let Some(known) = context.links.claim(&inode).map_err(lost)? else { return first(pair, &inode, seen, part) };
-    let joined = match is_as_trusted(pair, seen, &known) {
+    let Some(mut known) = context.links.claim(&inode).map_err(lost)? else { return first(pair, &inode, seen, part) };
+    let joined = match is_as_trusted(pair, seen, &inode, &mut known) {
         Ok(true) => writer::again(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error)),
         Ok(false) => Ok(Joined::Different),
         Err(failure) => Err(failure),
@@ -104,8 +104,8 @@ fn first_name(pair: &Pair<'_>, seen: &Seen<'_>, Placed { seal, waiting }: Placed
 }
 
 /// Whether an inode that was there already has the content of this entry's source, and not only its size and time.
-/// This is asked only if the entry does not have that inode yet.
-fn is_as_trusted(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<bool> {
+/// This is compared once, and only if the entry does not have that inode yet.
+fn is_as_trusted(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Identity, first: &mut First) -> Attempt<bool> {
     let there = seen.existing.map(|there| (there.dev, there.ino));
     if !first.is_trusted || there == first.inode {
         return Ok(true);
@@ -116,9 +116,15 @@ fn is_as_trusted(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<boo
         writer::has_same_content(source.as_fd(), copy.as_fd(), seen.status.size, pair.context.monitor)
     };
     match compare() {
+        Ok(true) => {
+            first.is_trusted = false;
+            let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
+            pair.context.links.replace(inode, first.clone()).map_err(lost)?;
+            Ok(true)
+        }
         Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),
         // If it cannot be read, nothing is known of its content.
-        compared => Ok(compared.unwrap_or(false)),
+        Ok(false) | Err(_) => Ok(false),
     }
 }
 

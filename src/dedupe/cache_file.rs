@@ -116,8 +116,10 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
     if status.file_type() != FileType::RegularFile {
         return Err(not_a_cache(path, "it is not a regular file"));
     }
-    let mut magic = [0; MAGIC.len()];
-    if crate::fs::pread::read_exact(&file, &mut magic, 0).is_err() || magic != MAGIC {
+    let mut header = [0; HEADER];
+    let length = crate::fs::pread::read_full(&file, &mut header, 0).map_err(failed)?;
+    // A text that begins like a cache has no zeros there; versions will not need these bytes.
+    if length < MAGIC.len() || header[..MAGIC.len()] != MAGIC || header[18..24] != [0; 6] {
         return Err(not_a_cache(path, "it is not a cache of pleach"));
     }
     if status.uid != rustix::process::geteuid().as_raw() {
@@ -253,6 +255,11 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             assert_eq!(content(&path), Content::Unusable(CacheFault::Truncated), "{length}");
         }
+        let text = [&MAGIC[..], b" is how a cache begins, and this is a text about caches\n"].concat();
+        fs::write(&path, &text).unwrap();
+        assert!(CacheFile::open(path.clone()).is_err() && replace(&path, &[], &[]).is_err());
+        assert_eq!(fs::read(&path).unwrap(), text);
+        fs::write(&path, &whole).unwrap();
         replace(&path, &[], &[entry(1, 1, 0)]).unwrap();
         assert_eq!(content(&path), Content::Entries(vec![entry(1, 1, 0)]));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();

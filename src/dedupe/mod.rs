@@ -135,7 +135,14 @@ fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Rang
 fn cache(choice: &CacheChoice, monitor: &dyn Monitor) -> Result<Cache> {
     let opened = match choice {
         CacheChoice::None => return Ok(Cache::none()),
-        CacheChoice::File(path) => Cache::open(path.clone())?,
+        CacheChoice::File(path) => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            if parent.is_some_and(|parent| !parent.is_dir()) {
+                // Probably a wrong name: nothing is made for it.
+                return Err(Error::usage("keep the cache in").at(path).hint("its directory does not exist"));
+            }
+            Cache::open(path.clone())?
+        }
         CacheChoice::Usual => match cache::default_path().map(Cache::open) {
             Some(Ok(opened)) => opened,
             Some(Err(error)) => {

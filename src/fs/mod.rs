@@ -4,6 +4,7 @@
 //! an offset, mounts) or hides one of its pitfalls (coarse clocks, renames that replace, dirty pages).
 
 pub(crate) mod cow_extent_hint;
+pub(crate) mod data_loss;
 pub(crate) mod direct_io;
 pub mod fidedupe;
 pub mod filesystem;

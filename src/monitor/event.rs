@@ -94,6 +94,15 @@ pub enum Event<'a> {
     RepositoryKept(&'a Path),
     /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
     SnapshotDeleted(&'a str),
+    /// `prune`: snapshots are dated in the future. They are kept, and no rule counts them.
+    DatedAhead {
+        /// How many.
+        snapshots: u64,
+        /// The one with the latest time.
+        latest: &'a str,
+        /// Its time, in RFC 3339.
+        created: &'a str,
+    },
     /// `copy`: only root can set some metadata.
     NotKept {
         /// The metadata.
@@ -228,6 +237,7 @@ impl<'a> Event<'a> {
             Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
             Event::SnapshotDeleted(_) => "snapshot-deleted",
+            Event::DatedAhead { .. } => "dated-ahead",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",
             Event::LinkFollowed { .. } => "link-followed",

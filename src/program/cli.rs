@@ -8,7 +8,6 @@ mod du;
 mod fiemap;
 mod find;
 mod help;
-mod ids;
 mod list;
 mod log;
 mod probe;
@@ -16,6 +15,7 @@ mod prune;
 mod put;
 mod repo_first;
 mod restore;
+mod run;
 mod snapshot;
 mod tag;
 mod values;
@@ -33,34 +33,43 @@ pub(crate) use log::Log;
 pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
+pub(crate) use repo_first::is_path;
 pub(crate) use restore::{Overwrite, Restore};
+pub(crate) use run::{InitProfile, Run};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 pub(crate) use tag::{Pin, Tag};
-pub(crate) use verify::{Verify, is_path};
+pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Snapshots and deduplication that share equal data, with the reflinks of XFS and Btrfs.
+/// Snapshots and deduplication with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
+    /// Print the version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+/// The heading of the options that each command has.
+const GLOBAL: &str = "Global options";
+
 /// The options of every command, before or after its name.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Global options")]
+#[command(next_help_heading = GLOBAL)]
 pub(crate) struct Globals {
     /// Print JSON objects on stdout, one per line
     ///
@@ -87,6 +96,9 @@ pub(crate) struct Globals {
     /// auto: on a terminal.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: When,
+    /// Print this help; --help prints more
+    #[arg(short, long, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// A choice that depends on the terminal unless the user makes it.
@@ -149,6 +161,14 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
+    /// Do the work of a profile: hooks, snapshot, verify, prune, …
+    ///
+    /// The order is: hooks before, snapshot, verify, prune, dedupe, hooks after, metrics.
+    #[command(after_help = help::MORE, after_long_help = help::long(run::EXAMPLES))]
+    Run(Run),
+    /// Write a commented profile for `pleach run`
+    #[command(after_help = help::MORE, after_long_help = help::long(run::INIT_EXAMPLES))]
+    InitProfile(InitProfile),
     /// Copy files and trees, by cloning if possible
     #[command(override_usage = "pleach copy [OPTIONS] SOURCE... DEST\n       \
                                 pleach copy [OPTIONS] --target-directory <DIR> SOURCE...")]
@@ -260,6 +280,9 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
                 .settle(environment)
                 .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
         }
+        Command::Du(du) => {
+            du.settle(environment).map_err(|message| usage("du", ErrorKind::MissingRequiredArgument, &message))?;
+        }
         Command::Copy(copy) => {
             copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
         }
@@ -274,10 +297,11 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         Command::List(_)
         | Command::Prune(_)
+        | Command::Run(_)
+        | Command::InitProfile(_)
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)
-        | Command::Du(_)
         | Command::Completions(_) => {}
     }
     Ok(cli)

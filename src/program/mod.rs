@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod exit_status;
 mod output;
+mod profile;
 
 use exit_status::ExitStatus;
 use std::io::Write as _;

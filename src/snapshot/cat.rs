@@ -5,11 +5,15 @@ use super::repository::Repository;
 use super::source_path::{normal, split};
 use crate::content::hash::StreamHash;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::openat;
 use crate::fs::pread;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::absolute;
 use crate::util::text;
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -61,7 +65,8 @@ pub struct Stats {
 ///
 /// # Errors
 /// If the snapshot does not have the path, it is not a regular file, it cannot be read, the run is cancelled, or `sink`
-/// returns an error. Kind `Damage` if the content differs from the manifest; `sink` already has the content then.
+/// returns an error. Kind `Damage` if the device lost the content, or it differs from the manifest. `sink` may already
+/// have the content then, but never more than the size in the manifest.
 pub fn cat(
     repo: &Path,
     id: &str,
@@ -76,18 +81,37 @@ pub fn cat(
     let repository = Repository::open(repo)?;
     let info = repository.resolve_for(id, std::slice::from_ref(&shown), monitor)?;
     let body = file(&repository, &info.name, &wanted)?;
-    let failed = |errno| Error::io(format!("read the file of the snapshot {}", info.name), &shown, errno);
+    let failed = |errno| {
+        let action = format!("read the file of the snapshot {}", info.name);
+        let kind = if is_data_loss(errno) { ErrorKind::Damage } else { ErrorKind::Failed };
+        Error::new(kind, action).at(&shown).because(errno)
+    };
+    let damage = |what: &str| {
+        Error::new(ErrorKind::Damage, format!("print the right content from the snapshot {}", info.name))
+            .at(&shown)
+            .hint(what)
+    };
     let tree = repository.tree(&info.name)?;
-    let file = openat::open_file_at(tree.as_fd(), &wanted).map_err(failed)?;
+    let file = openat::open_file_at(tree.as_fd(), &wanted).map_err(|errno| match errno {
+        // A link, a socket or a device without a driver.
+        Errno::LOOP | Errno::NOTDIR | Errno::NXIO => damage("something else is in its place or on its path"),
+        Errno::NOENT if repository.has_tree(&info.name, &tree) => damage("the snapshot lacks it"),
+        errno => failed(errno),
+    })?;
+    if FileType::from_raw_mode(Status::of(&file).map_err(failed)?.mode) != FileType::RegularFile {
+        return Err(damage("something else is in its place"));
+    }
     monitor.phase("printing", Some(Amount { files: 1, bytes: body.size }));
     let mut found = StreamHash::default();
     let mut buffer = vec![0; BUFFER];
     let mut bytes = 0;
-    loop {
+    while bytes < body.size {
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let length = pread::read_full(&file, &mut buffer, bytes).map_err(failed)?;
+        // Whoever writes to the file meanwhile does not prolong it.
+        let wanted = (body.size - bytes).min(BUFFER as u64) as usize;
+        let length = pread::read_full(&file, &mut buffer[..wanted], bytes).map_err(failed)?;
         if length == 0 {
             break;
         }
@@ -99,15 +123,12 @@ pub fn cat(
         bytes += length as u64;
         monitor.advance(Amount { files: 0, bytes: length as u64 });
     }
-    let damage = |what: &str| {
-        let error = Error::new(ErrorKind::Damage, format!("print the right content from the snapshot {}", info.name));
-        Err(error.at(&shown).hint(format!("{what}; the content was already printed: do not use it")))
-    };
-    if bytes != body.size {
-        return damage("its size differs from that in the manifest");
+    let printed = "the content was already printed: do not use it";
+    if bytes != body.size || Status::of(&file).map_err(failed)?.size != body.size {
+        return Err(damage("its size differs from that in the manifest").hint_also(printed));
     }
     if body.hash.is_some_and(|hash| hash != found.finish()) {
-        return damage("it does not match the hash in the manifest");
+        return Err(damage("it does not match the hash in the manifest").hint_also(printed));
     }
     let is_verified = body.hash.is_some();
     Ok(Stats { snapshot: info.name, bytes, is_verified, seconds: begun.elapsed().as_secs_f64() })
@@ -119,11 +140,7 @@ fn file(repository: &Repository, snapshot: &str, path: &[u8]) -> Result<FileBody
     let shown = absolute(path);
     let refused = |why: String| Err(Error::failed("print").at(&shown).hint(why));
     let (directory, name) = split(path);
-    let found = match manifest.entries_from(directory, name)? {
-        Some(mut cursor) => cursor.seek(name)?,
-        None => None,
-    };
-    match found.map(|entry| entry.body) {
+    match manifest.entry(directory, name)?.map(|entry| entry.body) {
         Some(Body::File(file)) => Ok(file),
         Some(Body::Symlink(target)) => {
             refused(format!("it is a symbolic link to {}", text::path(OsStr::from_bytes(&target).as_ref())))

@@ -169,9 +169,7 @@ enum Identity {
 fn find(manifest: &Reader, path: &[u8]) -> Result<Option<(Identity, Kind, Time)>> {
     let (directory, name) = split(path);
     // The record of a directory is in another block than those of the entries beside it.
-    if let Some(mut cursor) = manifest.entries_from(directory, name)?
-        && let Some(entry) = cursor.seek(name)?
-    {
+    if let Some(entry) = manifest.entry(directory, name)? {
         return Ok(Some(describe(entry)));
     }
     let Some(found) = manifest.directory(path)? else { return Ok(None) };

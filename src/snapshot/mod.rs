@@ -4,6 +4,7 @@ pub mod cat;
 pub mod create;
 mod devices;
 pub mod diff;
+pub mod du;
 pub mod find;
 pub mod list;
 pub mod log;

@@ -20,7 +20,6 @@ impl Part {
             return Ok(Some(Part::Subtree(path.to_vec())));
         }
         let (directory, name) = split(path);
-        let Some(mut cursor) = manifest.entries_from(directory, name)? else { return Ok(None) };
-        Ok(cursor.seek(name)?.map(|entry| Part::Entry(directory.to_vec(), entry.name)))
+        Ok(manifest.entry(directory, name)?.map(|entry| Part::Entry(directory.to_vec(), entry.name)))
     }
 }

@@ -1,9 +1,11 @@
 //! Removes snapshots that no rule keeps.
 //!
 //! `keep` has the rules, `policy` applies them, and `calendar` has the periods that they count. `steps` are the parts
-//! that `remove` needs too, `space` counts the freed bytes, and `stats` has the results.
+//! that `remove` needs too, `forecast` counts the bytes that a removal would free, `space` those that it freed, and
+//! `stats` has the results.
 
 mod calendar;
+pub(super) mod forecast;
 mod keep;
 mod policy;
 mod space;
@@ -17,7 +19,8 @@ pub use stats::{Counted, Freed, Row, Stats};
 use super::manifest::Time;
 use super::repository::{Marks, Repository, SnapshotInfo};
 use crate::error::{Advice, Error, Result};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
+use crate::util::text;
 use calendar::Calendar;
 use policy::Candidate;
 use space::Meter;
@@ -34,8 +37,11 @@ pub struct Options {
     pub keep: Keep,
     /// Change nothing, and count from extents what would be freed.
     pub dry_run: bool,
-    /// The time zone of hours, days, weeks, months and years, as `Europe/Berlin`. By default the local one.
+    /// The time zone of hours, days, weeks, months and years, as `Europe/Berlin`. By default the local one, or UTC if
+    /// the system has none.
     pub time_zone: Option<String>,
+    /// Fail if the local time zone cannot be found, instead of using UTC.
+    pub require_local_time: bool,
     /// How many threads delete; by default twice as many as there are processors.
     pub threads: Option<usize>,
 }
@@ -69,7 +75,7 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
     if options.keep.is_empty() {
         return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
     }
-    let calendar = Calendar::new(options.time_zone.as_deref())?;
+    let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let repository = Repository::open(repo)?;
     let mut removal = Removal::begin(&repository, options.dry_run, options.threads, monitor)?;
     let mut rows = judged(&repository, options, &calendar, &mut removal)?;
@@ -92,20 +98,28 @@ fn judged(
 ) -> Result<Vec<Row>> {
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| removal.problem(problem));
-    let intact: BTreeSet<&str> = listing.snapshots.iter().map(|info| info.name.as_str()).collect();
-    let names = repository.snapshot_names()?;
-    let damaged = names.into_iter().filter(|name| !intact.contains(name.as_str()));
-    let mut rows: Vec<Row> =
-        damaged.map(|name| Row { name, created: None, kept: true, reasons: vec![Reason::Damaged] }).collect();
+    let now = Time::now();
+    let damaged = damaged(repository, &listing.snapshots, now, removal);
+    let snapshots = listing.snapshots.iter().filter(|info| !damaged.contains(info.name.as_str()));
+    let kept = |name: &str| Row { name: name.into(), created: None, kept: true, reasons: vec![Reason::Damaged] };
+    let unlisted = listing.unlisted.iter().map(String::as_str);
+    let mut rows: Vec<Row> = unlisted.chain(damaged.iter().copied()).map(kept).collect();
     let mut groups = BTreeMap::new();
     let mut candidates = Vec::new();
-    for info in &listing.snapshots {
+    for info in snapshots {
         let next = groups.len();
         let group = *groups.entry(group(info)).or_insert(next);
         let Marks { tags, pinned } = removal.marks(info);
-        candidates.push(Candidate { name: info.name.clone(), created: info.header.created, group, tags, pinned });
+        let (name, created, is_complete) = (info.name.clone(), info.header.created, is_complete(info));
+        candidates.push(Candidate { name, created, is_complete, group, tags, pinned });
     }
-    let reasons = policy::reasons(&candidates, &options.keep, Time::now(), calendar);
+    let ahead = || candidates.iter().filter(|candidate| candidate.created > now);
+    if let Some(latest) = ahead().max_by_key(|candidate| candidate.created) {
+        let created = text::rfc3339(latest.created.seconds, latest.created.nanos);
+        let snapshots = ahead().count() as u64;
+        removal.event(Event::DatedAhead { snapshots, latest: &latest.name, created: &created });
+    }
+    let reasons = policy::reasons(&candidates, &options.keep, now, calendar);
     rows.extend(candidates.into_iter().zip(reasons).map(|(candidate, reasons)| Row {
         name: candidate.name,
         created: Some(candidate.created),
@@ -113,6 +127,39 @@ fn judged(
         reasons,
     }));
     Ok(rows)
+}
+
+/// The snapshots with damaged manifests among the newest of each group, complete or not: the older ones may only go if
+/// these can be restored. `snapshots` are in the order of their times.
+fn damaged<'a>(
+    repository: &Repository,
+    snapshots: &'a [SnapshotInfo],
+    now: Time,
+    removal: &mut Removal<'_>,
+) -> BTreeSet<&'a str> {
+    let mut damaged = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    for info in snapshots.iter().rev().filter(|info| info.header.created <= now) {
+        let kinds = [false, true].into_iter().filter(|must_be_complete| is_complete(info) || !must_be_complete);
+        let kinds = kinds.map(|must_be_complete| (group(info), must_be_complete));
+        let wanted: Vec<_> = kinds.filter(|kind| !found.contains(kind)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        match repository.manifest(&info.name).and_then(|manifest| manifest.check()) {
+            Ok(()) => found.extend(wanted),
+            Err(error) => {
+                removal.problem(&error);
+                damaged.insert(info.name.as_str());
+            }
+        }
+    }
+    damaged
+}
+
+/// Whether nothing was skipped when it was made.
+fn is_complete(info: &SnapshotInfo) -> bool {
+    info.totals.errors == 0
 }
 
 /// The machine and the set of sources.

@@ -10,8 +10,8 @@
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
 //!
-//! Without a repair, nothing is changed, and no lock is taken. A snapshot that is deleted meanwhile is recognised by
-//! its directory.
+//! Without a repair, nothing is changed, and the repository's lock is not taken. Each manifest is locked against
+//! removal. A snapshot that is deleted nevertheless is recognised by its directory.
 
 mod batch;
 mod compare;
@@ -37,13 +37,14 @@ pub use options::{Options, RepairFrom};
 pub use stats::{Row, Stats, Stopped};
 
 use super::repository::{self, Lock, Repository};
+use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::open_files;
 use crate::fs::procfs;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
-use context::{Context, Count, Snapshot};
+use context::{Context, Count, Snapshot, is_damage};
 use findings::Findings;
 use levels::Levels;
 use merge::{Merge, Next};
@@ -51,6 +52,7 @@ use origin::Origin;
 use part::Part;
 use repair::Done;
 use results::Results;
+use rustix::io::Errno;
 use std::path::Path;
 use std::time::Instant;
 
@@ -104,7 +106,7 @@ pub fn verify(
     let findings = lock.as_ref().map(|_| Findings::default());
     let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
     let mut stats = Stats::default();
-    let snapshots = choose(&repository, ids, monitor, &mut stats)?;
+    let (snapshots, is_all) = choose(&repository, ids, monitor, &mut stats)?;
     monitor.phase("verifying", Some(expected(&snapshots, options, part)));
     let (results, read_bytes, errors) = (Results::default(), Count::default(), Count::default());
     let mut result = Ok(());
@@ -127,7 +129,7 @@ pub fn verify(
     }
     stats.repaired = done.repaired;
     stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors);
-    if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty())
+    if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
         monitor.problem(&error.hint("the next run reads the same part again"));
@@ -150,8 +152,15 @@ fn lock(repository: &Repository, monitor: &dyn Monitor) -> Result<Lock> {
     Ok(lock)
 }
 
-/// Opens the snapshots, oldest first. Those that cannot be verified are reported.
-fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats: &mut Stats) -> Result<Vec<Snapshot>> {
+/// Opens the snapshots, oldest first. Those that cannot be verified are reported. Returns too whether a later run can
+/// verify no others of them: a damaged one never can be.
+fn choose(
+    repository: &Repository,
+    ids: &[String],
+    monitor: &dyn Monitor,
+    stats: &mut Stats,
+) -> Result<(Vec<Snapshot>, bool)> {
+    let mut is_all = true;
     let mut orphans = repository.trees_without_manifest()?;
     let mut names = Vec::new();
     match ids {
@@ -159,10 +168,9 @@ fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats:
         ids => {
             let (found, others): (Vec<_>, Vec<_>) = ids.iter().partition(|id| orphans.contains(id));
             orphans = found.into_iter().cloned().collect();
-            let known = repository.snapshot_names()?;
             for id in others {
                 // Its manifest may be damaged, so it need not be readable.
-                names.push(if known.contains(id) { id.clone() } else { repository.resolve(id)?.name });
+                names.push(repository.name_of(id)?);
             }
         }
     }
@@ -187,18 +195,30 @@ fn choose(repository: &Repository, ids: &[String], monitor: &dyn Monitor, stats:
                 stats.damaged += 1;
                 stats.rows.push(Row { name, damaged: 1, ..Row::default() });
             }
+            Err(error) if is_lost(&error) => {
+                let path = error.path().unwrap_or(repository.path());
+                monitor.damage(&Damage::new(&name, path, Fault::Unreadable));
+                stats.damaged += 1;
+                stats.rows.push(Row { name, damaged: 1, ..Row::default() });
+            }
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
                 monitor.event(Event::SnapshotDeleted(&name));
             }
             Err(error) => {
                 monitor.problem(&error);
                 stats.errors += 1;
+                is_all = false;
             }
         }
     }
     // The names are already sorted, and this sort is stable.
     snapshots.sort_by_key(|snapshot| snapshot.manifest.header().created);
-    Ok(snapshots)
+    Ok((snapshots, is_all))
+}
+
+/// Whether an error shows that the device lost data.
+fn is_lost(error: &Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| is_damage(Errno::from_raw_os_error(errno)))
 }
 
 fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Amount {
@@ -231,10 +251,7 @@ fn walk(context: &Context<'_>) -> Result<()> {
             }
             Next::Entries(directory, entries) => {
                 let Some(name) = entries.first().map(|(_, entry)| &entry.name) else { continue };
-                let path = match directory.is_empty() {
-                    true => name.clone(),
-                    false => [&directory[..], b"/", name].concat(),
-                };
+                let path = join(&directory, name);
                 let mut members = Vec::with_capacity(entries.len());
                 for (snapshot, entry) in entries {
                     let place = levels[snapshot].entry(context, &directory, &mut batch.endings);
@@ -255,11 +272,11 @@ fn walk(context: &Context<'_>) -> Result<()> {
 
 /// Reports a block of a manifest that cannot be used.
 fn lost(context: &Context<'_>, snapshot: usize, error: &Error) {
-    if error.kind() != ErrorKind::Damage {
-        return context.problem(error);
+    context.problem(error);
+    if error.kind() != ErrorKind::Damage && !is_lost(error) {
+        return;
     }
     let snapshot = &context.snapshots[snapshot];
-    context.problem(error);
     context.monitor.damage(&Damage::new(&snapshot.name, snapshot.manifest.path(), Fault::Manifest));
     snapshot.counts.damaged.add(1);
 }

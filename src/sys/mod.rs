@@ -12,6 +12,7 @@ pub(crate) mod fiemap;
 pub(crate) mod fsxattr;
 pub(crate) mod getfsmap;
 mod handle;
+pub(crate) mod ioprio;
 pub(crate) mod mmap;
 pub mod reflink;
 pub(crate) mod seccomp;

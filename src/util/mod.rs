@@ -1,7 +1,10 @@
-//! Helpers that do not depend on files or filesystems: text for people, threads, locks, digests.
+//! Helpers that do not depend on files or filesystems: text for people, threads, locks,
+//! digests, child processes.
 
 pub(crate) mod digest;
 pub(crate) mod mutex;
 pub(crate) mod parallel;
+pub(crate) mod process;
 pub(crate) mod semaphore;
+pub(crate) mod tail;
 pub(crate) mod text;

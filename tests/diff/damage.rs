@@ -1,17 +1,14 @@
 //! Manifests with damaged blocks, altered content, snapshots that are gone.
 
 use super::*;
-use pleach::testing::manifest::{Body, Item, Reader, Writer};
+use crate::harness::manifests::{edit, manifest};
+use pleach::testing::manifest::{Body, Item};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-fn manifest(repo: &Path, name: &str) -> PathBuf {
-    repo.join(".pleach/manifests").join(name)
-}
-
 /// Alters a byte in the middle of the blocks.
-pub(crate) fn damage_a_block(repo: &Path, name: &str) {
+fn damage_a_block(repo: &Path, name: &str) {
     let path = manifest(repo, name);
     let at = fs::metadata(&path).unwrap().len() / 3;
     let mut byte = [0];
@@ -19,20 +16,18 @@ pub(crate) fn damage_a_block(repo: &Path, name: &str) {
     overwrite(&path, at, &[byte[0] ^ 1]);
 }
 
-/// Writes a manifest again with other records.
-fn rewrite(repo: &Path, name: &str, alter: impl Fn(&mut Item)) {
-    let path = manifest(repo, name);
-    let reader = Reader::open(&path).unwrap();
-    let aside = path.with_extension("new");
-    let mut writer = Writer::create(File::create_new(&aside).unwrap(), &aside, reader.header()).unwrap();
-    for item in reader.items() {
-        let mut item = item.unwrap();
-        alter(&mut item);
-        writer.push(&item).unwrap();
+/// Three snapshots of 4,500 files. A block in the manifest of `two` is damaged. Returns the source and the repository.
+pub(crate) fn snapshots_of_which_two_is_damaged(fs: &Filesystem) -> (PathBuf, PathBuf) {
+    let (source, repo) = (fs.dir("source"), fs.join("repo"));
+    for dir in ["a", "b", "c"] {
+        fs::create_dir(source.join(dir)).unwrap();
+        tree::crowded(&source.join(dir), 1500);
     }
-    writer.set_origins(reader.origins().to_vec());
-    writer.finish(reader.totals()).unwrap();
-    fs::rename(&aside, &path).unwrap();
+    for name in ["one", "two", "three"] {
+        take(name, &source, &repo);
+    }
+    damage_a_block(&repo, "two");
+    (source, repo)
 }
 
 on_filesystems! {
@@ -42,12 +37,14 @@ on_filesystems! {
         settle();
         take("one", &source, &repo);
         take("two", &source, &repo);
-        rewrite(&repo, "two", |item| {
-            if let Item::Entry(entry) = item
-                && entry.name == b"two"
-                && let Body::File(file) = &mut entry.body
-            {
-                file.hash = Some([7; 32]);
+        edit(&repo, "two", |_, items, _| {
+            for item in items {
+                if let Item::Entry(entry) = item
+                    && entry.name == b"two"
+                    && let Body::File(file) = &mut entry.body
+                {
+                    file.hash = Some([7; 32]);
+                }
             }
         });
         let run = compare(&repo, "one", "two", &["--json".as_ref()]).expect(0);

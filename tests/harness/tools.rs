@@ -237,6 +237,14 @@ pub(crate) fn traced_calls(calls: &str, args: &[&OsStr], log: &Path) -> Vec<Stri
     take_trace(log)
 }
 
+/// Runs pleach, which is killed when it makes its `nth` of these calls.
+pub(crate) fn killed_at(call: &str, nth: u32, args: &[&OsStr]) -> Run {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+    strace.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]);
+    finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null()))
+}
+
 /// The arguments of strace for a log that [`take_trace`] reads. Each thread has its own log; otherwise calls of other
 /// threads would split the line of a call in progress.
 pub(crate) const TRACE: [&str; 3] = ["-ff", "-y", "-ttt"];

@@ -3,18 +3,9 @@
 use super::{Dated, YEAR_END, past, prune, prune_args, sums};
 use crate::harness::*;
 use crate::on_filesystems;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-/// Runs pleach, which is killed when it makes its `nth` of these calls.
-fn killed_at(call: &str, nth: u32, args: &[&OsStr]) -> Run {
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
-    strace.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]);
-    finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null()))
-}
+use std::process::Command;
 
 on_filesystems! {
     fn killed_at_any_call_it_leaves_each_snapshot_whole_or_gone(fs: &Filesystem) {
@@ -23,7 +14,7 @@ on_filesystems! {
         let mut killed = 0;
         for (number, (call, nth)) in steps.into_iter().enumerate() {
             let dated = Dated::new(&fs.dir(format!("{number}")), &past(&YEAR_END));
-            let run = killed_at(call, nth, &prune_args(&["--keep-last", "2"], &dated.repo));
+            let run = tools::killed_at(call, nth, &prune_args(&["--keep-last", "2"], &dated.repo));
             killed += u32::from(run.status == 128 + 9);
             let left = listed(&dated.repo);
             dated.expect(&left.iter().map(String::as_str).collect::<Vec<_>>());
@@ -41,7 +32,7 @@ on_filesystems! {
         for (number, (call, nth)) in steps.into_iter().enumerate() {
             let dated = Dated::new(&fs.dir(format!("{number}")), &past(&YEAR_END[..3]));
             let args = ["remove".as_ref(), dated.repo.as_os_str(), "2".as_ref(), "1".as_ref()];
-            killed_at(call, nth, &args);
+            tools::killed_at(call, nth, &args);
             let left = listed(&dated.repo);
             let latest = fs::read_link(dated.repo.join("latest")).unwrap();
             assert!(left.iter().any(|name| latest == Path::new(name)), "{call} {nth}: {latest:?} of {left:?}");
@@ -51,10 +42,30 @@ on_filesystems! {
         }
     }
 
+    [btrfs] fn killed_before_it_moves_a_tree_the_next_run_makes_it_read_only_again(fs: &Filesystem) {
+        let dated = Dated::new(fs.path(), &past(&YEAR_END[..2]));
+        let tree = dated.repo.join("0");
+        // A subvolume with another one in it is deleted entry by entry, which it must be writable for.
+        tools::set_read_only(&tree, false);
+        finish(Command::new("btrfs").args(["subvolume", "create"]).arg(tree.join("inner"))).expect(0);
+        tools::set_read_only(&tree, true);
+        let is_read_only = || {
+            let mut property = Command::new("btrfs");
+            finish(property.args(["property", "get", "-ts"]).arg(&tree).arg("ro")).expect(0).stdout.contains("ro=true")
+        };
+        assert_eq!(tools::killed_at("renameat2", 1, &prune_args(&["--keep-last", "1"], &dated.repo)).status, 128 + 9);
+        assert!(tree.exists() && !is_read_only());
+        prune(&["--keep-last", "9"], &dated.repo).expect(0);
+        assert!(is_read_only());
+        prune(&["--keep-last", "1"], &dated.repo).expect(0);
+        assert_eq!(listed(&dated.repo), ["1"]);
+        assert_no_leftovers(&dated.repo);
+    }
+
     [xfs, btrfs] fn the_next_snapshot_also_finishes_what_a_killed_run_left(fs: &Filesystem) {
         let dated = Dated::new(fs.path(), &past(&YEAR_END[..4]));
         let call = if fs.kind == Kind::Btrfs { ("fsync", 1) } else { ("unlinkat", 3) };
-        killed_at(call.0, call.1, &prune_args(&["--keep-last", "1"], &dated.repo));
+        tools::killed_at(call.0, call.1, &prune_args(&["--keep-last", "1"], &dated.repo));
         dated.take(7);
         let left = listed(&dated.repo);
         assert_eq!(left[left.len() - 2..], ["3", "7"]);

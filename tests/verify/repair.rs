@@ -1,6 +1,7 @@
 //! `--repair-from`: damaged files are replaced by sound copies, and by nothing else.
 
 use super::*;
+use rustix::fs::{FlockOperation, flock};
 use std::os::unix::fs::MetadataExt as _;
 
 /// A run that repairs.
@@ -97,6 +98,72 @@ on_filesystems! {
         assert_eq!(were_links, are_links);
         assert_closed(&repo);
         assert_sound(&repo, &source);
+    }
+
+    fn killed_at_any_call_it_leaves_each_file_as_it_was_or_sound_and_a_later_run_finishes(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let steps = [("renameat", 1), ("renameat", 2), ("renameat2", 1), ("renameat2", 2), ("fsync", 1), ("fsync", 3),
+            ("fsync", 5), ("fdatasync", 1), ("fdatasync", 2), ("linkat", 1), ("unlinkat", 1), ("utimensat", 2), ("ioctl", 9)];
+        let mut killed = 0;
+        for (number, (call, nth)) in steps.into_iter().enumerate() {
+            let (source, repo) = (elsewhere.dir(format!("{number}")), fs.join(format!("{number}")));
+            fs::create_dir(source.join("dir")).unwrap();
+            for name in ["file", "dir/other", "dir/third"] {
+                write(source.join(name), &bytes(name.len() as u64, 90_000));
+            }
+            fs::hard_link(source.join("file"), source.join("dir/linked")).unwrap();
+            let snapshots = ["one", "two"];
+            for name in snapshots {
+                take(name, &source, &repo);
+            }
+            let tree = |name: &str| inside(&repo, name, &source);
+            for name in snapshots {
+                change(&repo, name, || {
+                    overwrite_quietly(&tree(name).join("file"), 5000, b"rotten");
+                    overwrite_quietly(&tree(name).join("dir/other"), 7000, b"rotten");
+                });
+            }
+            let args = ["verify", "--repair-from", "/"].map(OsStr::new);
+            let run = tools::killed_at(call, nth, &args.into_iter().chain([repo.as_os_str()]).collect::<Vec<_>>());
+            killed += u32::from(run.status == 128 + 9);
+            assert_eq!(listed(&repo), snapshots);
+            for (path, name) in snapshots.iter().flat_map(|name| ["file", "dir/other", "dir/third"].map(|path| (path, name))) {
+                let (content, sound) = (fs::read(tree(name).join(path)).unwrap(), fs::read(source.join(path)).unwrap());
+                let differs = content.iter().zip(&sound).filter(|(now, then)| now != then).count();
+                assert!(content.len() == sound.len() && differs <= 6, "{call} {nth}: {name}: {path}");
+            }
+            repair(&repo, "/").expect(0);
+            assert_closed(&repo);
+            assert_sound(&repo, &source);
+            for name in snapshots {
+                tools::assert_equal_trees(&source, &tree(name));
+            }
+            take("three", &source, &repo);
+            assert_sound(&repo, &source);
+        }
+        assert!(killed >= 6, "{killed} runs were killed");
+    }
+
+    fn without_damage_nothing_is_touched(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        tree::every_kind(&source);
+        take("one", &source, &repo);
+        let before = tools::inventory(&repo.join("one"));
+        let summary = repair(&repo, "/").expect(0).summary();
+        assert_eq!((number(&summary, "damaged"), number(&summary, "repaired")), (0, 0));
+        assert_eq!(tools::inventory(&repo.join("one")), before);
+        assert_closed(&repo);
+    }
+
+    [xfs] fn a_repair_beside_another_run_is_turned_away(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 90_000));
+        take("one", &source, &repo);
+        let lock = File::options().write(true).open(repo.join(".pleach/lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        repair(&repo, "/").expect(11);
+        run(&repo, &[]).expect(0);
     }
 }
 

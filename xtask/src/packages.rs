@@ -36,6 +36,10 @@ pub const TESTING: Tools = &[
     ("mkfs.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),
     ("strace", "strace"),
+    ("systemd-analyze", "systemd"),
+    ("ionice", "util-linux"),
+    ("flock", "util-linux"),
+    ("pkill", "procps"),
     ("zsh", "zsh"),
     ("fish", "fish"),
 ];

@@ -23,12 +23,13 @@ pub fn is_too_sparse(status: &Status) -> bool {
     !is_proportionate(status.size, status.size.saturating_sub(status.allocated))
 }
 
-/// Whether an open file of this status is hashed. Looks for holes only if the file may have large ones.
+/// Whether an open file of this status is hashed. Looks for holes if the file has room for large ones: allocated blocks
+/// show none, because they may never have been written, and a copy of the file does not have them.
 ///
 /// # Errors
 /// Errors of lseek(2).
 pub fn is_hashed(fd: impl AsFd, status: &Status) -> Result<bool> {
-    if status.size.saturating_sub(status.allocated) <= FREE_HOLES {
+    if status.size <= FREE_HOLES {
         return Ok(true);
     }
     Ok(is_proportionate(status.size, sparse::holes(fd, status.size)?))

@@ -1,11 +1,13 @@
 //! The arguments of `pleach du`.
 
+use super::repo_first::with_repo_before_ids;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pleach du /backup/2026-11-*            each snapshot, and how much deleting all of them would free
+  pleach du /backup --snapshots monday tuesday      what removing each, and both, would free
   pleach du --json /srv | jq 'select(.type == \"summary\").set_freed_bytes'
 
   apparent   the sizes of the files
@@ -23,11 +25,37 @@ pub(crate) struct Du {
     /// Files or directories
     ///
     /// Symbolic links are followed only if named here. Mount points are crossed.
-    #[arg(value_name = "PATH", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    #[arg(value_name = "PATH", required_unless_present = "snapshots", num_args = 1..)]
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// Do not sync the filesystems first
     ///
     /// Data that is not on the disk yet then does not count.
     #[arg(long)]
     pub(crate) no_sync: bool,
+    /// PATH is a repository, followed by IDs of snapshots
+    ///
+    /// Show what removing each snapshot alone would free, and what removing all of them together would free. Without
+    /// IDs, all snapshots are measured.
+    #[arg(long)]
+    pub(crate) snapshots: bool,
+}
+
+impl Du {
+    /// Settles which word is the repository.
+    pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
+        if self.snapshots {
+            let words = std::mem::take(&mut self.paths);
+            self.paths = with_repo_before_ids(words, environment, 0)?;
+        }
+        Ok(())
+    }
+
+    /// With `--snapshots`: the repository and the IDs.
+    pub(crate) fn repo_and_ids(&self) -> Option<(&Path, &[PathBuf])> {
+        match &self.paths[..] {
+            [repo, ids @ ..] if self.snapshots => Some((repo, ids)),
+            _ => None,
+        }
+    }
 }

@@ -19,6 +19,7 @@ Environment:
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pleach snapshot /home /etc /backup        take a snapshot, for instance daily from a timer
+  pleach run home                           do this and more, by a profile
   pleach list /backup                       show all snapshots
   pleach diff /backup latest live           what changed since the last snapshot
   pleach log /backup /home/ann/notes.txt    the versions of a file

@@ -1,6 +1,6 @@
 //! The arguments of `pleach prune` and `pleach remove`.
 
-use super::ids::with_repo_first;
+use super::repo_first::with_repo_before_ids;
 use super::values;
 use crate::snapshot::prune::Free;
 use clap::Args;
@@ -36,31 +36,45 @@ pub(crate) struct Prune {
     /// Keep the last N snapshots
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_last: u64,
-    /// Keep the newest snapshot of each of the last N hours with snapshots
+    /// Keep one for each of the last N hours
+    ///
+    /// The newest of each of the last N hours that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_hourly: u64,
-    /// Keep the newest snapshot of each of the last N days with snapshots
+    /// Keep one for each of the last N days
+    ///
+    /// The newest of each of the last N days that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_daily: u64,
-    /// Keep the newest snapshot of each of the last N weeks with snapshots
+    /// Keep one for each of the last N weeks
+    ///
+    /// The newest of each of the last N weeks that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_weekly: u64,
-    /// Keep the newest snapshot of each of the last N months with snapshots
+    /// Keep one for each of the last N months
+    ///
+    /// The newest of each of the last N months that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_monthly: u64,
-    /// Keep the newest snapshot of each of the last N years with snapshots
+    /// Keep one for each of the last N years
+    ///
+    /// The newest of each of the last N years that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_yearly: u64,
-    /// Keep snapshots with this tag; repeatable
+    /// Keep those with this tag; repeatable
     #[arg(long = "keep-tag", value_name = "TAG", value_parser = values::tag)]
     pub(crate) keep_tags: Vec<String>,
-    /// Keep snapshots at most this much older than the newest of their sources
+    /// Keep those that are at most this much older
+    ///
+    /// Than the newest snapshot of their sources.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) keep_within: Option<Duration>,
-    /// Remove only the oldest, until this much space is free: a size, or a percentage of the filesystem
+    /// Remove only until this much is free
+    ///
+    /// The oldest first. A size, or a percentage of the filesystem.
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = free)]
     pub(crate) keep_free: Option<Free>,
-    /// Only show what would be removed, and what that would free
+    /// Only show what would be removed and freed
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -81,7 +95,7 @@ impl Remove {
     /// Settles which word is the repository.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
         let words = std::mem::take(&mut self.words);
-        self.words = with_repo_first(words, environment)?;
+        self.words = with_repo_before_ids(words, environment, 1)?;
         Ok(())
     }
 

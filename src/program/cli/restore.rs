@@ -1,7 +1,7 @@
 //! The arguments of `pleach restore`.
 
+use super::repo_first::is_path;
 use clap::{Args, ValueEnum};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -83,10 +83,6 @@ impl Restore {
 /// No ID contains a slash but `latest:PATH`, and the paths are absolute. So with `PLEACH_REPO` set, a second word that
 /// is a path, or none, means that the repository is not given.
 fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
-    let is_path = |word: &PathBuf| {
-        let word = word.as_os_str().as_bytes();
-        word.contains(&b'/') && !word.starts_with(b"latest:")
-    };
     match environment {
         Some(repo) if words.get(1).is_none_or(is_path) => words.insert(0, repo),
         None if words.len() < 2 => return Err("name the repository, then the snapshot (or set PLEACH_REPO)".into()),

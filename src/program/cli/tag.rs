@@ -1,6 +1,6 @@
 //! The arguments of `pleach tag`, `pleach pin` and `pleach unpin`.
 
-use super::ids::with_repo_first;
+use super::repo_first::with_repo_before_ids;
 use super::values;
 use clap::Args;
 use std::ffi::OsString;
@@ -46,7 +46,7 @@ pub(crate) struct Pin {
 impl Tag {
     /// Settles which word is the repository, and which are changes.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
-        let words = with_repo_first(std::mem::take(&mut self.words), environment)?;
+        let words = with_repo_before_ids(std::mem::take(&mut self.words), environment, 1)?;
         for word in words.iter().skip(2) {
             let word = word.to_str().ok_or("tags are UTF-8")?;
             let change = word.strip_prefix('+').map(|tag| (tag, &mut self.add));
@@ -71,7 +71,7 @@ impl Tag {
 impl Pin {
     /// Settles which word is the repository.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
-        self.words = with_repo_first(std::mem::take(&mut self.words), environment)?;
+        self.words = with_repo_before_ids(std::mem::take(&mut self.words), environment, 1)?;
         if self.words.len() > 2 { Err("name one snapshot".into()) } else { Ok(()) }
     }
 

@@ -1,8 +1,8 @@
 //! The arguments of `pleach verify`.
 
+use super::repo_first::with_repo_before_ids;
 use super::values;
 use clap::Args;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -49,11 +49,7 @@ pub(crate) struct Verify {
 impl Verify {
     /// Settles which word is the repository.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
-        match environment {
-            Some(repo) if !self.words.first().is_some_and(|word| is_path(word)) => self.words.insert(0, repo),
-            None if self.words.is_empty() => return Err("name the repository (or set PLEACH_REPO)".into()),
-            _ => {}
-        }
+        self.words = with_repo_before_ids(std::mem::take(&mut self.words), environment, 0)?;
         Ok(())
     }
 
@@ -65,12 +61,6 @@ impl Verify {
             [] => (Path::new(""), &[]),
         }
     }
-}
-
-/// Whether a word is a path and not an ID.
-pub(crate) fn is_path(word: &Path) -> bool {
-    let word = word.as_os_str().as_bytes();
-    word.contains(&b'/') && !word.starts_with(b"latest:")
 }
 
 #[cfg(test)]

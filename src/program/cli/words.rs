@@ -1,6 +1,7 @@
 //! Completion: what the word at the cursor names, from the words before it. No I/O.
 
 use super::Cli;
+use super::repo_first::is_path;
 use clap::{Arg, CommandFactory as _};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,6 +22,8 @@ pub(crate) enum Wanted {
     Value(String, Box<Wanted>),
     /// A repository, or a snapshot of this one, which the environment names.
     RepositoryOrId(PathBuf),
+    /// A profile.
+    Profile,
     /// A path in a snapshot of this repository.
     PathIn(PathBuf, OsString),
 }
@@ -28,7 +31,7 @@ pub(crate) enum Wanted {
 /// What the last of `words` is; they begin behind the program's name. `environment`: the value of `PLEACH_REPO`.
 pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted {
     let Some((current, before)) = words.split_last() else { return Wanted::Static };
-    let mut parsed = Parsed { command: None, paths: Vec::new(), option: None, is_literal: false };
+    let mut parsed = Parsed { command: None, paths: Vec::new(), option: None, is_literal: false, has_snapshots: false };
     before.iter().for_each(|word| parsed.take(word));
     let is_option = !parsed.is_literal && current.as_bytes().starts_with(b"-");
     // zsh and fish pass `--parent=mon` as one word.
@@ -41,13 +44,11 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     if let Some(option) = &parsed.option {
         return parsed.value(option, environment);
     }
-    let is_repository = |path: &&PathBuf| {
-        let bytes = path.as_os_str().as_bytes();
-        bytes.contains(&b'/') && !bytes.starts_with(b"latest:") || path.join(".pleach").is_dir()
-    };
+    let is_repository = |path: &&PathBuf| is_path(*path) || path.join(".pleach").is_dir();
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
         Some("list" | "find" | "prune") if parsed.paths.is_empty() => Wanted::Repository,
+        Some("run") if parsed.paths.is_empty() && !current.as_bytes().contains(&b'/') => Wanted::Profile,
         Some("log") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::PathIn(repo, "latest".into()),
@@ -81,7 +82,8 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
                 (Some((repo, _)), _) => paths.next().map_or(Wanted::Static, |id| Wanted::PathIn(repo, id.into())),
             }
         }
-        Some("verify") => match (environment, &parsed.paths[..]) {
+        Some("du") if !parsed.has_snapshots => Wanted::Static,
+        Some("verify" | "du") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,
             (Some(repo), []) => Wanted::RepositoryOrId(repo),
             (Some(repo), [first, ..]) if !is_repository(&first) => Wanted::Id(repo),
@@ -98,6 +100,8 @@ struct Parsed {
     option: Option<String>,
     /// Behind `--`: no further word is an option.
     is_literal: bool,
+    /// `--snapshots` of `du`: the words are a repository and IDs.
+    has_snapshots: bool,
 }
 
 impl Parsed {
@@ -112,6 +116,7 @@ impl Parsed {
         let text = word.to_string_lossy();
         match text.strip_prefix('-') {
             Some("-") => self.is_literal = true,
+            Some("-snapshots") if !self.is_literal => self.has_snapshots = true,
             Some(rest) if !self.is_literal && !rest.is_empty() => self.option = self.option_of(rest),
             _ if self.command.is_none() => self.command = Some(text.into_owned()),
             _ => self.paths.push(Path::new(word).to_path_buf()),
@@ -195,11 +200,21 @@ mod tests {
     }
 
     #[test]
+    fn disk_usage_wants_snapshots_only_if_asked_for_them() {
+        assert_eq!((of("du /r ", None), of("du /r ", Some("/e"))), (Wanted::Static, Wanted::Static));
+        assert_eq!(of("du --snapshots ", None), Wanted::Repository);
+        assert_eq!(of("du /r --snapshots 2", None), Wanted::Id("/r".into()));
+        assert_eq!(of("du --snapshots /r a 2", None), Wanted::Id("/r".into()));
+        assert_eq!(of("du --snapshots ", Some("/e")), Wanted::RepositoryOrId("/e".into()));
+    }
+
+    #[test]
     fn the_shell_completes_everything_else() {
         for line in ["", "li", "restore --ta", "restore /r --target /t", "list /r ", "copy /a ", "snapshot --name x"] {
             assert_eq!(of(line, None), Wanted::Static, "{line}");
         }
         assert_eq!(of("list /b", None), Wanted::Repository);
+        assert_eq!((of("run --dry-run ho", None), of("run ./ho", None)), (Wanted::Profile, Wanted::Static));
         assert_eq!(of("snapshot /home /r --parent 2", None), Wanted::Id("/r".into()));
         assert_eq!(of("snapshot --parent 2", Some("/e")), Wanted::Id("/e".into()));
         assert_eq!(of("snapshot --parent ", None), Wanted::IdOfUnknown);

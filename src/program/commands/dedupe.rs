@@ -1,13 +1,17 @@
 //! `pleach dedupe PATH...`.
 
 use super::outcome::{reported, status};
-use crate::dedupe::{CacheChoice, Options, dedupe, ranges};
+use crate::dedupe::{CacheChoice, Options, Stats, dedupe, ranges};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, dedupe as show, progress};
 use crate::tree::estimate::Scope;
 use crate::tree::exclude::{self, Line, Patterns};
+use std::path::PathBuf;
+
+/// The state of the disk after an interruption, in words.
+pub(super) const INTERRUPTED: &str = "no content was changed; the next run continues";
 
 pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {
@@ -34,10 +38,17 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
         },
         threads: globals.threads,
     };
-    let scope = Scope { paths: &args.paths, one_file_system: args.one_file_system, skip: None, counts: false };
-    let scope = Some(scope).filter(|_| args.excludes.is_empty());
-    let stats = progress::watch_estimated(output, scope, |monitor| dedupe(&args.paths, &options, monitor))?;
-    show::show(output, &stats, &options);
-    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { status(stats.errors) };
+    let (_, status) = share(&args.paths, &options, output)?;
     Ok(reported(output, status))
+}
+
+/// Shares equal data and prints the summary.
+pub(super) fn share(paths: &[PathBuf], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    let excludes = &options.excludes;
+    let scope = Scope { paths, one_file_system: excludes.one_file_system, skip: None, counts: false };
+    let scope = Some(scope).filter(|_| excludes.patterns.is_empty());
+    let stats = progress::watch_estimated(output, scope, |monitor| dedupe(paths, options, monitor))?;
+    show::show(output, &stats, options);
+    let status = if output.is_interrupted() { ExitStatus::Interrupted } else { status(stats.errors) };
+    Ok((stats, status))
 }

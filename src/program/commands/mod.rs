@@ -9,6 +9,7 @@ mod du;
 mod excludes;
 mod fiemap;
 mod find;
+mod init_profile;
 mod list;
 mod log;
 mod outcome;
@@ -18,6 +19,7 @@ mod probe;
 mod prune;
 mod put;
 mod restore;
+mod run;
 mod snapshot;
 mod tag;
 mod verify;
@@ -48,6 +50,8 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Pin(args) => tag::run_pin(args, true, &output),
         Command::Unpin(args) => tag::run_pin(args, false, &output),
         Command::Verify(args) => verify::run(args, &cli.globals, &output),
+        Command::Run(args) => run::run(args, &cli.globals, &output),
+        Command::InitProfile(args) => init_profile::run(args, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
         Command::Put(args) => put::run(args, &cli.globals, &output),
         Command::Dedupe(args) => dedupe::run(args, &cli.globals, &output),
@@ -70,13 +74,11 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         Command::Prune(cli::Prune { dry_run: true, .. }) | Command::Remove(cli::Remove { dry_run: true, .. }) => {
             "nothing was changed"
         }
-        Command::Prune(_) | Command::Remove(_) => {
-            "each snapshot exists complete or not at all; the next run finishes deleting"
-        }
+        Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
-        Command::Snapshot(_) => "the sources and earlier snapshots are unchanged",
+        Command::Snapshot(_) => snapshot::INTERRUPTED,
         Command::Dedupe(args) if args.dry_run => "nothing was changed",
-        Command::Dedupe(_) => "no content was changed; the next run continues",
+        Command::Dedupe(_) => dedupe::INTERRUPTED,
         _ => return error,
     };
     error.or_hint(state)

@@ -92,20 +92,26 @@ impl<'a> Patcher<'a> {
         if let Some(mut stdout) = child.stdout.take() {
             let mut buffer = vec![0; 64 << 10];
             let mut is_first = true;
-            while let length @ 1.. = stdout.read(&mut buffer).map_err(failed)? {
+            let mut cut = 0;
+            while let length @ 1.. = stdout.read(&mut buffer[cut..]).map_err(failed)? {
+                let length = cut + length;
                 let part = &buffer[..length];
-                is_from_binary = is_first && part.starts_with(b"Binary files ");
+                is_from_binary |= is_first && part.starts_with(b"Binary files ");
                 is_first = false;
+                // On a terminal, a character that is cut at the end waits for its rest.
+                cut = if self.output.is_terminal() { cut_character(part) } else { 0 };
                 match self.output.is_terminal() {
-                    true => self.output.text(&without_controls(part)),
+                    true => self.output.text(&without_controls(&part[..length - cut])),
                     false => self.output.text(part),
                 }
+                buffer.copy_within(length - cut..length, 0);
                 if self.output.is_cancelled() {
                     // Nobody reads the rest. If it has ended already, there is nothing to stop.
                     let _ = child.kill();
                     break;
                 }
             }
+            self.output.text(&without_controls(&buffer[..cut]));
         }
         let ended = child.wait().map_err(failed)?;
         match ended.code() {
@@ -132,6 +138,14 @@ fn shown(path: &Path) -> String {
     }
 }
 
+/// How many bytes at the end are the beginning of a character in UTF-8.
+fn cut_character(part: &[u8]) -> usize {
+    let last = part.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    // Only an incomplete character can become one with more bytes.
+    let is_incomplete = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+    if is_incomplete { last.len() } else { 0 }
+}
+
 fn is_binary(file: Option<&File>) -> io::Result<bool> {
     let Some(file) = file else { return Ok(false) };
     let mut buffer = [0; LOOKED_AT];
@@ -140,4 +154,19 @@ fn is_binary(file: Option<&File>) -> io::Result<bool> {
         length += more;
     }
     Ok(buffer[..length].contains(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_rest() {
+        let euro = "€".as_bytes();
+        for (part, cut) in [(&b"abc"[..], 0), (euro, 0), (&euro[..1], 1), (&euro[..2], 2), (b"a\xff", 0), (b"", 0)] {
+            assert_eq!(cut_character(part), cut, "{part:?}");
+        }
+        assert_eq!(cut_character(&[b"a", &euro[..2]].concat()), 2);
+        assert_eq!(cut_character(&[&euro[..2], b"a"].concat()), 0);
+    }
 }

@@ -5,9 +5,13 @@ use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, prune as show};
-use crate::snapshot::prune::{Keep, Options, prune};
+use crate::snapshot::prune::{Keep, Options, Stats, prune};
 use crate::snapshot::remove::{self, remove};
 use std::ffi::OsStr;
+use std::path::Path;
+
+/// The state of the disk after an interruption, in words.
+pub(super) const INTERRUPTED: &str = "each snapshot exists complete or not at all; the next run finishes deleting";
 
 pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let keep = Keep {
@@ -21,10 +25,19 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
         within: args.keep_within,
         free: args.keep_free,
     };
-    let options = Options { keep, dry_run: args.dry_run, time_zone: None, threads: globals.threads };
-    let stats = progress::watch(output, |monitor| prune(&args.repo, &options, monitor))?;
-    show::show(output, "prune", &stats, args.dry_run);
-    Ok(reported(output, status(stats.errors)))
+    let options = Options { keep, dry_run: args.dry_run, threads: globals.threads, ..Options::default() };
+    let (_, status) = rotate(&args.repo, options, output)?;
+    Ok(reported(output, status))
+}
+
+/// Removes the snapshots that no rule keeps, and prints the result.
+pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    // Whoever names a zone there wants no other one.
+    options.require_local_time = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
+    let stats = progress::watch(output, |monitor| prune(repo, &options, monitor))?;
+    show::show(output, "prune", &stats, options.dry_run);
+    let status = status(stats.errors);
+    Ok((stats, status))
 }
 
 pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<ExitStatus> {

@@ -5,8 +5,12 @@ use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, snapshot};
-use crate::snapshot::create::{self, Hash, Options, Unchanged};
+use crate::snapshot::create::{self, Hash, Options, Stats, Unchanged};
 use crate::tree::estimate::Scope;
+use std::path::{Path, PathBuf};
+
+/// The state of the disk after an interruption, in words.
+pub(super) const INTERRUPTED: &str = "the sources and earlier snapshots are unchanged";
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {
@@ -29,15 +33,28 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         dry_run: args.dry_run,
     };
     let (sources, repo) = args.sources_and_repo();
-    let excludes = &args.excludes;
+    let (_, status) = take(sources, repo, &options, args.require_sharing, output)?;
+    Ok(reported(output, status))
+}
+
+/// Takes the snapshot and prints its summary. `required`: the percentage of the data that must be shared.
+pub(super) fn take(
+    sources: &[PathBuf],
+    repo: &Path,
+    options: &Options,
+    required: Option<f64>,
+    output: &Output,
+) -> Result<(Stats, ExitStatus)> {
+    let excludes = &options.excludes;
     let is_filtered = excludes.caches
         || excludes.larger_than.is_some()
         || excludes.older_than.is_some()
-        || !(excludes.patterns.is_empty() && excludes.files.is_empty() && excludes.if_present.is_empty());
+        || !(excludes.patterns.is_empty() && excludes.if_present.is_empty());
     // The number of entries that patterns exclude is not known in advance.
     let scope = Scope { paths: sources, one_file_system: excludes.one_file_system, skip: Some(repo), counts: true };
     let scope = Some(scope).filter(|_| !is_filtered);
-    let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, &options, monitor))?;
-    let falls_short = snapshot::show(output, &stats, repo, &options, args.require_sharing);
-    Ok(reported(output, status(stats.errors + u64::from(falls_short))))
+    let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, options, monitor))?;
+    let falls_short = snapshot::show(output, &stats, repo, options, required);
+    let status = status(stats.errors + u64::from(falls_short));
+    Ok((stats, status))
 }

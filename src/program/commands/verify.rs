@@ -5,8 +5,11 @@ use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, verify};
-use crate::snapshot::verify::{Options, RepairFrom, verify};
-use std::path::PathBuf;
+use crate::snapshot::verify::{Options, RepairFrom, Stats, Stopped, verify};
+use std::path::{Path, PathBuf};
+
+/// The state of the disk after an interruption, in words. Not for a repair.
+pub(super) const INTERRUPTED: &str = "nothing was changed";
 
 pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let (repo, ids) = args.repo_and_ids();
@@ -22,16 +25,24 @@ pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Res
     };
     let options =
         Options { quick: args.quick, read: args.read, sharing: args.sharing, repair_from, threads: globals.threads };
-    let stats = match progress::watch(output, |monitor| verify(repo, &ids, &options, monitor)) {
-        Ok(stats) => stats,
-        // Nobody reads the output any more, or the work had not begun.
-        Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => return Err(stopped.error),
-        Err(stopped) => {
-            let status = verify::show_stopped(output, stopped, &options);
-            return Ok(reported(output, status));
-        }
-    };
-    verify::show(output, &stats, &options, repo);
-    let status = if stats.damaged > stats.repaired { ExitStatus::Damage } else { status(stats.errors) };
+    let (_, status) = check(repo, &ids, &options, output)?;
     Ok(reported(output, status))
+}
+
+/// Verifies the snapshots `ids`, or all of them, and prints the result. A verification that ended early with a result
+/// prints its reason as well.
+pub(super) fn check(repo: &Path, ids: &[String], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    match progress::watch(output, |monitor| verify(repo, ids, options, monitor)) {
+        Ok(stats) => {
+            verify::show(output, &stats, options, repo);
+            let status = if stats.damaged > stats.repaired { ExitStatus::Damage } else { status(stats.errors) };
+            Ok((stats, status))
+        }
+        // Otherwise nobody reads the output any more, or the work had not begun.
+        Err(Stopped { error, stats: Some(stats) }) if !is_unread(&error, output) => {
+            let status = verify::show_stopped(output, &error, &stats, options);
+            Ok((*stats, status))
+        }
+        Err(stopped) => Err(stopped.error),
+    }
 }

@@ -5,6 +5,7 @@
 //! reports no error and takes no lock.
 
 use crate::program::cli::words::{Wanted, wanted};
+use crate::program::profile;
 use crate::util::text;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -46,6 +47,7 @@ fn candidates(wanted: Wanted, current: &OsStr) -> (&'static str, Vec<String>) {
         Wanted::Id(repo) => ("words", snapshots(&at_home(&repo))),
         Wanted::IdOfUnknown => ("words", Vec::new()),
         Wanted::RepositoryOrId(repo) => ("directories", snapshots(&repo)),
+        Wanted::Profile => ("words", profile::names()),
         Wanted::PathIn(repo, id) => ("paths", paths(&at_home(&repo), &id, current)),
         Wanted::Value(option, value) => {
             let (kind, values) = candidates(*value, current);

@@ -4,11 +4,13 @@ use super::Output;
 use super::bound;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
-use super::terminal::Style;
+use super::terminal::{Style, harmless};
 use crate::extents::bound::Bound;
+use crate::snapshot::du as snapshots;
 use crate::usage::{Freed, Row, Stats, Totals};
 use crate::util::text::{self, size};
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Serialize)]
 struct PathLine<'a> {
@@ -130,6 +132,67 @@ fn cells(totals: &Totals, name: Cell) -> Vec<Cell> {
         figure(totals.shared_bytes),
         name,
     ]
+}
+
+#[derive(Serialize)]
+struct SnapshotLine<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    freed_bytes: u64,
+    freed_is: &'static str,
+    freed_inode_bytes: u64,
+    undecided_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct SummaryOfSnapshots {
+    r#type: &'static str,
+    command: &'static str,
+    snapshots: u64,
+    set_freed_bytes: u64,
+    set_freed_is: &'static str,
+    set_freed_inode_bytes: u64,
+    set_undecided_bytes: u64,
+    errors: u64,
+    seconds: f64,
+}
+
+/// Prints what removing snapshots would free.
+pub(crate) fn show_snapshots(output: &Output, stats: &snapshots::Stats, repo: &Path) {
+    let snapshots::Stats { rows, set, errors, seconds, .. } = stats;
+    if output.is_json() {
+        for snapshots::Row { name, freed, .. } in rows {
+            output.json(&SnapshotLine {
+                r#type: "snapshot",
+                name,
+                freed_bytes: freed.bytes,
+                freed_is: bound::name(freed.bound),
+                freed_inode_bytes: freed.inode_bytes,
+                undecided_bytes: freed.undecided_bytes,
+            });
+        }
+        output.json(&SummaryOfSnapshots {
+            r#type: "summary",
+            command: "du",
+            snapshots: rows.len() as u64,
+            set_freed_bytes: set.bytes,
+            set_freed_is: bound::name(set.bound),
+            set_freed_inode_bytes: set.inode_bytes,
+            set_undecided_bytes: set.undecided_bytes,
+            errors: *errors,
+            seconds: *seconds,
+        });
+    } else if rows.is_empty() {
+        output.info(&format!("no snapshots in {}", text::path(repo)));
+    } else {
+        let mut table = Table::new(output, &[("frees alone", Align::Right), ("snapshot", Align::Left)]);
+        for snapshots::Row { name, freed, .. } in rows {
+            let figure = format!("{}{}", bound::words(freed.bound), size(freed.bytes));
+            table.row(vec![Cell::from(figure), Cell::from(&harmless(name))]);
+        }
+        table.finish();
+        output.line(&freed(set));
+    }
 }
 
 /// `deleting frees 12.2 MiB`, and how exact that is.

@@ -91,6 +91,14 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::SnapshotDeleted(name) => {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
         }
+        Event::DatedAhead { snapshots, latest, created } => {
+            let what = counted(snapshots, "snapshot");
+            let latest = shown(OsStr::new(latest));
+            format!(
+                "{what} dated in the future, up to {created} ({latest}): no rule counts or removes these; \
+                 if the clock was wrong, remove them"
+            )
+        }
         Event::NotKept { what, entries, first } => not_kept(what, entries, first),
         Event::OutputHeldOpen(program) => {
             let program = shown(program);

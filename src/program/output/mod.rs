@@ -23,6 +23,7 @@ pub(crate) mod prune;
 pub(crate) mod put;
 mod reasons;
 pub(crate) mod restore;
+pub(crate) mod run;
 mod settings;
 pub(crate) mod sharing;
 pub(crate) mod snapshot;
@@ -38,6 +39,8 @@ pub(crate) use settings::{Settings, When};
 
 use crate::error::{Error, Result};
 use crate::monitor::Event;
+use crate::util::mutex::lock;
+use crate::util::tail::Tail;
 use json::MessageLine;
 use problems::Problems;
 use serde::Serialize;
@@ -67,6 +70,10 @@ pub(crate) struct Output {
     is_broken: AtomicBool,
     /// A result could not be written, so further results are useless. An unread message stops no work.
     is_unread: AtomicBool,
+    /// Work continues if nobody reads the results.
+    works_unread: AtomicBool,
+    /// The last messages, if they are kept.
+    log: Mutex<Option<Tail>>,
 }
 
 struct Stdout {
@@ -97,6 +104,8 @@ impl Output {
             problems: Problems::default(),
             is_broken: AtomicBool::new(false),
             is_unread: AtomicBool::new(false),
+            works_unread: AtomicBool::new(false),
+            log: Mutex::new(None),
         }
     }
 
@@ -147,7 +156,26 @@ impl Output {
 
     /// Whether to stop: the user asked for it, or nobody reads the output any more.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_interrupted() || self.is_unread.load(Ordering::Relaxed)
+        let is_unread = self.is_unread.load(Ordering::Relaxed) && !self.works_unread.load(Ordering::Relaxed);
+        self.is_interrupted() || is_unread
+    }
+
+    /// For work that nobody watches: it continues if nobody reads its results, and keeps its last messages.
+    pub(crate) fn work_unattended(&self) {
+        self.works_unread.store(true, Ordering::Relaxed);
+        lock(&self.log).get_or_insert_default();
+    }
+
+    /// Adds a line to the last messages, if they are kept.
+    pub(crate) fn note(&self, line: &str) {
+        if let Some(log) = lock(&self.log).as_mut() {
+            log.push(line.to_string());
+        }
+    }
+
+    /// The last messages, if they are kept.
+    pub(crate) fn log(&self) -> String {
+        lock(&self.log).as_ref().map(Tail::text).unwrap_or_default()
     }
 
     /// Reports that the command failed.
@@ -233,6 +261,7 @@ impl Output {
 
     fn message(&self, style: Style, message: &str) {
         let message = terminal::harmless(message);
+        self.note(&message);
         let message = if self.stderr_is_terminal {
             wrap::wrap(&message, PREFIX.len() + 1, PREFIX.len() + 1, terminal::width()).into()
         } else {

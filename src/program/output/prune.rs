@@ -116,6 +116,7 @@ fn table(output: &Output, rows: &[Row], is_dry_run: bool) {
 fn words(reason: &Reason) -> String {
     match reason {
         Reason::Newest => "newest of its sources".into(),
+        Reason::NewestComplete => "newest complete one".into(),
         Reason::Last => "last".into(),
         Reason::Hourly => "hourly".into(),
         Reason::Daily => "daily".into(),

@@ -4,9 +4,10 @@ use super::json::{FromField, PathField};
 use super::summary;
 use super::terminal::{Style, harmless};
 use super::{Output, reasons};
+use crate::error::Error;
 use crate::monitor::{Damage, Repaired};
 use crate::program::exit_status::ExitStatus;
-use crate::snapshot::verify::{Options, Row, Stats, Stopped};
+use crate::snapshot::verify::{Options, Row, Stats};
 use crate::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::path::Path;
@@ -64,12 +65,13 @@ struct Summary {
 /// Prints damage as soon as it is found.
 pub(super) fn damage(output: &Output, damage: &Damage<'_>) {
     let Damage { snapshot, path, offset, why } = *damage;
+    let at = offset.map_or(String::new(), |offset| format!(" at byte {}", count(offset)));
+    let line = format!("{}: {}: {}{at}", harmless(snapshot), text::path(path), reasons::fault(why));
+    output.note(&line);
     if output.is_json() {
         let path = PathField::new(path);
         return output.json(&DamageLine { r#type: "damage", snapshot, path, offset, why: why.name() });
     }
-    let at = offset.map_or(String::new(), |offset| format!(" at byte {}", count(offset)));
-    let line = format!("{}: {}: {}{at}", harmless(snapshot), text::path(path), reasons::fault(why));
     output.line(&Style::Red.paint(&line, output.colours()));
 }
 
@@ -101,24 +103,22 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
 }
 
 /// Prints why a verification ended early, and what it had found. Returns the status to exit with.
-pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options) -> ExitStatus {
-    let Stopped { error, stats } = stopped;
-    let stats = stats.unwrap_or_default();
+pub(crate) fn show_stopped(output: &Output, error: &Error, stats: &Stats, options: &Options) -> ExitStatus {
     let found = match stats.damaged {
         0 => "no damage was found until then".into(),
         damaged => format!("damage of {} was found until then", summary::entries(damaged)),
     };
     let rest = if options.read.is_some() { "; the next run reads the same part again" } else { "" };
-    output.error(&error);
+    output.error(error);
     let changed = match stats.repaired {
         0 => "nothing was changed".into(),
         repaired => format!("repaired {}", summary::entries(repaired)),
     };
     output.info(&format!("{changed}; {found}{rest}"));
     if output.is_json() {
-        output.json(&summary_of(&stats, false));
+        output.json(&summary_of(stats, false));
     }
-    ExitStatus::of(&error)
+    ExitStatus::of(error)
 }
 
 fn object(row: &Row) -> SnapshotLine<'_> {

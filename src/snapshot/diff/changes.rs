@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::{is_within, split};
+use crate::snapshot::source_path::{is_within, join, split};
 use crate::tree::walk::absolute;
 use std::path::PathBuf;
 
@@ -44,8 +44,9 @@ struct Sink<'r> {
 /// A change that is held back.
 struct Held {
     directory: u32,
-    /// Where its name begins and how long it is. A directory has none.
-    name: (u32, u16),
+    /// Where its name begins and how long it is: in a record it may be longer than in a filesystem. A directory has
+    /// none.
+    name: (u32, u32),
     change: Change,
     /// The number of its candidate, if it was added or removed.
     candidate: Option<u32>,
@@ -91,7 +92,7 @@ impl<'r> Changes<'r> {
             own.candidate = candidate;
         }
         let name = name(item);
-        let place = (self.names.len() as u32, name.len() as u16);
+        let place = (self.names.len() as u32, name.len() as u32);
         self.names.extend_from_slice(name);
         self.held.push(Held { directory: number, name: place, change, candidate, old: facts.0, new: facts.1 });
         let paths = self.directories.len() * size_of::<Directory>() + self.names.len() + self.renames.bytes();
@@ -140,7 +141,7 @@ impl<'r> Changes<'r> {
     fn flush(&mut self) -> Result<()> {
         let names = &self.names;
         let held = &self.held;
-        let name_of = |held: &Held| names.get(held.name.0 as usize..).and_then(|rest| rest.get(..held.name.1.into()));
+        let name_of = |held: &Held| names.get(held.name.0 as usize..).and_then(|rest| rest.get(..held.name.1 as usize));
         let path = |number: u32| {
             let held = &held[number as usize];
             path_of(&self.directories[held.directory as usize].path, name_of(held).unwrap_or_default())
@@ -215,11 +216,7 @@ impl Sink<'_> {
 }
 
 fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match (directory, name) {
-        (_, b"") => directory.to_vec(),
-        (b"", _) => name.to_vec(),
-        _ => [directory, name].join(&b'/'),
-    }
+    if name.is_empty() { directory.to_vec() } else { join(directory, name) }
 }
 
 impl Candidate {

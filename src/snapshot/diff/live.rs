@@ -11,7 +11,7 @@ use crate::snapshot::devices::{Devices, Relation};
 use crate::snapshot::manifest::{
     Body, Directory as Record, DirectoryCursor, Entry, FileBody, Item, Meta, Reader, Stored,
 };
-use crate::snapshot::source_path::split;
+use crate::snapshot::source_path::{is_within, split};
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
@@ -217,8 +217,7 @@ impl Visitor for LiveVisitor<'_> {
                     let path = directory.join(name.bytes);
                     self.problem(&Error::io("compare", absolute(&path), errno));
                     // Nothing is known about it, so it is as it was.
-                    let old = self.manifest.entries_from(&directory.path, name.bytes).ok().flatten();
-                    let old = old.and_then(|mut old| old.seek(name.bytes).ok().flatten());
+                    let old = self.manifest.entry(&directory.path, name.bytes).ok().flatten();
                     items.extend(old.map(Item::Entry));
                 }
             }
@@ -259,7 +258,7 @@ impl LiveVisitor<'_> {
         let is_own = matches!(items.next(), Some(Ok(Item::Directory(own))) if own.path == path);
         is_own
             && match items.next() {
-                Some(Ok(Item::Directory(next))) => !crate::snapshot::source_path::is_within(&next.path, path),
+                Some(Ok(Item::Directory(next))) => !is_within(&next.path, path),
                 Some(_) => false,
                 None => true,
             }

@@ -5,6 +5,7 @@ use super::judge::{Judge, meta, name};
 use super::live::Unread;
 use super::stream::{Located, Stream};
 use crate::error::Result;
+use crate::fs::identity::Identity;
 use crate::monitor::{Amount, Change, Monitor};
 use crate::snapshot::manifest::{Item, compare_paths};
 use std::cmp::Ordering;
@@ -111,11 +112,11 @@ impl Changes<'_> {
         self.add(directory, change, (Some(old), Some(new)), None)
     }
 
-    fn added(&mut self, directory: &[u8], new: &Item, identity: Option<[u8; 16]>) -> Result<()> {
+    fn added(&mut self, directory: &[u8], new: &Item, identity: Option<Identity>) -> Result<()> {
         self.add(directory, Change::Added, (None, Some(new)), identity)
     }
 
-    fn removed(&mut self, directory: &[u8], old: &Item, identity: Option<[u8; 16]>) -> Result<()> {
+    fn removed(&mut self, directory: &[u8], old: &Item, identity: Option<Identity>) -> Result<()> {
         self.add(directory, Change::Removed, (Some(old), None), identity)
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Candidate {
     inode: u128,
     /// Identifies its content by the hash of the manifest; 0 if it has none.
     content: u128,
-    /// Its size and mtime, or the target of a link.
+    /// Its size and mtime, or the target of a link. Empty files have the same shape.
     shape: u64,
     /// Mode, owner and mtime.
     state: u64,
@@ -62,6 +62,7 @@ impl Candidate {
                 false
             }
         };
+        let is_empty = matches!(item, Item::Entry(entry) if entry.file().is_some_and(|file| file.size == 0));
         let shape = shape.finish();
         let inode = (meta.ino != 0).then(|| {
             let mut inode = Digest::default();
@@ -75,6 +76,7 @@ impl Candidate {
         let mut own_state = Digest::default();
         own_state.add(&state);
         let state = own_state.finish();
+        let shape = if is_empty { 0 } else { shape };
         Candidate { held, partner: None, is_directory, inode: inode.unwrap_or(0), content, shape, state }
     }
 }

@@ -29,8 +29,8 @@ impl<'r> Stream<'r> {
             Some(Part::Subtree(path)) if path.is_empty() => Records::Items(manifest.items()),
             Some(Part::Subtree(path)) => Records::Items(manifest.items_from(path)),
             Some(Part::Entry(directory, name)) => {
-                let found = manifest.entries_from(directory, name)?.map(|mut cursor| cursor.seek(name)).transpose()?;
-                found.flatten().map_or(Records::End, |entry| Records::One(directory.clone(), Box::new(entry)))
+                let found = manifest.entry(directory, name)?;
+                found.map_or(Records::End, |entry| Records::One(directory.clone(), Box::new(entry)))
             }
         };
         let within = match part {

@@ -163,6 +163,14 @@ impl Reader {
         Ok(Some(cursor))
     }
 
+    /// The entry of a directory with this name, if the snapshot has it.
+    pub fn entry(&self, directory: &[u8], name: &[u8]) -> Result<Option<Entry>> {
+        match self.entries_from(directory, name)? {
+            Some(mut cursor) => cursor.seek(name),
+            None => Ok(None),
+        }
+    }
+
     /// The entry at an address that [`Items::address`] of this manifest returned, and the path of its directory. `None`
     /// if there is no entry.
     pub fn entry_at(&self, address: Address) -> Result<Option<(Vec<u8>, Entry)>> {

@@ -38,12 +38,12 @@ pub(super) enum Period {
 pub(super) struct Calendar(TimeZone);
 
 impl Calendar {
-    /// The zone with this name, as `Europe/Berlin`; without a name the local one: that of the environment variable
-    /// `TZ`, or of the system. If neither is set, UTC.
+    /// The zone with this name, as `Europe/Berlin`; without a name the local one. If it cannot be found, UTC, unless it
+    /// is required.
     ///
     /// # Errors
-    /// If there is no such zone, or `TZ` names none.
-    pub(super) fn new(name: Option<&str>) -> Result<Calendar> {
+    /// If there is no such zone, or the local one is required and cannot be found.
+    pub(super) fn new(name: Option<&str>, is_required: bool) -> Result<Calendar> {
         let unknown = |action: String, cause: jiff::Error| {
             Error::failed(action).because(std::io::Error::other(cause.to_string())).hint("nothing was changed")
         };
@@ -51,8 +51,8 @@ impl Calendar {
             Some(name) => {
                 TimeZone::get(name).map_err(|cause| unknown(format!("find the time zone '{name}'"), cause))?
             }
-            None if std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty()) => {
-                TimeZone::try_system().map_err(|cause| unknown("find the time zone in TZ".into(), cause))?
+            None if is_required => {
+                TimeZone::try_system().map_err(|cause| unknown("find the local time zone".into(), cause))?
             }
             None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
         };
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn periods(unit: Unit, zone: &str, moments: &[&str]) -> Vec<Period> {
-        let calendar = Calendar::new(Some(zone)).unwrap();
+        let calendar = Calendar::new(Some(zone), false).unwrap();
         let time = |text: &&str| {
             let moment: Timestamp = text.parse().unwrap();
             Time { seconds: moment.as_second(), nanos: 0 }
@@ -150,6 +150,6 @@ mod tests {
 
     #[test]
     fn an_unknown_zone_is_refused() {
-        assert!(Calendar::new(Some("Europe/Nowhere")).is_err());
+        assert!(Calendar::new(Some("Europe/Nowhere"), false).is_err());
     }
 }

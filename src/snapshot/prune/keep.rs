@@ -64,6 +64,8 @@ impl Free {
 pub enum Reason {
     /// It is the newest of its group.
     Newest,
+    /// It is the newest of its group that was made without skipping anything.
+    NewestComplete,
     /// It is one of the last.
     Last,
     /// It is the newest of its hour.
@@ -99,6 +101,7 @@ impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
             Reason::Newest => "newest",
+            Reason::NewestComplete => "newest-complete",
             Reason::Last => "last",
             Reason::Hourly => "hourly",
             Reason::Daily => "daily",

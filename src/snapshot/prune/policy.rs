@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) created: Time,
+    /// Whether no entry was skipped when it was made.
+    pub(super) is_complete: bool,
     /// Snapshots of the same machine and sources have the same number.
     pub(super) group: usize,
     pub(super) tags: Vec<String>,
@@ -41,10 +43,12 @@ pub(super) fn reasons(candidates: &[Candidate], keep: &Keep, now: Time, calendar
         reasons.extend(tag.map(|tag| Reason::Tag(tag.clone())));
         reasons.extend(candidate.pinned.then_some(Reason::Pinned));
     }
-    // "newest" only matters if nothing else keeps the snapshot.
+    // These only matter if nothing else keeps the snapshot.
     for reasons in &mut reasons {
-        if reasons.len() > 1 {
-            reasons.retain(|reason| *reason != Reason::Newest);
+        for reason in [Reason::NewestComplete, Reason::Newest] {
+            if reasons.len() > 1 {
+                reasons.retain(|found| *found != reason);
+            }
         }
     }
     reasons
@@ -54,6 +58,10 @@ pub(super) fn reasons(candidates: &[Candidate], keep: &Keep, now: Time, calendar
 fn apply(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Calendar, reasons: &mut [Vec<Reason>]) {
     let Some(newest) = group.first() else { return };
     reasons[*newest].push(Reason::Newest);
+    // Runs that skip something must not push out the last one that did not.
+    if let Some(complete) = group.iter().find(|index| candidates[**index].is_complete) {
+        reasons[*complete].push(Reason::NewestComplete);
+    }
     for index in group.iter().take(usize::try_from(keep.last).unwrap_or(usize::MAX)) {
         reasons[*index].push(Reason::Last);
     }
@@ -149,6 +157,9 @@ mod tests {
         if newer.is_empty() || (newer.len() as u64) < keep.last {
             return true;
         }
+        if this.is_complete && !newer.iter().any(|other| other.is_complete) {
+            return true;
+        }
         let newest = others.iter().map(|other| other.created).max().unwrap();
         if keep.within.is_some_and(|within| {
             let age = (newest.seconds - this.created.seconds) as i128 * 1_000_000_000 + i128::from(newest.nanos)
@@ -179,7 +190,7 @@ mod tests {
     }
 
     fn candidate(name: &str, created: Time) -> Candidate {
-        Candidate { name: name.into(), created, group: 0, tags: Vec::new(), pinned: false }
+        Candidate { name: name.into(), created, is_complete: true, group: 0, tags: Vec::new(), pinned: false }
     }
 
     /// Moments that are close to each other and to year ends and clock changes.
@@ -232,10 +243,11 @@ mod tests {
             let candidates: Vec<_> = candidates.map(|(number, ((seconds, nanos), group, tag, pin))| {
                 let tags = match tag { 0 => vec!["a".into()], 1 => vec!["b".into(), "c".into()], _ => Vec::new() };
                 let created = Time { seconds, nanos };
-                Candidate { name: format!("{number:03}"), created, group, tags, pinned: pin == 0 }
+                let is_complete = pin % 3 > 0;
+                Candidate { name: format!("{number:03}"), created, is_complete, group, tags, pinned: pin == 0 }
             }).collect();
             let now = Time { seconds: now.0, nanos: now.1 };
-            let found = reasons(&candidates, &keep, now, &Calendar::new(Some(zone)).unwrap());
+            let found = reasons(&candidates, &keep, now, &Calendar::new(Some(zone), false).unwrap());
             let zone = TimeZone::get(zone).unwrap();
             for (index, reasons) in found.iter().enumerate() {
                 let expected = oracle(&candidates, &keep, now, &zone, index);
@@ -250,7 +262,7 @@ mod tests {
         let candidates: Vec<_> = names.iter().map(|name| candidate(name, time(name))).collect();
         let keep = Keep { daily: 2, weekly: 2, monthly: 2, ..Keep::default() };
         let now = time("2027-01-02T00:00:00Z");
-        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
         let newest = vec![Reason::Daily, Reason::Weekly, Reason::Monthly];
         // All four are in one ISO week.
         assert_eq!(found, [vec![], vec![Reason::Daily, Reason::Monthly], vec![], newest]);
@@ -267,8 +279,20 @@ mod tests {
         ];
         candidates[0].pinned = true;
         let keep = Keep { tags: vec!["none".into()], ..Keep::default() };
-        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC")).unwrap());
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
         assert_eq!(found, [vec![Reason::Pinned], vec![], vec![Reason::Newest], vec![Reason::Future]]);
+    }
+
+    #[test]
+    fn incomplete_snapshots_do_not_push_out_the_last_complete_one() {
+        let times = ["2026-05-01T00:00:00Z", "2026-05-02T00:00:00Z", "2026-05-03T00:00:00Z", "2026-05-04T00:00:00Z"];
+        let mut candidates: Vec<_> = times.iter().map(|name| candidate(name, time(name))).collect();
+        candidates[2].is_complete = false;
+        candidates[3].is_complete = false;
+        let keep = Keep { last: 2, ..Keep::default() };
+        let now = time("2026-06-01T00:00:00Z");
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
+        assert_eq!(found, [vec![], vec![Reason::NewestComplete], vec![Reason::Last], vec![Reason::Last]]);
     }
 
     #[test]

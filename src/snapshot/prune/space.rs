@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The used space is final when it has not changed for this many looks.
+/// The used space is final when it has not shrunk for this many looks. Others may write meanwhile.
 const STILL: u32 = 10;
 /// If nothing was freed for this long, a subvolume is held open and will be freed later.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,8 +54,8 @@ impl Meter {
                 let _ = subvolume::sync(repository.fd());
             }
             let now = (used(repository), rest.len());
-            if now != last {
-                (last, changed, looks) = (now, Instant::now(), 0);
+            if now.0 < last.0 || now.1 < last.1 {
+                (last, changed, looks) = ((now.0.min(last.0), now.1), Instant::now(), 0);
             } else if rest.is_empty() {
                 looks += 1;
             }
@@ -64,6 +64,11 @@ impl Meter {
                 return;
             }
         }
+    }
+
+    /// Whether everything that was removed is freed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// The space that was freed.

@@ -2,16 +2,18 @@
 //! or in a dry run only counted.
 
 use super::Meter;
+use super::forecast::forecast;
 use super::keep::{Free, Reason};
 use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
-use crate::fs::filesystem::Kind;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::repository::{self, Marks, Removed, Repository, SnapshotInfo};
-use crate::usage::{self, Bound};
+use crate::usage;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Instant;
+
+/// How many snapshots are removed together. Each takes an open file until it is gone.
+const BATCH: usize = 64;
 
 /// A removal in progress.
 pub(in crate::snapshot) struct Removal<'a> {
@@ -60,6 +62,11 @@ impl<'a> Removal<'a> {
         self.errors += 1;
     }
 
+    /// Passes an event to the monitor.
+    pub(in crate::snapshot) fn event(&self, event: Event<'_>) {
+        self.monitor.event(event);
+    }
+
     /// The tags and the pin of a snapshot. If they cannot be read, that is reported, and it counts as pinned.
     pub(in crate::snapshot) fn marks(&mut self, info: &SnapshotInfo) -> Marks {
         self.marks_of(&info.name, &info.header.tags)
@@ -83,7 +90,9 @@ impl<'a> Removal<'a> {
             return Ok(Freed::default());
         }
         let mut meter = Meter::begin(self.repository);
-        self.apply(names, &mut meter)?;
+        for names in names.chunks(BATCH) {
+            self.apply(names, &mut meter)?;
+        }
         Ok(meter.freed(self.repository))
     }
 
@@ -98,6 +107,11 @@ impl<'a> Removal<'a> {
             let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
             Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
         };
+        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(space)));
+        if total.is_some_and(|(total, wanted)| wanted >= total) {
+            let error = Error::usage("keep more space free than there is on the filesystem of");
+            return Err(error.at(self.repository.path()));
+        }
         if self.is_dry_run {
             let names = self.not_in_use(names);
             let missing = missing(self)?;
@@ -112,11 +126,27 @@ impl<'a> Removal<'a> {
         }
         let mut meter = Meter::begin(self.repository);
         for (number, name) in names.iter().enumerate() {
+            let errors = self.errors;
             if missing(self)? == 0 {
                 self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
             self.apply(std::slice::from_ref(name), &mut meter)?;
+            let is_gone = self.results.get(name).is_some_and(Option::is_none);
+            if is_gone && (!meter.is_settled() || self.errors > errors) && missing(self)? > 0 {
+                // Nobody knows how much this one frees in the end, so no other one is removed for it.
+                self.keep_for(&names[number + 1..], &Reason::Free);
+                break;
+            }
+        }
+        if missing(self)? > 0 {
+            let error = Error::failed("free enough space in").at(self.repository.path());
+            let hint = if meter.is_settled() {
+                "the rules keep all other snapshots"
+            } else {
+                "the space of a removed snapshot is not free yet; run again later"
+            };
+            self.problem(&error.hint(hint));
         }
         let is_gone = self.results.values().any(Option::is_none);
         Ok(if is_gone { meter.freed(self.repository) } else { Freed::default() })
@@ -140,6 +170,9 @@ impl<'a> Removal<'a> {
     fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<()> {
         let mut rest = names.to_vec();
         while !rest.is_empty() {
+            if self.monitor.is_cancelled() {
+                return Err(Error::interrupted());
+            }
             self.monitor.phase("removing", None);
             let removed = repository::remove(self.repository, &rest)?;
             let Removed { gone, subvolumes, in_use, failed, without_space } = removed;
@@ -203,16 +236,9 @@ impl<'a> Removal<'a> {
         for name in names {
             self.results.insert(name.clone(), None);
         }
-        if names.is_empty() {
-            return Ok(Freed::default());
-        }
-        let paths: Vec<PathBuf> = names.iter().flat_map(|name| repository::parts(self.repository, name)).collect();
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
-        let (freed, errors) = usage::freed(&paths, &options, self.monitor)?;
+        let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
         self.errors += errors;
-        // The trees of Btrfs shrink too; by how much is not known beforehand.
-        let has_trees = Kind::of(self.repository.fd()).is_ok_and(|kind| kind == Kind::Btrfs);
-        let bound = freed.bound.and(Bound::of(has_trees, false));
-        Ok(Freed { bytes: freed.bytes, bound, counted: Counted::Extents })
+        Ok(Freed { bytes: freed.bytes, bound: freed.bound, counted: Counted::Extents })
     }
 }

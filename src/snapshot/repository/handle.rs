@@ -127,5 +127,5 @@ impl Repository {
 }
 
 fn missing(path: &Path) -> Error {
-    Error::failed("find a repository at").at(path).advise(Advice::TakeSnapshot)
+    Error::failed("find a repository at").at(path).advise(Advice::TakeSnapshot).with_code("no-repository")
 }

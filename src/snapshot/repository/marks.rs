@@ -7,7 +7,9 @@
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
+use super::trash::clear_entry;
 use crate::error::{Error, ErrorKind, Result};
+use crate::tree::deletion::FreshNames;
 use rustix::fs::{self, Mode, OFlags};
 use std::io::{self, Read as _, Write as _};
 
@@ -35,7 +37,13 @@ pub(crate) struct Marks {
 /// If they cannot be read or are malformed. Then the snapshot counts as pinned.
 pub(crate) fn marks(repository: &Repository, name: &str, tags: &[String]) -> Result<Marks> {
     let unchanged = || Marks { tags: tags.to_vec(), pinned: false };
-    let Some(dir) = dir(repository)? else { return Ok(unchanged()) };
+    let Some(dir) = dir(repository)? else {
+        if repository.control.stat(MARKS)?.is_none() {
+            return Ok(unchanged());
+        }
+        let error = Error::new(ErrorKind::Damage, "read the tags in").at(repository.control.join(MARKS));
+        return Err(error.hint("it is not a directory, so every snapshot counts as pinned; remove it"));
+    };
     if dir.stat(name)?.is_none() {
         return Ok(unchanged());
     }
@@ -67,10 +75,11 @@ pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> R
 /// Removes the marks of snapshots that no longer exist, and those of `fresh`, which will be made next.
 pub(super) fn clear(repository: &Repository, fresh: Option<&str>) -> Result<()> {
     let Some(dir) = dir(repository)? else { return Ok(()) };
+    let names = FreshNames::new();
     for name in dir.names()? {
         let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
         if is_fresh || !repository.root.has_dir(os(&name))? {
-            dir.unlink(os(&name))?;
+            clear_entry(repository, &dir, &name, &names)?;
         }
     }
     Ok(())

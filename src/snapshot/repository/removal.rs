@@ -23,10 +23,10 @@ use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
 use crate::sys::btrfs::subvolume;
 use crate::tree::deletion::{self, FreshNames};
-use rustix::fs::{self, FileType};
+use rustix::fs::{self, AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of [`remove`].
 #[derive(Debug, Default)]
@@ -96,7 +96,10 @@ pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
 pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
     let control = ["manifests", "added", "marks", "blocks"].map(|part| repository.control.join(part).join(name));
     let paths = [repository.root.join(name)].into_iter().chain(control);
-    paths.filter(|path| path.symlink_metadata().is_ok()).collect()
+    // No link is followed, not even one that replaced a directory of the repository.
+    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir() || found.is_file());
+    paths.filter(|path| is_own(path) && path.parent().is_some_and(is_dir)).collect()
 }
 
 /// Points `latest` to the newest snapshot, if it points elsewhere. If a damaged manifest hides which one is the newest,
@@ -163,12 +166,18 @@ fn take_tree(repository: &Repository, name: &str, fresh: &FreshNames, subvolumes
         Err(Errno::NOTEMPTY | Errno::PERM | Errno::ACCESS | Errno::ROFS) => {
             let failed = |errno| Error::io("make the snapshot writable", root.join(name), errno);
             let fd = root.dir(name)?;
+            let partial = repository.partial()?;
             if tree.read_only {
+                // If this process is killed before the move, the next run finds this and makes the tree read-only
+                // again. On a full filesystem it may not exist.
+                let _ = partial.make_dir(name);
                 subvolume::set_read_only(&fd, false).map_err(failed)?;
             }
-            throw_away(repository, root, name.as_bytes(), fresh).inspect_err(|_| {
+            let moved = throw_away(repository, root, name.as_bytes(), fresh).inspect_err(|_| {
                 let _ = subvolume::set_read_only(&fd, tree.read_only);
-            })
+            });
+            let _ = fs::unlinkat(&partial, name, AtFlags::REMOVEDIR);
+            moved
         }
         Err(errno) => Err(Error::io("delete the subvolume", root.join(name), errno)),
     }

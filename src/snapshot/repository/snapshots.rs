@@ -34,7 +34,9 @@ pub(crate) struct SnapshotInfo {
 pub(crate) struct SnapshotList {
     /// The snapshots with intact manifests, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
-    /// The reasons why other snapshots could not be listed, one for each.
+    /// The names of the other snapshots.
+    pub unlisted: Vec<String>,
+    /// The reasons why these could not be listed, one for each.
     pub problems: Vec<Error>,
 }
 
@@ -62,7 +64,10 @@ impl Repository {
         for name in self.snapshot_names()? {
             match self.info(&name) {
                 Ok(info) => listing.snapshots.push(info),
-                Err(error) => listing.problems.push(error),
+                Err(error) => {
+                    listing.unlisted.push(name);
+                    listing.problems.push(error);
+                }
             }
         }
         // The names are already sorted, and this sort is stable.
@@ -223,9 +228,7 @@ impl Repository {
                 .collect();
             let is_entry = || {
                 let Some((name, above)) = names.split_last() else { return Ok(false) };
-                let Some(mut directory) = manifest.directory(&above.join(&b'/'))? else { return Ok(false) };
-                directory.jump(name)?;
-                Ok::<_, Error>(directory.peek()?.is_some_and(|entry| entry.name == *name))
+                Ok::<_, Error>(manifest.entry(&above.join(&b'/'), name)?.is_some())
             };
             manifest.directory(&names.join(&b'/')).is_ok_and(|found| found.is_some()) || is_entry().unwrap_or(false)
         })

@@ -87,8 +87,7 @@ impl Tree<'_> {
 
     fn single(&mut self, directory: &[u8], name: &[u8]) -> Result<()> {
         self.go_to(directory)?;
-        if let Some(mut cursor) = self.context.manifest.entries_from(directory, name)?
-            && let Some(entry) = cursor.seek(name)?
+        if let Some(entry) = self.context.manifest.entry(directory, name)?
             && !self.is_skipped(directory)
         {
             self.push(entry)?;

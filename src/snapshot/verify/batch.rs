@@ -27,7 +27,7 @@ impl Batch {
     /// Adds the entries of one path, each with its snapshot and its directory.
     pub(super) fn push(&mut self, path: Vec<u8>, members: Vec<(usize, Arc<Place>, Entry)>) {
         self.entries += members.len();
-        let members = members.into_iter().map(|(snapshot, place, entry)| Member { snapshot, place, entry });
+        let members = members.into_iter().map(|(snapshot, place, entry)| Member::new(snapshot, place, entry));
         self.paths.push((path, members.collect()));
     }
 

@@ -13,6 +13,7 @@ use crate::extents::streamed;
 use crate::fs::open_files;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
+use crate::tree::walk::absolute;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -24,6 +25,8 @@ const THREADS: usize = 2;
 /// Files of at least this size take turns. Small ones need many requests at once, large ones only wear out a disk's
 /// arm with them.
 const MEDIUM: u64 = 1 << 20;
+/// A file up to this size, in bytes, is hashed even if its holes are out of proportion to its data.
+const BEARABLE: u64 = 64 << 30;
 /// How many files of that size are read at once.
 pub(super) const TURNS: usize = 4;
 
@@ -34,6 +37,18 @@ pub(super) struct Claim<'a> {
     pub(super) size: u64,
     /// A difference of its metadata, which is reported if the content has none.
     pub(super) fault: Option<Fault>,
+}
+
+impl Claim<'_> {
+    /// Whether this is the content that the file should have.
+    fn is_met_by(&self, digest: Digest) -> bool {
+        matches!(digest, Digest::Hash(hash) if hash == self.hash)
+    }
+
+    /// Whether so much of the file was data that whoever recorded its hash read about as much as its size.
+    fn had_data(&self) -> bool {
+        self.member.entry.file().is_some_and(|file| file.holes <= file.size / 2)
+    }
 }
 
 /// Files with the same data.
@@ -79,12 +94,15 @@ pub(super) fn check(context: &Context<'_>, path: &[u8], claims: Vec<Claim<'_>>) 
     files.read()?;
     for (place, claim) in std::mem::take(&mut files.later) {
         // Nothing of this path is in progress now.
-        if let Answer::Read(digest) = context.results.wait(&place) {
-            files.settled(&claim, digest);
-            continue;
+        match context.results.wait(&place) {
+            Answer::Read(digest) if claim.is_met_by(digest) => {
+                files.settled(&claim, digest);
+                continue;
+            }
+            Answer::Read(_) => {}
+            // The other thread has given up, or its result is forgotten.
+            _ => context.results.give_up(&place),
         }
-        // The other thread has given up, or its result is forgotten.
-        context.results.give_up(&place);
         if let Some(opened) = files.open(claim) {
             files.add(opened, Results::wait);
         }
@@ -99,14 +117,18 @@ impl<'a> Files<'a, '_> {
         let open = || {
             let file = claim.member.open()?;
             let status = Status::of(&file)?;
-            let is_hashed = hash::is_hashed(&file, &status)?;
+            // A file may have a hash because its blocks were allocated, although they were never written.
+            let is_hashed = status.size <= BEARABLE || claim.had_data() || hash::is_hashed(&file, &status)?;
             Ok((file, status, is_hashed))
         };
         match open() {
-            // A file with such holes never gets a hash: a hole has replaced its data. Hashing it could take years.
+            // Hashing it could take years, and nothing shows that it is damaged.
             Ok((_, _, false)) => {
                 self.context.monitor.advance(Amount { files: 0, bytes: claim.size });
-                self.context.damage(claim.member.snapshot, self.path, None, Fault::Content);
+                let error = Error::failed("check the content of").at(absolute(self.path));
+                let snapshot = &self.context.snapshots[claim.member.snapshot].name;
+                self.context.problem(&error.hint(format!("its holes in the snapshot {snapshot} are too large")));
+                claim.fault.inspect(|fault| self.context.damage(claim.member.snapshot, self.path, None, *fault));
                 None
             }
             Ok((file, status, true)) => {
@@ -132,9 +154,12 @@ impl<'a> Files<'a, '_> {
             return;
         }
         match ask(self.context.results, &place) {
-            Answer::Read(digest) => self.settled(&claim, digest),
+            Answer::Read(digest) if claim.is_met_by(digest) => self.settled(&claim, digest),
             Answer::InProgress => self.later.push((place, claim)),
-            Answer::Yours => self.sames.push(Same { file, size: claim.size, place, claims: vec![claim] }),
+            // Other data may have been at this address when it was read: only the file itself proves damage.
+            Answer::Read(_) | Answer::Yours => {
+                self.sames.push(Same { file, size: claim.size, place, claims: vec![claim] });
+            }
         }
     }
 
@@ -193,6 +218,7 @@ impl<'a> Files<'a, '_> {
                 fault.inspect(|fault| self.context.damage(snapshot, self.path, None, *fault));
             }
             Digest::Unreadable(offset, errno) if is_damage(errno) => {
+                claim.member.note_failure();
                 self.context.damage(snapshot, self.path, Some(offset), Fault::Unreadable);
             }
             Digest::Unreadable(_, errno) => self.failed(claim, "read", errno),
@@ -202,8 +228,9 @@ impl<'a> Files<'a, '_> {
     /// Reports a file with content that could not be read.
     fn failed(&self, claim: &Claim<'_>, action: &str, errno: Errno) {
         let snapshot = claim.member.snapshot;
+        claim.member.note_failure();
         self.context.failed(snapshot, self.path, action, errno);
-        if !is_damage(errno) {
+        if !is_damage(errno) && errno != Errno::NOENT {
             claim.fault.inspect(|fault| self.context.damage(snapshot, self.path, None, *fault));
         }
     }

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::part::Part;
 use super::results::Results;
 use crate::error::{Error, Result};
+pub(super) use crate::fs::data_loss::is_data_loss as is_damage;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Damage, Event, Fault, Monitor};
 use crate::snapshot::manifest::Reader;
@@ -172,11 +173,4 @@ impl Context<'_> {
         self.monitor.problem(error);
         self.errors.add(1);
     }
-}
-
-/// Whether an error shows that the device lost data, or that the filesystem is corrupt.
-pub(super) fn is_damage(errno: Errno) -> bool {
-    // A device may report a bad sector as NODATA, and a wrong checksum as ILSEQ. Filesystems report a corrupt structure
-    // as UCLEAN, and its wrong checksum as BADMSG.
-    matches!(errno, Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::REMOTEIO | Errno::UCLEAN | Errno::BADMSG)
 }

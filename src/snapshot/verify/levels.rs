@@ -2,11 +2,13 @@
 //! without a record are found, although names are compared only where the numbers differ.
 
 use super::compare;
-use super::context::{Context, is_damage};
+use super::context::Context;
+use crate::error::ErrorKind;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Directory;
+use crate::snapshot::source_path::join;
 use rustix::fs::Dir;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -213,32 +215,35 @@ impl Ending {
         if self.present + missing <= self.listed || context.snapshots[self.snapshot].is_deleted() {
             return;
         }
-        if let Err(errno) = self.report(context).map_err(|error| error.raw_os_error()) {
-            let errno = errno.map_or(Errno::IO, Errno::from_raw_os_error);
-            if !is_damage(errno) {
-                context.failed(self.snapshot, &self.path, "read the directory", errno);
-            }
+        match self.names(context) {
+            // Damage of the manifest was reported when its records were read.
+            Ok(names) => match self.report(context, names) {
+                Err(error) if error.kind() != ErrorKind::Damage => context.problem(&error),
+                _ => {}
+            },
+            Err(errno) => context.failed(self.snapshot, &self.path, "read the directory", errno),
         }
     }
 
-    fn report(&self, context: &Context<'_>) -> crate::error::Result<()> {
-        let snapshot = &context.snapshots[self.snapshot];
-        let failed = |errno: Errno| crate::error::Error::failed("read the directory").because(errno);
-        let fd = openat::open_dir(snapshot.tree.as_fd(), &self.path).map_err(failed)?;
+    /// The names of its entries.
+    fn names(&self, context: &Context<'_>) -> Result<Vec<Vec<u8>>> {
+        let fd = openat::open_dir(context.snapshots[self.snapshot].tree.as_fd(), &self.path)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&fd).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name().to_bytes().to_vec();
+        for entry in Dir::read_from(&fd)? {
+            let name = entry?.file_name().to_bytes().to_vec();
             if !matches!(name.as_slice(), b"." | b"..") {
                 names.push(name);
             }
         }
         names.sort_unstable();
+        Ok(names)
+    }
+
+    fn report(&self, context: &Context<'_>, names: Vec<Vec<u8>>) -> crate::error::Result<()> {
+        let snapshot = &context.snapshots[self.snapshot];
         let Some(mut listed) = snapshot.manifest.directory(&self.path)? else { return Ok(()) };
         for name in names {
-            let path = match self.path.is_empty() {
-                true => name.clone(),
-                false => [&self.path[..], b"/", &name].concat(),
-            };
+            let path = join(&self.path, &name);
             if listed.seek(&name)?.is_none() && snapshot.manifest.directory(&path)?.is_none() {
                 context.damage(self.snapshot, &path, None, Fault::Unlisted);
             }

@@ -5,15 +5,32 @@ use crate::fs::openat;
 use crate::snapshot::manifest::Entry;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An entry of a snapshot.
 pub(super) struct Member {
     pub(super) snapshot: usize,
     pub(super) place: Arc<Place>,
     pub(super) entry: Entry,
+    /// Whether it was reported that its file cannot be read.
+    has_failed: AtomicBool,
 }
 
 impl Member {
+    pub(super) fn new(snapshot: usize, place: Arc<Place>, entry: Entry) -> Member {
+        Member { snapshot, place, entry, has_failed: AtomicBool::new(false) }
+    }
+
+    /// Notes that a failure of its file is reported. Returns whether one was reported before.
+    pub(super) fn note_failure(&self) -> bool {
+        self.has_failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether a failure of its file was reported.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     /// Opens a regular file for reading.
     pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
         openat::open_file(self.place.fd.as_fd(), &self.entry.name)

@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["usage"],
     &["snapshot", "dedupe", "copy_tree", "put", "probe", "fiemap"],
     &["lib"],
-    &["exit_status"],
+    &["exit_status", "profile"],
     &["output"],
     &["cli"],
     &["commands"],

@@ -1,0 +1,103 @@
+//! Measures what each snapshot alone holds, and what a set of snapshots would free. Nothing here writes.
+
+use super::prune::forecast::forecast;
+use super::repository::{self, Repository};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+pub use crate::usage::{Bound, Freed, Options};
+use std::path::Path;
+use std::time::Instant;
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// The space that removing this snapshot alone would free: what nothing else holds, neither another snapshot nor
+    /// any other file of the filesystem.
+    pub freed: Freed,
+}
+
+/// The results.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The snapshots, in the order in which they were named; all of them, oldest first, if none was named.
+    pub rows: Vec<Row>,
+    /// The space that removing all of them together would free. This is often more than the sum of the rows, since
+    /// they share data with each other.
+    pub set: Freed,
+    /// The number of failures, which were reported to the monitor.
+    pub errors: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures the snapshots that `ids` mean in the repository at `repo`, or all if there are no `ids`. The figures are
+/// those of a dry run of [`remove`](super::remove::remove), except that pinned snapshots count as well.
+///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::{create, du};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source], &repo, &create::Options::default(), &Silent)?;
+///
+/// let stats = du::du(&repo, &["latest"], &du::Options::default(), &Silent)?;
+/// println!("removing {} frees {} bytes", stats.rows[0].name, stats.rows[0].freed.bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The repository is read once for the set, and once more for each snapshot if there are several. It may be mounted
+/// read-only, and no lock is taken.
+///
+/// Memory: that of [`measure`](crate::usage::measure) for the set alone, whatever the number of snapshots.
+///
+/// # Errors
+/// If an ID means no snapshot or several, the repository cannot be opened, or the run is cancelled.
+pub fn du(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    let mut stats = Stats::default();
+    let mut names: Vec<String> = Vec::new();
+    if ids.is_empty() {
+        let listing = repository.listing()?;
+        listing.problems.iter().for_each(|problem| monitor.problem(problem));
+        stats.errors += listing.problems.len() as u64;
+        names.extend(listing.snapshots.into_iter().map(|info| info.name));
+    }
+    for id in ids {
+        let name = repository.name_of(id)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut failures;
+    (stats.set, failures) = forecast(&repository, &names, options, monitor)?;
+    stats.errors += failures;
+    // The set's pass has synced the filesystem.
+    let unsynced = Options { sync: false, ..*options };
+    for name in &names {
+        let mut freed = stats.set;
+        if names.len() > 1 {
+            (freed, failures) = forecast(&repository, std::slice::from_ref(name), &unsynced, monitor)?;
+            stats.errors += failures;
+        }
+        stats.rows.push(Row { name: name.clone(), freed });
+    }
+    // A figure of a snapshot that was removed meanwhile means nothing.
+    stats.rows.retain(|row| {
+        let is_there = !repository::parts(&repository, &row.name).is_empty();
+        if !is_there {
+            let error = Error::failed("measure the snapshot").at(repo.join(&row.name));
+            monitor.problem(&error.hint("it was removed meanwhile"));
+            stats.errors += 1;
+        }
+        is_there
+    });
+    stats.seconds = begun.elapsed().as_secs_f64();
+    Ok(stats)
+}
