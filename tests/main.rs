@@ -55,3 +55,4 @@ mod sources;
 mod subvolume;
 mod unnoticed_changes;
 mod verify;
+mod year;

@@ -6,12 +6,11 @@ mod marks;
 mod space;
 
 use crate::harness::json_lines::{Line, Problem, Warning};
-use crate::harness::manifests::edit;
+use crate::harness::manifests::{self, edit};
 use crate::harness::*;
 use crate::on_filesystems;
 use jiff::Timestamp;
 use pleach::Repository;
-use pleach::testing::manifest::Time;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 use std::ffi::OsStr;
@@ -68,8 +67,7 @@ fn kept(run: &Run) -> Vec<(String, Vec<String>)> {
 
 /// Gives a snapshot another time, as if it had been taken then.
 fn date(repo: &Path, name: &str, time: &str) {
-    let moment: Timestamp = time.parse().unwrap();
-    edit(repo, name, |header, _, _| header.created = Time { seconds: moment.as_second(), nanos: 0 });
+    manifests::date(repo, name, time.parse::<Timestamp>().unwrap().as_second());
 }
 
 /// Makes a snapshot one that skipped an entry.

@@ -1,6 +1,6 @@
 //! Manifests that are written again with other content, as a wrong clock or a forger would have it.
 
-use pleach::testing::manifest::{Header, Item, Reader, Totals, Writer};
+use pleach::testing::manifest::{Header, Item, Reader, Time, Totals, Writer};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -23,4 +23,9 @@ pub(crate) fn edit(repo: &Path, name: &str, edit: impl FnOnce(&mut Header, &mut 
     items.iter().for_each(|item| writer.push(item).unwrap());
     writer.set_origins(origins);
     writer.finish(&totals).unwrap();
+}
+
+/// Gives a snapshot another time, in seconds since 1970, as if it had been taken then.
+pub(crate) fn date(repo: &Path, name: &str, seconds: i64) {
+    edit(repo, name, |header, _, _| header.created = Time { seconds, nanos: 0 });
 }
