@@ -103,7 +103,8 @@ on_filesystems! {
     fn killed_at_any_call_it_leaves_each_file_as_it_was_or_sound_and_a_later_run_finishes(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
         let steps = [("renameat", 1), ("renameat", 2), ("renameat2", 1), ("renameat2", 2), ("fsync", 1), ("fsync", 3),
-            ("fsync", 5), ("fdatasync", 1), ("fdatasync", 2), ("linkat", 1), ("unlinkat", 1), ("utimensat", 2), ("ioctl", 9)];
+            ("fsync", 5), ("fdatasync", 1), ("fdatasync", 2), ("linkat", 1), ("unlinkat", 1),
+            ("utimensat", 2), ("ioctl", 9)];
         let mut killed = 0;
         for (number, (call, nth)) in steps.into_iter().enumerate() {
             let (source, repo) = (elsewhere.dir(format!("{number}")), fs.join(format!("{number}")));
@@ -127,7 +128,8 @@ on_filesystems! {
             let run = tools::killed_at(call, nth, &args.into_iter().chain([repo.as_os_str()]).collect::<Vec<_>>());
             killed += u32::from(run.status == 128 + 9);
             assert_eq!(listed(&repo), snapshots);
-            for (path, name) in snapshots.iter().flat_map(|name| ["file", "dir/other", "dir/third"].map(|path| (path, name))) {
+            let paths = ["file", "dir/other", "dir/third"];
+            for (path, name) in snapshots.iter().flat_map(|name| paths.map(|path| (path, name))) {
                 let (content, sound) = (fs::read(tree(name).join(path)).unwrap(), fs::read(source.join(path)).unwrap());
                 let differs = content.iter().zip(&sound).filter(|(now, then)| now != then).count();
                 assert!(content.len() == sound.len() && differs <= 6, "{call} {nth}: {name}: {path}");
