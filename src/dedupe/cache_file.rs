@@ -13,6 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -21,6 +22,9 @@ use std::path::{Path, PathBuf};
 const MAGIC: [u8; 16] = *b"pleach dedupe\n\0\0";
 const VERSION: u32 = 1;
 const HEADER: usize = 32;
+/// Bytes of the header that are zero in every cache, because versions will not need them. A text that begins like a
+/// cache has no zeros there.
+const ZEROS: Range<usize> = 18..24;
 const CHECKSUM: usize = 32;
 /// The beginning of temporary names.
 const TEMPORARY: &str = ".pleach-dedupe.";
@@ -118,8 +122,7 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
     }
     let mut header = [0; HEADER];
     let length = crate::fs::pread::read_full(&file, &mut header, 0).map_err(failed)?;
-    // A text that begins like a cache has no zeros there; versions will not need these bytes.
-    if length < MAGIC.len() || header[..MAGIC.len()] != MAGIC || header[18..24] != [0; 6] {
+    if length < MAGIC.len() || header[..MAGIC.len()] != MAGIC || header[ZEROS] != [0; ZEROS.end - ZEROS.start] {
         return Err(not_a_cache(path, "it is not a cache of pleach"));
     }
     if status.uid != rustix::process::geteuid().as_raw() {

@@ -98,7 +98,7 @@ pub fn cat(
         Errno::NOENT if repository.has_tree(&info.name, &tree) => damage("the snapshot lacks it"),
         errno => failed(errno),
     })?;
-    if FileType::from_raw_mode(Status::of(&file).map_err(failed)?.mode) != FileType::RegularFile {
+    if Status::of(&file).map_err(failed)?.file_type() != FileType::RegularFile {
         return Err(damage("something else is in its place"));
     }
     monitor.phase("printing", Some(Amount { files: 1, bytes: body.size }));

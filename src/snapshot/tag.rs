@@ -2,7 +2,7 @@
 
 use super::repository::{self, Marks, Repository};
 use crate::error::{ErrorKind, Result};
-use crate::monitor::{Event, Monitor};
+use crate::monitor::Monitor;
 use std::path::Path;
 use std::time::Instant;
 
@@ -62,10 +62,7 @@ pub fn tag(repo: &Path, id: &str, options: &Options, monitor: &dyn Monitor) -> R
     options.add.iter().try_for_each(|tag| repository::check_tag(tag))?;
     let repository = Repository::open(repo)?;
     let is_change = !options.add.is_empty() || !options.remove.is_empty() || options.pin.is_some();
-    let lock = if is_change { Some(repository.lock()?) } else { None };
-    if lock.as_ref().is_some_and(|lock| !lock.is_held) {
-        monitor.event(Event::NoLocks);
-    }
+    let _lock = if is_change { Some(repository.lock(monitor)?) } else { None };
     let info = repository.resolve(id)?;
     let mut errors = 0;
     let before = match repository::marks(&repository, &info.name, &info.header.tags) {

@@ -39,12 +39,13 @@ pub use stats::{Row, Stats, Stopped};
 use super::repository::{self, Lock, Repository};
 use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::open_files;
 use crate::fs::procfs;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
-use context::{Context, Count, Snapshot, is_damage};
+use context::{Context, Count, Snapshot};
 use findings::Findings;
 use levels::Levels;
 use merge::{Merge, Next};
@@ -101,9 +102,7 @@ pub fn verify(
     }
     procfs::require()?;
     let repository = Repository::open(repo)?;
-    let lock = options.repair_from.as_ref().map(|_| lock(&repository, monitor)).transpose()?;
-    let origin = options.repair_from.as_ref().map(|from| Origin::open(&repository, from)).transpose()?;
-    let findings = lock.as_ref().map(|_| Findings::default());
+    let repair = options.repair_from.as_ref().map(|from| Repair::begin(&repository, from, monitor)).transpose()?;
     let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
     let mut stats = Stats::default();
     let (snapshots, is_all) = choose(&repository, ids, monitor, &mut stats)?;
@@ -114,7 +113,7 @@ pub fn verify(
     for snapshots in snapshots.chunks(open_files::part(8, 32..=4096)) {
         let turns = Semaphore::new(content::TURNS);
         let (repository, results, read_bytes, errors) = (&repository, &results, &read_bytes, &errors);
-        let findings = findings.as_ref();
+        let findings = repair.as_ref().map(|repair| &repair.findings);
         let context =
             Context { repository, options, monitor, snapshots, part, results, turns, read_bytes, errors, findings };
         result = walk(&context);
@@ -124,8 +123,8 @@ pub fn verify(
         }
     }
     let mut done = Done::default();
-    if let (Ok(()), Some(origin), Some(findings)) = (&result, &origin, findings) {
-        result = repair::repair(&repository, &snapshots, origin, findings.into_list(), monitor, &mut done);
+    if let (Ok(()), Some(Repair { origin, findings, .. })) = (&result, &repair) {
+        result = repair::repair(&repository, &snapshots, origin, findings.take(), monitor, &mut done);
     }
     stats.repaired = done.repaired;
     stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors);
@@ -142,14 +141,21 @@ pub fn verify(
     }
 }
 
-/// Takes the lock that a repair needs, and completes a repair that was killed.
-fn lock(repository: &Repository, monitor: &dyn Monitor) -> Result<Lock> {
-    let lock = repository.lock()?;
-    if !lock.is_held {
-        monitor.event(Event::NoLocks);
+/// What a repair needs from the beginning of the verification.
+struct Repair {
+    origin: Origin,
+    findings: Findings,
+    /// Keeps other runs away.
+    _lock: Lock,
+}
+
+impl Repair {
+    /// Takes the lock, completes a repair that was killed, and opens the sound copies.
+    fn begin(repository: &Repository, from: &RepairFrom, monitor: &dyn Monitor) -> Result<Repair> {
+        let lock = repository.lock(monitor)?;
+        repository::complete_repairs(repository, monitor)?;
+        Ok(Repair { origin: Origin::open(repository, from)?, findings: Findings::default(), _lock: lock })
     }
-    repository::complete_repairs(repository, monitor)?;
-    Ok(lock)
 }
 
 /// Opens the snapshots, oldest first. Those that cannot be verified are reported. Returns too whether a later run can
@@ -187,17 +193,15 @@ fn choose(
         let opened = repository.manifest(&name).and_then(|manifest| Ok((manifest, repository.tree(&name)?)));
         match opened {
             Ok((manifest, tree)) => snapshots.push(Snapshot::new(name, manifest, tree)),
-            Err(error) if error.kind() == ErrorKind::Damage => {
-                monitor.problem(&error);
-                stats.errors += 1;
+            Err(error) if error.kind() == ErrorKind::Damage || is_lost(&error) => {
+                let mut fault = Fault::Unreadable;
+                if error.kind() == ErrorKind::Damage {
+                    monitor.problem(&error);
+                    stats.errors += 1;
+                    fault = Fault::Manifest;
+                }
                 let path = error.path().unwrap_or(repository.path());
-                monitor.damage(&Damage::new(&name, path, Fault::Manifest));
-                stats.damaged += 1;
-                stats.rows.push(Row { name, damaged: 1, ..Row::default() });
-            }
-            Err(error) if is_lost(&error) => {
-                let path = error.path().unwrap_or(repository.path());
-                monitor.damage(&Damage::new(&name, path, Fault::Unreadable));
+                monitor.damage(&Damage::new(&name, path, fault));
                 stats.damaged += 1;
                 stats.rows.push(Row { name, damaged: 1, ..Row::default() });
             }
@@ -218,7 +222,7 @@ fn choose(
 
 /// Whether an error shows that the device lost data.
 fn is_lost(error: &Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| is_damage(Errno::from_raw_os_error(errno)))
+    error.raw_os_error().is_some_and(|errno| is_data_loss(Errno::from_raw_os_error(errno)))
 }
 
 fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Amount {

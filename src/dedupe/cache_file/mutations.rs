@@ -89,7 +89,7 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
         match CacheFile::open(path.clone()) {
             // Only the bytes that mark a file as a cache make it a cache.
             Err(_) => {
-                let mark = |bytes: &[u8]| (bytes.get(..MAGIC.len()).map(Vec::from), bytes.get(18..24).map(Vec::from));
+                let mark = |bytes: &[u8]| (bytes.get(..MAGIC.len()).map(Vec::from), bytes.get(ZEROS).map(Vec::from));
                 assert_ne!(mark(&bytes), mark(&valid), "mutation {number}");
                 outcomes.insert("no cache");
             }

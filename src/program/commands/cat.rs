@@ -1,6 +1,6 @@
 //! `pleach cat REPO ID PATH`.
 
-use super::diff::id;
+use super::id::as_id;
 use crate::error::{Error, Result};
 use crate::program::cli;
 use crate::program::exit_status::ExitStatus;
@@ -9,7 +9,7 @@ use crate::snapshot::cat::{Options, cat};
 
 pub(crate) fn run(args: &cli::Cat, output: &Output) -> Result<ExitStatus> {
     let (repo, snapshot, path) = args.repo_id_and_path();
-    let snapshot = id(snapshot)?;
+    let snapshot = as_id(snapshot)?;
     progress::watch_listing(output, |monitor, make_room| {
         cat(repo, snapshot, path, &Options::default(), monitor, &mut |piece| {
             make_room();

@@ -1,5 +1,6 @@
 //! `pleach diff REPO A B [PATH]`.
 
+use super::id::as_id;
 use super::outcome::status;
 use super::patch::Patcher;
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use std::path::Path;
 pub(crate) fn run(args: &cli::Diff, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let (repo, [old, new], path) = args.repo_ids_and_path();
     let options = Options { path: path.map(Path::to_path_buf), threads: globals.threads, ..Options::default() };
-    let (old, new) = (id(old)?, id(new)?);
+    let (old, new) = (as_id(old)?, as_id(new)?);
     let mut listing = listing::Listing::new(output, args.stat);
     let mut patcher = Patcher::new(output);
     let mut stats = progress::watch_listing(output, |monitor, make_room| {
@@ -28,9 +29,4 @@ pub(crate) fn run(args: &cli::Diff, globals: &Globals, output: &Output) -> Resul
     stats.errors += patcher.errors();
     listing.finish(&stats);
     Ok(status(stats.errors))
-}
-
-/// An ID as text.
-pub(super) fn id(id: &Path) -> Result<&str> {
-    id.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(id).hint("names are UTF-8"))
 }

@@ -1,7 +1,7 @@
 //! `pleach du PATH...` and `pleach du --snapshots REPO [ID...]`.
 
+use super::id::as_id;
 use super::outcome::status;
-use super::prune::as_id;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;

@@ -9,6 +9,7 @@ mod du;
 mod excludes;
 mod fiemap;
 mod find;
+mod id;
 mod init_profile;
 mod list;
 mod log;

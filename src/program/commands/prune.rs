@@ -1,13 +1,13 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
+use super::id::as_id;
 use super::outcome::{reported, status};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, prune as show};
 use crate::snapshot::prune::{Keep, Options, Stats, prune};
 use crate::snapshot::remove::{self, remove};
-use std::ffi::OsStr;
 use std::path::Path;
 
 /// The state of the disk after an interruption, in words.
@@ -47,9 +47,4 @@ pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output)
     let stats = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor))?;
     show::show(output, "remove", &stats, args.dry_run);
     Ok(reported(output, status(stats.errors)))
-}
-
-/// The ID in a word.
-pub(super) fn as_id(word: &OsStr) -> Result<&str> {
-    word.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(word).hint("names are UTF-8"))
 }

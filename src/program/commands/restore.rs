@@ -1,7 +1,8 @@
 //! `pleach restore REPO ID [PATH...] --target DIR`.
 
+use super::id::as_id;
 use super::outcome::{is_unread, reported, status};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, restore};
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
         threads: globals.threads,
     };
     let (repo, id, paths) = args.repo_id_and_paths();
-    let id = id.to_str().ok_or_else(|| Error::usage("look for a snapshot called").at(id).hint("names are UTF-8"))?;
+    let id = as_id(id)?;
     let stats = match progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor)) {
         Ok(stats) => stats,
         // Nobody reads the output any more, or the restore had not begun.

@@ -1,7 +1,7 @@
 //! `pleach tag REPO ID [+TAG|-TAG]...`, `pleach pin REPO ID` and `pleach unpin REPO ID`.
 
+use super::id::as_id;
 use super::outcome::status;
-use super::prune::as_id;
 use crate::error::Result;
 use crate::program::cli;
 use crate::program::exit_status::ExitStatus;

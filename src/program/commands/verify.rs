@@ -1,26 +1,23 @@
 //! `pleach verify REPO [ID...]`.
 
+use super::id::as_id;
 use super::outcome::{is_unread, reported, status};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, verify};
 use crate::snapshot::verify::{Options, RepairFrom, Stats, Stopped, verify};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The state of the disk after an interruption, in words. Not for a repair.
 pub(super) const INTERRUPTED: &str = "nothing was changed";
 
 pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let (repo, ids) = args.repo_and_ids();
-    let text = |id: &PathBuf| {
-        let unknown = || Error::usage("look for a snapshot called").at(id).hint("names are UTF-8");
-        id.to_str().map(String::from).ok_or_else(unknown)
-    };
-    let ids = ids.iter().map(text).collect::<Result<Vec<_>>>()?;
+    let ids = ids.iter().map(|id| as_id(id).map(String::from)).collect::<Result<Vec<_>>>()?;
     let repair_from = match &args.repair_from {
         Some(path) if cli::is_path(path) => Some(RepairFrom::Directory(path.clone())),
-        Some(id) => Some(RepairFrom::Snapshot(text(id)?)),
+        Some(id) => Some(RepairFrom::Snapshot(as_id(id)?.into())),
         None => None,
     };
     let options =

@@ -41,14 +41,32 @@ struct Summary {
     set_inline_bytes: u64,
     /// How many references files hold to extents.
     set_references: u64,
+    #[serde(flatten)]
+    freed: SetFreed,
+    errors: u64,
+    seconds: f64,
+}
+
+/// What deleting the whole set would free.
+#[derive(Serialize)]
+struct SetFreed {
     set_freed_bytes: u64,
     set_freed_is: &'static str,
     /// The part of `set_freed_bytes` that inodes take.
     set_freed_inode_bytes: u64,
     /// The bytes that may be freed in addition to `set_freed_bytes`.
     set_undecided_bytes: u64,
-    errors: u64,
-    seconds: f64,
+}
+
+impl SetFreed {
+    fn new(freed: &Freed) -> SetFreed {
+        SetFreed {
+            set_freed_bytes: freed.bytes,
+            set_freed_is: bound::name(freed.bound),
+            set_freed_inode_bytes: freed.inode_bytes,
+            set_undecided_bytes: freed.undecided_bytes,
+        }
+    }
 }
 
 /// Prints the result.
@@ -91,10 +109,7 @@ fn summary(stats: &Stats) -> Summary {
         set_shared_bytes: set.shared_bytes,
         set_inline_bytes: set.inline_bytes,
         set_references: set.references,
-        set_freed_bytes: freed.bytes,
-        set_freed_is: bound::name(freed.bound),
-        set_freed_inode_bytes: freed.inode_bytes,
-        set_undecided_bytes: freed.undecided_bytes,
+        freed: SetFreed::new(freed),
         errors: *errors,
         seconds: *seconds,
     }
@@ -149,10 +164,8 @@ struct SummaryOfSnapshots {
     r#type: &'static str,
     command: &'static str,
     snapshots: u64,
-    set_freed_bytes: u64,
-    set_freed_is: &'static str,
-    set_freed_inode_bytes: u64,
-    set_undecided_bytes: u64,
+    #[serde(flatten)]
+    freed: SetFreed,
     errors: u64,
     seconds: f64,
 }
@@ -175,10 +188,7 @@ pub(crate) fn show_snapshots(output: &Output, stats: &snapshots::Stats, repo: &P
             r#type: "summary",
             command: "du",
             snapshots: rows.len() as u64,
-            set_freed_bytes: set.bytes,
-            set_freed_is: bound::name(set.bound),
-            set_freed_inode_bytes: set.inode_bytes,
-            set_undecided_bytes: set.undecided_bytes,
+            freed: SetFreed::new(set),
             errors: *errors,
             seconds: *seconds,
         });

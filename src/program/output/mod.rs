@@ -1,6 +1,7 @@
 //! The output of a command: results go to stdout, everything else to stderr. Only this module and `main` write to the
 //! screen.
 
+mod beside;
 mod bound;
 pub(crate) mod copy;
 pub(crate) mod dedupe;

@@ -58,12 +58,15 @@ pub(super) fn integer(value: &Value<'_>, range: std::ops::RangeInclusive<i64>) -
 pub(super) fn count(value: &Value<'_>) -> Read<u64> {
     const EXPECTED: &str = "a whole number that is not negative";
     match value.get_ref() {
-        DeValue::Integer(_) => match whole(value).and_then(|number| u64::try_from(number).ok()) {
-            Some(number) => Ok(number),
-            None => refused(value, format!("expected {EXPECTED}")),
-        },
+        DeValue::Integer(_) => natural(value, EXPECTED),
         _ => unexpected(value, EXPECTED),
     }
+}
+
+/// The number in an integer that is not negative.
+fn natural(value: &Value<'_>, expected: &str) -> Read<u64> {
+    let number = whole(value).and_then(|number| u64::try_from(number).ok());
+    number.map_or_else(|| refused(value, format!("expected {expected}")), Ok)
 }
 
 fn whole(value: &Value<'_>) -> Option<i64> {
@@ -105,10 +108,7 @@ pub(super) fn pattern(value: &Value<'_>) -> Read<String> {
 pub(super) fn size_or_none(value: &Value<'_>) -> Read<u64> {
     const EXPECTED: &str = "a size as 4096, \"64K\", \"4G\" or \"1.5T\" (powers of 1024)";
     match value.get_ref() {
-        DeValue::Integer(_) => match whole(value).and_then(|number| u64::try_from(number).ok()) {
-            Some(bytes) => Ok(bytes),
-            None => refused(value, format!("expected {EXPECTED}")),
-        },
+        DeValue::Integer(_) => natural(value, EXPECTED),
         DeValue::String(_) => parsed(value, EXPECTED, parse_size),
         _ => unexpected(value, EXPECTED),
     }

@@ -105,10 +105,7 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
 fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
-    let lock = repository.lock()?;
-    if !lock.is_held {
-        monitor.event(Event::NoLocks);
-    }
+    let _lock = repository.lock(monitor)?;
     repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, threads(options, true), monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {

@@ -38,14 +38,10 @@ impl<'a> Removal<'a> {
     ) -> Result<Removal<'a>> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = threads.unwrap_or((cores * 2).clamp(4, 32));
-        let lock = if is_dry_run { None } else { Some(repository.lock()?) };
+        let _lock = if is_dry_run { None } else { Some(repository.lock(monitor)?) };
         let results = HashMap::new();
-        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, errors: 0, _lock: None };
-        if let Some(lock) = lock {
-            if !lock.is_held {
-                monitor.event(Event::NoLocks);
-            }
-            removal._lock = Some(lock);
+        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, errors: 0, _lock };
+        if !is_dry_run {
             // What a killed snapshot has finished stays for the next one. If it cannot, because the disk is full, the
             // space matters more.
             let used = repository::leftovers(repository).unwrap_or_default();

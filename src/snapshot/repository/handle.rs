@@ -10,6 +10,7 @@ use super::lock::Lock;
 use super::name::check_name;
 use super::reading::note_reader;
 use crate::error::{Advice, Error, Result};
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Reader;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -88,12 +89,16 @@ impl Repository {
     }
 
     /// Takes the lock that keeps other runs from changing the repository. The lock ends with the process, in whatever
-    /// way.
+    /// way. Reports an event if the filesystem has no locks.
     ///
     /// # Errors
     /// Kind `Locked` if another run holds it.
-    pub(crate) fn lock(&self) -> Result<Lock> {
-        Lock::take(&self.control)
+    pub(crate) fn lock(&self, monitor: &dyn Monitor) -> Result<Lock> {
+        let lock = Lock::take(&self.control)?;
+        if !lock.is_held {
+            monitor.event(Event::NoLocks);
+        }
+        Ok(lock)
     }
 
     /// A snapshot's manifest. Until it is dropped, the snapshot is not removed.

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 pub(crate) struct Lock {
     pub(super) file: File,
     /// Whether the filesystem has locks. Without locks, nothing keeps two runs apart.
-    pub is_held: bool,
+    pub(super) is_held: bool,
 }
 
 impl Lock {

@@ -103,13 +103,13 @@ fn an_unknown_format_is_refused_with_both_versions() {
 #[test]
 fn a_second_lock_is_refused_until_the_first_is_gone() {
     let (_dir, repository) = repository();
-    let lock = repository.lock().unwrap();
-    let error = repository.lock().unwrap_err();
+    let lock = repository.lock(&Silent).unwrap();
+    let error = repository.lock(&Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     let inherited = lock.file.try_clone().unwrap();
     drop(lock);
-    repository.lock().unwrap();
+    repository.lock(&Silent).unwrap();
     drop(inherited);
 }
 

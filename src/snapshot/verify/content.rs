@@ -2,7 +2,7 @@
 //! layout, or content that another path has and that was read already. The rest goes to `content::hash::versions`,
 //! which reads even the shared parts of different versions once.
 
-use super::context::{Context, is_damage};
+use super::context::Context;
 use super::member::Member;
 use super::results::{Answer, Place, Results};
 use crate::content::hash;
@@ -10,6 +10,7 @@ use crate::content::hash::versions::{self, Digest, Version};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::streamed;
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::open_files;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
@@ -217,7 +218,7 @@ impl<'a> Files<'a, '_> {
                 let fault = if hash == claim.hash { claim.fault } else { Some(Fault::Content) };
                 fault.inspect(|fault| self.context.damage(snapshot, self.path, None, *fault));
             }
-            Digest::Unreadable(offset, errno) if is_damage(errno) => {
+            Digest::Unreadable(offset, errno) if is_data_loss(errno) => {
                 claim.member.note_failure();
                 self.context.damage(snapshot, self.path, Some(offset), Fault::Unreadable);
             }
@@ -230,7 +231,7 @@ impl<'a> Files<'a, '_> {
         let snapshot = claim.member.snapshot;
         claim.member.note_failure();
         self.context.failed(snapshot, self.path, action, errno);
-        if !is_damage(errno) && errno != Errno::NOENT {
+        if !is_data_loss(errno) && errno != Errno::NOENT {
             claim.fault.inspect(|fault| self.context.damage(snapshot, self.path, None, *fault));
         }
     }

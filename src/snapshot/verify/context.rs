@@ -5,7 +5,7 @@ use super::options::Options;
 use super::part::Part;
 use super::results::Results;
 use crate::error::{Error, Result};
-pub(super) use crate::fs::data_loss::is_data_loss as is_damage;
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Damage, Event, Fault, Monitor};
 use crate::snapshot::manifest::Reader;
@@ -160,7 +160,7 @@ impl Context<'_> {
     pub(super) fn failed(&self, snapshot: usize, path: &[u8], action: &str, errno: Errno) {
         match errno {
             Errno::NOENT => self.missing(snapshot, path),
-            errno if is_damage(errno) => self.damage(snapshot, path, None, Fault::Unreadable),
+            errno if is_data_loss(errno) => self.damage(snapshot, path, None, Fault::Unreadable),
             errno => {
                 let action = format!("{action} in the snapshot {}", self.snapshots[snapshot].name);
                 self.problem(&Error::io(action, absolute(path), errno));

@@ -44,9 +44,9 @@ impl Findings {
         }
     }
 
-    /// The damage.
-    pub(super) fn into_list(self) -> Vec<Finding> {
-        self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).0
+    /// Takes the damage out.
+    pub(super) fn take(&self) -> Vec<Finding> {
+        std::mem::take(&mut *lock(&self.0)).0
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         findings.add("one", Path::new("/a/b"), Fault::Mtime);
         let long = "x".repeat(MOST / 3);
         (0..5).for_each(|_| findings.add("one", Path::new(&long), Fault::Content));
-        let list = findings.into_list();
+        let list = findings.take();
         assert_eq!(list.iter().map(|found| found.is_mtime).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(list[0].path, b"a/b");
     }

@@ -3,6 +3,7 @@
 use super::context::Snapshot;
 use super::work::{self, Work};
 use crate::snapshot::manifest::Item;
+use crate::snapshot::source_path::join;
 use crate::tree::inode_map::Identity;
 use std::collections::{HashMap, HashSet};
 
@@ -41,10 +42,7 @@ impl Partners {
                 let Some(inode) = work::inode(&entry).filter(|inode| wanted.contains(&(snapshot, *inode))) else {
                     continue;
                 };
-                let path = match items.directory() {
-                    b"" => entry.name,
-                    above => [above, b"/", &entry.name].concat(),
-                };
+                let path = join(items.directory(), &entry.name);
                 if !found.inodes.contains_key(&(snapshot, path.clone())) {
                     found.names.entry((snapshot, inode)).or_insert(Partner { path, is_made: false });
                 }

@@ -18,10 +18,13 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor, Repaired};
 use crate::snapshot::repository::{Reopened, Repository};
+use crate::snapshot::source_path::split;
 use crate::tree::walk::absolute;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// A repair.
@@ -130,9 +133,9 @@ impl Repair<'_> {
             return Ok(None);
         };
         let Some(entry) = work::entry(&self.snapshots[work.snapshot], path)? else { return Ok(None) };
-        let shown = self.repository.path().join(&self.snapshots[work.snapshot].name).join(relative(path));
+        let shown = self.repository.path().join(&self.snapshots[work.snapshot].name).join(OsStr::from_bytes(path));
         let failed = |action: &str, errno: Errno| Error::io(action, &shown, errno);
-        let (above, name) = work::split(path);
+        let (above, name) = split(path);
         let dir = self.open_dir(work.snapshot, above)?;
         let before = Status::of(&dir).map_err(|errno| failed("look at the directory of", errno))?;
         let mtime = match self.changed_dirs.contains(&(work.snapshot, above.to_vec())) {
@@ -209,8 +212,9 @@ impl Repair<'_> {
         if !self.trees.contains_key(&snapshot) {
             self.trees.insert(snapshot, Reopened::open(self.repository, name)?);
         }
-        let failed =
-            |errno| Error::io("open the directory", self.repository.path().join(name).join(relative(path)), errno);
+        let failed = |errno| {
+            Error::io("open the directory", self.repository.path().join(name).join(OsStr::from_bytes(path)), errno)
+        };
         let tree = self.trees.get(&snapshot).ok_or(Errno::BADF).map_err(failed)?;
         openat::open_dir(tree.tree(), path).map_err(failed)
     }
@@ -223,7 +227,7 @@ impl Repair<'_> {
 
     /// Reports that the directory of a file got its recorded time.
     fn report_directory(&mut self, work: &Work, from: &Path) {
-        let above = work::split(&work.path).0.to_vec();
+        let above = split(&work.path).0.to_vec();
         if self.changed_dirs.remove(&(work.snapshot, above.clone())) {
             self.report(work.snapshot, &above, from);
         }
@@ -242,8 +246,4 @@ impl Repair<'_> {
         self.done.errors += 1;
         Ok(())
     }
-}
-
-fn relative(path: &[u8]) -> &std::ffi::OsStr {
-    std::os::unix::ffi::OsStrExt::from_bytes(path)
 }

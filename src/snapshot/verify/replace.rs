@@ -1,9 +1,9 @@
 //! Makes a new file with sound content and the recorded metadata, and renames it over a damaged file.
 
-use super::context::is_damage;
 use crate::content::copy::{self, CopyError, FileCopy, Request, Strategy};
 use crate::content::hash;
 use crate::error::{Error, Result};
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::metadata::{self, Attributes, Creator, FileAttr, PROJECT_INHERIT, Refused, SEALS, Xattr};
 use crate::fs::openat;
 use crate::fs::status::Status;
@@ -102,7 +102,7 @@ impl<'a> Maker<'a> {
                 Ok(found) if found.hash == Some(place.hash) => {}
                 Ok(_) => return Ok(false),
                 Err(Errno::CANCELED) => return Err(Error::interrupted()),
-                Err(errno) if is_damage(errno) => return Ok(false),
+                Err(errno) if is_data_loss(errno) => return Ok(false),
                 Err(errno) => return Err(place.failed("read back the copy of", errno)),
             }
         }

@@ -4,6 +4,7 @@ use super::context::Snapshot;
 use super::findings::Finding;
 use crate::error::Result;
 use crate::snapshot::manifest::{Entry, Meta};
+use crate::snapshot::source_path::split;
 use crate::tree::inode_map::Identity;
 use std::collections::{HashMap, HashSet};
 
@@ -69,12 +70,4 @@ pub(super) fn directory(snapshot: &Snapshot, path: &[u8]) -> Result<Option<Meta>
 /// The inode that a record is of.
 pub(super) fn inode(entry: &Entry) -> Option<Identity> {
     (entry.meta.nlink > 1 && entry.file().is_some()).then(|| entry.meta.inode())
-}
-
-/// The path of an entry's directory, and its name.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b"", path),
-    }
 }

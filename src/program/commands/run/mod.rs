@@ -8,6 +8,7 @@ mod step;
 
 use super::outcome::reported;
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Silent;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, run as show};
@@ -175,7 +176,7 @@ impl<'a> Run<'a> {
     fn is_locked(&mut self, file: &profile::File) -> Option<&'static str> {
         let repository = || {
             let path = self.context.profile.repository.as_deref()?;
-            Repository::open(path).ok()?.lock().err().map(|error| (error, "the repository is locked"))
+            Repository::open(path).ok()?.lock(&Silent).err().map(|error| (error, "the repository is locked"))
         };
         let locked = match file.lock() {
             Err(error) => Some((error.hint("another run of it is in progress"), "another run is in progress")),

@@ -4,11 +4,12 @@
 use super::results::{Outcome, Results, Step};
 use crate::error::{Error, Result};
 use crate::program::exit_status::ExitStatus;
+use crate::program::output::beside::create_beside;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The first line of the file. The next run replaces only a file that has it.
 const MARK: &str = "# Written by pleach run, which replaces this file.\n";
@@ -25,7 +26,7 @@ pub(crate) fn save(path: &Path, results: &Results, now: i64) -> Result<()> {
     let failed = |cause: io::Error| Error::io("write the metrics", path, cause);
     let old = previous(path).map_err(failed)?;
     let text = render(results, now, last_success(&old, &results.profile));
-    let (temporary, mut file) = create_beside(path).map_err(failed)?;
+    let (temporary, mut file) = create_beside(path, ".prom.part", 0o600).map_err(failed)?;
     // The collector runs as another user.
     let written = file
         .write_all(text.as_bytes())
@@ -55,20 +56,6 @@ fn previous(path: &Path) -> io::Result<String> {
         Ok(text)
     } else {
         other("a file is there that pleach did not write")
-    }
-}
-
-/// Creates a file in the directory of `path`. Its name does not end in `.prom`.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let mut tries = 0;
-    loop {
-        let name = format!(".pleach-{}-{tries}.prom.part", std::process::id());
-        let temporary = path.with_file_name(name);
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary) {
-            Ok(file) => return Ok((temporary, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -2,13 +2,13 @@
 //! drew for this user: a slip such as `--svg a.img b.img` must not destroy a file, nor somebody's own drawing.
 
 use crate::error::{Error, Result};
+use crate::program::output::beside::create_beside;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The second line of each picture. The next picture may replace a file that has it.
 pub(super) const MARK: &str = "<!-- Drawn by pleach fiemap, which replaces this file when it draws it again. -->";
@@ -57,7 +57,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
     check(path)?;
     let failed = |error: io::Error| Error::io("write the picture", path, error);
-    let (temporary, mut file) = create_beside(path).map_err(failed)?;
+    let (temporary, mut file) = create_beside(path, ".svg.part", 0o666).map_err(failed)?;
     let written = file.write_all(picture.as_bytes()).and_then(|()| file.sync_all());
     // Check again: another file may have appeared meanwhile.
     let written =
@@ -86,19 +86,4 @@ fn beginning(path: &Path) -> io::Result<Vec<u8>> {
 
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Creates a file in the directory of `path`, with an unused name.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let mut tries = 0;
-    loop {
-        // The name does not contain the picture's own name, which may already have the maximal length.
-        let name: OsString = format!(".pleach-{}-{tries}.svg.part", std::process::id()).into();
-        let temporary = directory(path).join(name);
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Ok(file) => return Ok((temporary, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
-            Err(error) => return Err(error),
-        }
-    }
 }
