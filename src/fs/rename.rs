@@ -74,15 +74,18 @@ impl Move<'_> {
     /// Replaces an empty file that was created for this. Its identity is checked, but not in the same call.
     fn move_over_placeholder(&self) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = rustix::fs::openat(self.to, self.new_name, flags, Mode::RUSR | Mode::WUSR)?;
-        let made = rustix::fs::fstat(made)?;
+        let open = rustix::fs::openat(self.to, self.new_name, flags, Mode::RUSR | Mode::WUSR)?;
+        let made = rustix::fs::fstat(&open)?;
         let is_ours = || {
             rustix::fs::statat(self.to, self.new_name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|now| (now.st_dev, now.st_ino, now.st_size) == (made.st_dev, made.st_ino, 0))
         };
+        // On FUSE, an inode may get another number once nothing has it open and the kernel has dropped it from memory.
         if !is_ours() {
             return Err(Errno::EXIST);
         }
+        // See `run`: an open file would keep a temporary name.
+        drop(open);
         rustix::fs::renameat(self.from, self.name, self.to, self.new_name).inspect_err(|_| {
             if is_ours() {
                 let _ = rustix::fs::unlinkat(self.to, self.new_name, AtFlags::empty());
