@@ -23,7 +23,7 @@ fn bindfs(fs: &Filesystem, test: &str, dir: &Path) -> Option<Mounted> {
     mount.args(["-o", "attr_timeout=0,entry_timeout=0"]);
     let mounted = mount.arg(dir).arg(&at).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(mounted.is_ok_and(|status| status.success()), "bindfs can be mounted");
-    Some(Mounted::by_another(at))
+    Some(Mounted::fuse(at))
 }
 
 fn has_noreplace(dir: &Path) -> bool {

@@ -1,7 +1,8 @@
 //! A disk that refuses writes for a while. The kernel reports each lost write once, to the first process that syncs.
 
+use super::mounted::drop_caches;
 use super::{Filesystem, Kind, finish, tools};
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,7 +63,7 @@ impl FailingDisk {
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
         self.set_size(1 << 30);
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
-        fs::write("/proc/sys/vm/drop_caches", "3").expect("inodes can leave memory");
+        drop_caches();
     }
 
     fn set_size(&self, bytes: u64) {

@@ -4,9 +4,28 @@ use super::{finish, skip};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How many FUSE filesystems the tests have mounted.
+static FUSE: Mutex<usize> = Mutex::new(0);
+static UNMOUNTED: Condvar = Condvar::new();
+
+fn fuse() -> MutexGuard<'static, usize> {
+    FUSE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets inodes leave memory that nothing has open, on all filesystems. On FUSE they get other numbers then, as if they
+/// had been replaced, so this waits until no other test has mounted one.
+pub(crate) fn drop_caches() {
+    let _none = UNMOUNTED.wait_while(fuse(), |mounted| *mounted > 0).unwrap_or_else(PoisonError::into_inner);
+    fs::write("/proc/sys/vm/drop_caches", "3").expect("inodes can leave memory");
+}
 
 /// A mount point, unmounted when the test ends, even if the test fails.
-pub(crate) struct Mounted(PathBuf);
+pub(crate) struct Mounted {
+    at: PathBuf,
+    is_fuse: bool,
+}
 
 impl Mounted {
     /// A directory or file, mounted a second time.
@@ -47,12 +66,13 @@ impl Mounted {
         fs::create_dir_all(at).expect("a mount point can be made");
         let mounted = mount.args(["-t", "exfat-fuse", "-o", "loop"]).arg(&image).arg(at).status();
         assert!(mounted.is_ok_and(|status| status.success()), "exFAT can be mounted");
-        Some(Mounted(at.to_path_buf()))
+        Some(Mounted::fuse(at.to_path_buf()))
     }
 
-    /// A mount that something other than mount(8) has made.
-    pub(crate) fn by_another(at: PathBuf) -> Mounted {
-        Mounted(at)
+    /// A FUSE filesystem that is mounted already.
+    pub(crate) fn fuse(at: PathBuf) -> Mounted {
+        *fuse() += 1;
+        Mounted { at, is_fuse: true }
     }
 
     /// Runs a command that mounts something, with the mount point as its last argument. Creates the mount point if it
@@ -63,17 +83,21 @@ impl Mounted {
             fs::create_dir_all(at).expect("a mount point can be made");
         }
         finish(mount.arg(at)).expect(0);
-        Mounted(at.to_path_buf())
+        Mounted { at: at.to_path_buf(), is_fuse: false }
     }
 
     /// The mount point.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.at
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
+        if self.is_fuse {
+            *fuse() -= 1;
+            UNMOUNTED.notify_all();
+        }
     }
 }
