@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `versus`). `session` starts it. It names its contenders (`contender`) and its filesystems (`stage`).
+//! `fiemap`, `prune`, `verify`, `versus`). `session` starts it. It names its contenders (`contender`) and its filesystems (`stage`).
 //! `runner` has them take turns, `measure` times one run, `record` and `results` keep the medians, and `report` writes
 //! `docs/benchmarks.md` from the medians and `questions`.
 
@@ -18,6 +18,7 @@ mod measure;
 mod million;
 mod moved;
 mod nights;
+mod prune;
 mod put;
 mod questions;
 mod record;
@@ -29,6 +30,7 @@ mod snapshot;
 mod stage;
 mod statistics;
 mod tools;
+mod verify;
 mod versus;
 mod watch;
 
@@ -65,6 +67,10 @@ enum Bench {
     Put(put::Options),
     /// What a snapshot costs when little of an image or a database changed
     Nights(nights::Options),
+    /// 50 of 60 snapshots removed, against rm
+    Prune(prune::Options),
+    /// 20 snapshots that share their data read once, against cat of one of them
+    Verify(verify::Options),
     /// Another build of pleach against this one, in turns
     Versus(versus::Options),
     /// Write docs/benchmarks.md from the recorded results
@@ -95,6 +101,8 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Moved(options) => moved::run(options, save),
         Bench::Put(options) => put::run(options, save),
         Bench::Nights(options) => nights::run(options, save),
+        Bench::Prune(options) => prune::run(options, save),
+        Bench::Verify(options) => verify::run(options, save),
         Bench::Versus(options) => versus::run(options),
         Bench::Report(options) => report::report(options).map(|()| ExitCode::SUCCESS),
         Bench::Floor(floor) => floor::run(floor).map(|()| ExitCode::SUCCESS),
