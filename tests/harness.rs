@@ -16,6 +16,7 @@ pub(crate) mod meddler;
 pub(crate) mod mounted;
 pub(crate) mod own;
 pub(crate) mod power;
+pub(crate) mod random;
 pub(crate) mod shapes;
 pub(crate) mod stop;
 pub(crate) mod tools;

@@ -31,6 +31,7 @@ mod hard_links;
 mod harness;
 mod hostile;
 mod interruption;
+mod kills;
 mod limits;
 mod list;
 mod log;

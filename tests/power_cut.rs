@@ -8,6 +8,7 @@
 mod copy;
 mod dedupe;
 mod failed_writes;
+mod prune;
 mod put;
 mod replaced;
 mod restore;
@@ -16,6 +17,7 @@ mod trees;
 
 use crate::harness::disk::{Disk, Shelf};
 use crate::harness::power::Shutdown;
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use std::env;
 use std::ffi::OsStr;
@@ -23,7 +25,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,26 +318,6 @@ impl Meter {
 fn moments() -> usize {
     let set = env::var("PLEACH_TEST_POWER_CUTS").ok();
     set.map_or(3, |number| number.parse().expect("PLEACH_TEST_POWER_CUTS is a number")).max(2)
-}
-
-/// The seed for choosing the moments.
-fn seed() -> u64 {
-    let set = env::var("PLEACH_TEST_SEED").ok();
-    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::from(time.subsec_micros()));
-    set.map_or_else(clock, |number| number.parse().expect("PLEACH_TEST_SEED is a number"))
-}
-
-/// Pseudo-random numbers.
-struct Random(u64);
-
-impl Random {
-    /// The next number, from 0 to 1.
-    fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 /// Distributes the items over this many lists, each spread over the whole.

@@ -96,11 +96,6 @@ impl Job for Snapshot {
             faults.push("the snapshot is not listed".into());
         }
         trees::compare(&self.versions.new, &self.inside("latest"), faults);
-        for dir in ["partial", "trash"] {
-            let path = self.repo.join(".pleach").join(dir);
-            if path.exists() && !names(&path).is_empty() {
-                faults.push(format!("left in {dir}: {:?}", names(&path)));
-            }
-        }
+        trees::find_leftovers(&self.repo, faults);
     }
 }

@@ -129,3 +129,13 @@ pub(super) fn looks(content: &[u8]) -> String {
     let zeros = content.chunks(4096).filter(|block| block.iter().all(|byte| *byte == 0)).count();
     format!("{} bytes, {zeros} of {} blocks are zeros", content.len(), content.len().div_ceil(4096))
 }
+
+/// Finds what an unfinished run or deletion left in a repository.
+pub(super) fn find_leftovers(repo: &Path, faults: &mut Faults) {
+    for dir in ["partial", "trash"] {
+        let path = repo.join(".pleach").join(dir);
+        if path.exists() && !names(&path).is_empty() {
+            faults.push(format!("left in {dir}: {:?}", names(&path)));
+        }
+    }
+}
