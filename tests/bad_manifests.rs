@@ -2,6 +2,7 @@
 //! works.
 
 mod forged;
+mod matrix;
 
 use crate::harness::manifests::{edit, manifest};
 use crate::harness::*;

@@ -92,6 +92,16 @@ on_filesystems! {
         let expected = [("s2", "free"), ("s3", "free"), ("s4", "free"), ("s5", "last")];
         let expected = expected.map(|(name, reason)| (name.to_string(), vec![reason.to_string()]));
         assert_eq!((kept(&foretold), kept(&run)), (expected.to_vec(), expected.to_vec()));
+        let summary = foretold.summary();
+        let bound = if fs.kind == Kind::Xfs { "exact" } else { "at_most" };
+        assert_eq!((&summary["removed"], &summary["removed_is"]), (&2.into(), &bound.into()));
+        let mut shown = [OsStr::new("prune"), "--dry-run".as_ref(), repo.as_ref(), "--keep-free".as_ref()].to_vec();
+        let too_much = "99.9%";
+        shown.push(OsStr::new(too_much));
+        let shown = pleach(shown).expect(3).saying("cannot free enough space in").saying("the rules keep all other");
+        let words = if fs.kind == Kind::Xfs { "changed: 3 snap" } else { "changed: at most 3 snap" };
+        assert!(shown.stdout.contains(words), "{}", shown.stdout);
+        assert_eq!(published(&repo).len(), 4, "nothing was removed");
         let again = prune(&["--keep-free", "1%"], &repo).expect(0);
         assert_eq!(sums(&again).removed, 0, "there is enough space");
     }

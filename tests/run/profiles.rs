@@ -114,4 +114,31 @@ on_filesystems! {
         assert_eq!(settings(run(&copy, &["--show", "--json"])), settings(run(&file, &["--show", "--json"])));
         run(&copy, &[]).expect(0);
     }
+
+    [xfs] fn a_file_that_is_no_profile_is_refused_by_its_name(fs: &Filesystem) {
+        let path = fs.join("wrong.toml");
+        for (content, status, why) in [
+            (&b"\x7fELF\x02\x01\0"[..], 2, "line 1, column 1"),
+            (b"repository = '\xff'", 1, "it is not UTF-8"),
+            (b"[dedupe]\npaths = ['/a']\nmin_run = 7\n", 2, "line 3, column 11: it must be 512 or more"),
+        ] {
+            fs::write(&path, content).unwrap();
+            run(&path, &["--show"]).expect(status).saying(why).saying("wrong.toml");
+        }
+        // One byte more than is read, and much more.
+        for length in [(1 << 20) + 1, 1 << 30] {
+            File::create(&path).unwrap().set_len(length).unwrap();
+            run(&path, &["--show"]).expect(1).saying("longer than 1 MiB").saying("wrong.toml");
+        }
+        fs::remove_file(&path).unwrap();
+        symlink("wrong.toml", &path).unwrap();
+        run(&path, &["--show"]).expect(1).saying("cannot read the profile").saying("wrong.toml");
+        for rule in ["'100%'", "'100.0 %'"] {
+            let refused = run(&usual(fs, &format!("[prune]\nkeep_free = {rule}\n")), &["--show"]).expect(2);
+            refused.saying("line 5, column 13: expected less than 100 %");
+        }
+        run(&usual(fs, "[prune]\nkeep_free = '99.9%'\n"), &["--show"]).expect(0);
+        pleach(["prune", "--keep-free", "100%", "/nowhere"]).expect(2).saying("less than 100%");
+        pleach(["dedupe", "--min-run", "7", "/nowhere"]).expect(2).saying("512 or more");
+    }
 }

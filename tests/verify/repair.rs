@@ -146,6 +146,51 @@ on_filesystems! {
         assert!(killed >= 6, "{killed} runs were killed");
     }
 
+    fn a_list_that_a_repair_left_hinders_no_other_one(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        fs::create_dir_all(source.join("dir")).unwrap();
+        write(source.join("dir/file"), &bytes(1, 90_000));
+        take("one", &source, &repo);
+        let tree = inside(&repo, "one", &source);
+        // A temporary name of a killed repair, which the next run removes by its list. It cannot remove the list.
+        let list = repo.join(".pleach/repairing/one");
+        let meta = fs::metadata(tree.join("dir")).unwrap();
+        let modified = format!("{} {}", meta.mtime(), meta.mtime_nsec());
+        change(&repo, "one", || {
+            overwrite_quietly(&tree.join("dir/file"), 5000, b"rotten");
+            write(tree.join("dir/.pleach-repair.1.0"), b"");
+        });
+        fs::create_dir(list.parent().unwrap()).unwrap();
+        let path = source.join("dir");
+        let path = path.to_str().unwrap().trim_start_matches('/');
+        write(&list, format!("repairing 1\0{modified} {path}\05 0 {}", &path[..path.len() - 4]).as_bytes());
+        tools::tool("chattr", &["+a"], &list);
+        let run = repair(&repo, "/");
+        assert_ne!(run.status, 0, "the list stays");
+        assert_eq!(fs::read(tree.join("dir/file")).unwrap(), bytes(1, 90_000), "{}", run.stderr);
+        assert!(!tools::is_subvolume(&repo.join("one")) || tools::is_read_only(&repo.join("one")));
+        tools::tool("chattr", &["-a"], &list);
+        repair(&repo, "/").expect(0);
+        assert_eq!(names(&tree.join("dir")), ["file"]);
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
+        tools::assert_equal_trees(&source, &tree);
+    }
+
+    [btrfs] fn a_subvolume_that_was_writable_before_is_read_only_afterwards(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 90_000));
+        take("one", &source, &repo);
+        tools::set_read_only(&repo.join("one"), false);
+        overwrite_quietly(&inside(&repo, "one", &source).join("file"), 5000, b"rotten");
+        let summary = repair(&repo, "/").expect(0).summary();
+        assert_eq!((number(&summary, "damaged"), number(&summary, "repaired")), (1, 1));
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
+    }
+
     fn without_damage_nothing_is_touched(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
         let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));

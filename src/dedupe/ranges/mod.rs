@@ -38,6 +38,20 @@ use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 
+/// The smallest block of a filesystem that shares. No range can be shorter.
+const SMALLEST_BLOCK: u64 = 512;
+
+/// Checks the length of the shortest run that a user asks for.
+///
+/// # Errors
+/// If it is shorter than the smallest block of any filesystem.
+pub(crate) fn check_min_run(bytes: u64) -> std::result::Result<u64, String> {
+    if bytes >= SMALLEST_BLOCK {
+        return Ok(bytes);
+    }
+    Err(format!("it must be {SMALLEST_BLOCK} or more: only whole blocks of a filesystem can be shared"))
+}
+
 /// The files to compare block by block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,7 +71,7 @@ pub enum Mode {
 pub struct Options {
     /// In which files.
     pub mode: Mode,
-    /// The shortest run, in bytes.
+    /// The shortest run, in bytes. It is rounded up to whole blocks of the filesystem.
     pub min_run: u64,
     /// The memory for the index and for the known shared places, in bytes.
     pub index_memory: u64,
@@ -116,7 +130,7 @@ pub(crate) fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool 
 fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTreeMap<Pinned, u64>) {
     let Some(&first) = files.first() else { return };
     let volume = run.catalogue.volume(FileId(first));
-    let block = volume.block_size.max(512);
+    let block = volume.block_size.max(SMALLEST_BLOCK);
     let index_memory = options.index_memory / INDEX_SHARE.1 * INDEX_SHARE.0;
     let other_memory = options.index_memory - index_memory;
     let mut context = Context {
@@ -128,6 +142,7 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
         holders: Holders::none(volume.space),
         seen: Seen::new(volume.space, other_memory / 2 / 64),
         block,
+        // Only whole blocks can be shared.
         min_run: options.min_run.div_ceil(block).saturating_mul(block),
         left: std::mem::take(left),
     };

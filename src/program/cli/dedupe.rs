@@ -1,6 +1,6 @@
 //! The arguments of `pleach dedupe`.
 
-use super::values::{duration, size};
+use super::values::{duration, min_run, size};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +33,9 @@ pub(crate) struct Dedupe {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Ranges::Auto, hide_possible_values = true)]
     pub(crate) ranges: Ranges,
     /// The shortest range to share
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64K")]
+    ///
+    /// At least 512 bytes. It is rounded up to whole blocks of the filesystem, which are commonly 4K.
+    #[arg(long, value_name = "SIZE", value_parser = min_run, default_value = "64K")]
     pub(crate) min_run: u64,
     /// Memory for the index of blocks
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256M")]

@@ -112,7 +112,7 @@ impl Remove {
 /// A size, or a percentage.
 fn free(text: &str) -> Result<Free, String> {
     if text.ends_with('%') {
-        values::percent(text).map(Free::Percent)
+        values::less_than_all(text).map(Free::Percent)
     } else {
         values::size_or_none(text).map(Free::Bytes)
     }

@@ -28,6 +28,17 @@ pub(super) fn part(text: &str) -> Result<f64, String> {
     part.ok_or_else(|| "a number above 0 and up to 100, as 5% or 0.5".to_string())
 }
 
+/// A share below 100.
+pub(super) fn less_than_all(text: &str) -> Result<f64, String> {
+    let percent = percent(text)?;
+    if percent < 100.0 { Ok(percent) } else { Err("it must be less than 100%".to_string()) }
+}
+
+/// The shortest range that dedupe shares.
+pub(super) fn min_run(text: &str) -> Result<u64, String> {
+    size(text).and_then(crate::dedupe::ranges::check_min_run)
+}
+
 /// A length of time.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::util::text::parse_duration(text)

@@ -27,6 +27,7 @@ struct Summary {
     command: &'static str,
     kept: u64,
     removed: u64,
+    removed_is: &'static str,
     freed_bytes: u64,
     freed_is: &'static str,
     freed_from: &'static str,
@@ -58,12 +59,13 @@ fn object(row: &Row) -> SnapshotLine<'_> {
 }
 
 fn object_of_sums(command: &'static str, stats: &Stats) -> Summary {
-    let Stats { kept, removed, freed, errors, seconds, .. } = stats;
+    let Stats { kept, removed, removed_bound, freed, errors, seconds, .. } = stats;
     Summary {
         r#type: "summary",
         command,
         kept: *kept,
         removed: *removed,
+        removed_is: bound::name(*removed_bound),
         freed_bytes: freed.bytes,
         freed_is: bound::name(freed.bound),
         freed_from: match freed.counted {
@@ -137,7 +139,7 @@ fn words(reason: &Reason) -> String {
 fn heading(stats: &Stats, is_dry_run: bool) -> String {
     let Stats { kept, removed, .. } = stats;
     if is_dry_run {
-        let removed = counted(*removed, "snapshot");
+        let removed = format!("{}{}", bound::words(stats.removed_bound), counted(*removed, "snapshot"));
         return format!("dry run, nothing was changed: {removed} would be removed, {kept} kept");
     }
     format!("removed {}, kept {kept}", counted(*removed, "snapshot"))

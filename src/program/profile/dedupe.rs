@@ -33,7 +33,7 @@ impl Dedupe {
             exclude: fields.or("exclude", Vec::new(), |value| values::list(value, values::pattern)),
             one_file_system: fields.or("one_file_system", false, values::flag),
             ranges: fields.or("ranges", defaults.mode, |value| values::choice(value, RANGES)),
-            min_run: fields.or("min_run", defaults.min_run, values::size),
+            min_run: fields.or("min_run", defaults.min_run, values::min_run),
             index_memory: fields.or("index_memory", defaults.index_memory, values::size),
             cache: fields.or("cache", CacheChoice::Usual, cache),
             max_time: fields.optional("max_time", values::duration),

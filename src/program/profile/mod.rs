@@ -223,6 +223,12 @@ mod tests {
             ("[verify]\n", "the section [verify] needs the key 'repository'"),
             ("repository = \"/b\"\n[verify]\nquick = true\nread = 5\n", "line 2, column 1: [verify] has 'read' and"),
             ("repository = \"/b\"\n[verify]\nread = \"0%\"\n", "line 3, column 8: expected more than 0 %"),
+            ("[dedupe]\npaths=[\"/a\"]\nmin_run = 7\n", "line 3, column 11: it must be 512 or more"),
+            ("[dedupe]\npaths=[\"/a\"]\nmin_run = \"99999999999T\"\n", "line 3, column 11: expected a size"),
+            (
+                "[dedupe]\npaths=[\"/a\"]\nmax_time = \"99999999999999999999y\"\n",
+                "line 3, column 12: expected a duration",
+            ),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = \"echo x\"\n", "line 4, column 10: expected an array"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = [\"a\", [\"b\"]]\n", "line 4, column 16: expected a string"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = [[]]\n", "line 4, column 11: expected a command"),

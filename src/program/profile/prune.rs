@@ -65,7 +65,7 @@ impl Prune {
 /// A size, or a percentage of the filesystem.
 fn free(value: &Value<'_>) -> Read<Free> {
     match value.get_ref().as_str() {
-        Some(text) if text.ends_with('%') => values::percent(value).map(Free::Percent),
+        Some(text) if text.ends_with('%') => values::less_than_all(value).map(Free::Percent),
         _ => values::size_or_none(value).map(Free::Bytes),
     }
 }

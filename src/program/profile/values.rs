@@ -3,6 +3,7 @@
 
 use super::fields::{Problem, Read, Value, kind};
 use super::nearest::nearest;
+use crate::dedupe::ranges::check_min_run;
 use crate::snapshot::repository::check_tag;
 use crate::tree::exclude::{Line, Patterns};
 use crate::util::text::{parse_duration, parse_size};
@@ -122,6 +123,11 @@ pub(super) fn size(value: &Value<'_>) -> Read<u64> {
     }
 }
 
+/// The shortest range that dedupe shares.
+pub(super) fn min_run(value: &Value<'_>) -> Read<u64> {
+    check_min_run(size(value)?).or_else(|message| refused(value, message))
+}
+
 /// A length of time that is more than nothing.
 pub(super) fn duration(value: &Value<'_>) -> Read<Duration> {
     match parsed(value, "a duration as \"90s\", \"30m\", \"1h30m\" or \"14d\"", parse_duration)? {
@@ -143,6 +149,12 @@ pub(super) fn percent(value: &Value<'_>) -> Read<f64> {
         Some(percent) => Ok(percent),
         None => refused(value, format!("expected {EXPECTED}")),
     }
+}
+
+/// A percentage of less than everything.
+pub(super) fn less_than_all(value: &Value<'_>) -> Read<f64> {
+    let percent = percent(value)?;
+    if percent < 100.0 { Ok(percent) } else { refused(value, "expected less than 100 %") }
 }
 
 /// A percentage of more than nothing.

@@ -1,7 +1,8 @@
 //! Which snapshots are kept, and why: rules applied to names, times, groups, tags and pins. Pure, no I/O.
 //!
-//! Each rule counts on its own and for each group on its own. Snapshots from the future are kept, and no rule counts
-//! them.
+//! Each rule counts on its own and for each group on its own: once all snapshots of the group, and once only those that
+//! are complete. So incomplete ones never push out a complete one. Snapshots from the future are kept, and no rule
+//! counts them.
 
 use super::calendar::{Calendar, Unit};
 use super::keep::{Keep, Reason};
@@ -58,13 +59,24 @@ pub(super) fn reasons(candidates: &[Candidate], keep: &Keep, now: Time, calendar
 fn apply(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Calendar, reasons: &mut [Vec<Reason>]) {
     let Some(newest) = group.first() else { return };
     reasons[*newest].push(Reason::Newest);
-    // Runs that skip something must not push out the last one that did not.
-    if let Some(complete) = group.iter().find(|index| candidates[**index].is_complete) {
-        reasons[*complete].push(Reason::NewestComplete);
+    let complete: Vec<usize> = group.iter().copied().filter(|index| candidates[*index].is_complete).collect();
+    if let Some(newest) = complete.first() {
+        reasons[*newest].push(Reason::NewestComplete);
     }
-    for index in group.iter().take(usize::try_from(keep.last).unwrap_or(usize::MAX)) {
-        reasons[*index].push(Reason::Last);
+    for group in [group, &complete] {
+        for (index, reason) in kept(group, candidates, keep, calendar) {
+            if !reasons[index].contains(&reason) {
+                reasons[index].push(reason);
+            }
+        }
     }
+}
+
+/// The snapshots that the rules keep of these, newest first, as if there were no others.
+fn kept(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Calendar) -> Vec<(usize, Reason)> {
+    let Some(newest) = group.first() else { return Vec::new() };
+    let last = group.iter().take(usize::try_from(keep.last).unwrap_or(usize::MAX));
+    let mut found: Vec<_> = last.map(|index| (*index, Reason::Last)).collect();
     let rules = [
         (Unit::Hour, keep.hourly, Reason::Hourly),
         (Unit::Day, keep.daily, Reason::Daily),
@@ -79,7 +91,7 @@ fn apply(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Cale
                 break;
             }
             if seen.insert(calendar.period(unit, candidates[*index].created)) {
-                reasons[*index].push(reason.clone());
+                found.push((*index, reason.clone()));
             }
         }
     }
@@ -87,10 +99,10 @@ fn apply(group: &[usize], candidates: &[Candidate], keep: &Keep, calendar: &Cale
         let Time { seconds, nanos } = candidates[*newest].created;
         let seconds = seconds.saturating_sub(i64::try_from(within.as_secs()).unwrap_or(i64::MAX));
         let oldest = Time { seconds, nanos };
-        for index in group.iter().filter(|index| candidates[**index].created >= oldest) {
-            reasons[*index].push(Reason::Within);
-        }
+        let recent = group.iter().filter(|index| candidates[**index].created >= oldest);
+        found.extend(recent.map(|index| (*index, Reason::Within)));
     }
+    found
 }
 
 #[cfg(test)]
@@ -147,6 +159,13 @@ mod tests {
     /// The same decision, made for each snapshot by looking at all others.
     fn oracle(candidates: &[Candidate], keep: &Keep, now: Time, zone: &TimeZone, index: usize) -> bool {
         let this = &candidates[index];
+        let complete: Vec<_> = candidates.iter().filter(|other| other.is_complete).cloned().collect();
+        let all: Vec<_> = candidates.to_vec();
+        is_kept(&all, keep, now, zone, this) || this.is_complete && is_kept(&complete, keep, now, zone, this)
+    }
+
+    /// The same among these candidates alone.
+    fn is_kept(candidates: &[Candidate], keep: &Keep, now: Time, zone: &TimeZone, this: &Candidate) -> bool {
         if this.created > now || this.pinned || this.tags.iter().any(|tag| keep.tags.contains(tag)) {
             return true;
         }
@@ -155,9 +174,6 @@ mod tests {
         let newer: Vec<_> =
             others.iter().filter(|other| (other.created, &other.name) > (this.created, &this.name)).collect();
         if newer.is_empty() || (newer.len() as u64) < keep.last {
-            return true;
-        }
-        if this.is_complete && !newer.iter().any(|other| other.is_complete) {
             return true;
         }
         let newest = others.iter().map(|other| other.created).max().unwrap();
@@ -256,6 +272,33 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn incomplete_snapshots_take_no_reason_from_a_complete_one(
+            moments in prop::collection::vec((moments(), 0_usize..2, any::<bool>()), 0..40),
+            keep in keeps(),
+            now in moments(),
+            zone in prop::sample::select(ZONES.to_vec()),
+        ) {
+            let candidates: Vec<_> = moments.into_iter().enumerate().map(|(number, ((seconds, nanos), group, whole))| {
+                let created = Time { seconds, nanos };
+                Candidate { is_complete: whole, group, ..candidate(&format!("{number:03}"), created) }
+            }).collect();
+            let complete: Vec<_> = candidates.iter().filter(|candidate| candidate.is_complete).cloned().collect();
+            let (now, calendar) = (Time { seconds: now.0, nanos: now.1 }, Calendar::new(Some(zone), false).unwrap());
+            let with = reasons(&candidates, &keep, now, &calendar);
+            let with = candidates.iter().zip(&with).filter(|(candidate, _)| candidate.is_complete);
+            for ((candidate, with), without) in with.zip(reasons(&complete, &keep, now, &calendar)) {
+                // The newest of all may become the newest that is complete.
+                let mut rules = without.iter().filter(|reason| **reason != Reason::Newest);
+                prop_assert!(rules.all(|reason| with.contains(reason)), "{:?}: {:?}", candidate, with);
+                prop_assert!(without.is_empty() || !with.is_empty(), "{:?} {:?}", candidate, without);
+            }
+        }
+    }
+
     #[test]
     fn each_survivor_has_its_reasons() {
         let names = ["2026-12-30T10:00:00Z", "2026-12-31T10:00:00Z", "2027-01-01T10:00:00Z", "2027-01-01T11:00:00Z"];
@@ -284,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_snapshots_do_not_push_out_the_last_complete_one() {
+    fn incomplete_snapshots_do_not_push_out_complete_ones() {
         let times = ["2026-05-01T00:00:00Z", "2026-05-02T00:00:00Z", "2026-05-03T00:00:00Z", "2026-05-04T00:00:00Z"];
         let mut candidates: Vec<_> = times.iter().map(|name| candidate(name, time(name))).collect();
         candidates[2].is_complete = false;
@@ -292,7 +335,10 @@ mod tests {
         let keep = Keep { last: 2, ..Keep::default() };
         let now = time("2026-06-01T00:00:00Z");
         let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
-        assert_eq!(found, [vec![], vec![Reason::NewestComplete], vec![Reason::Last], vec![Reason::Last]]);
+        assert_eq!(found, [[Reason::Last], [Reason::Last], [Reason::Last], [Reason::Last]]);
+        let keep = Keep { tags: vec!["none".into()], ..Keep::default() };
+        let found = reasons(&candidates, &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
+        assert_eq!(found, [vec![], vec![Reason::NewestComplete], vec![], vec![Reason::Newest]]);
     }
 
     #[test]

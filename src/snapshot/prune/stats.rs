@@ -52,6 +52,9 @@ pub struct Stats {
     pub kept: u64,
     /// The number of rows that were removed, or in a dry run would be.
     pub removed: u64,
+    /// How exact `removed` is. A dry run that should free space may not know the exact space that a snapshot frees:
+    /// then it is at most this number.
+    pub removed_bound: Bound,
     /// The space that was freed, or in a dry run would be.
     pub freed: Freed,
     /// Failures; each was reported to the monitor.

@@ -8,7 +8,7 @@ use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::repository::{self, Marks, Removed, Repository, SnapshotInfo};
-use crate::usage;
+use crate::usage::{self, Bound};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -23,6 +23,8 @@ pub(in crate::snapshot) struct Removal<'a> {
     is_dry_run: bool,
     /// The snapshots that no rule keeps, and why each is kept nevertheless; `None`: it is gone.
     results: HashMap<String, Option<Reason>>,
+    /// How exact the number of removed snapshots is.
+    bound: Bound,
     errors: u64,
     /// Keeps other runs away. Dropped at the end.
     _lock: Option<repository::Lock>,
@@ -39,8 +41,8 @@ impl<'a> Removal<'a> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = threads.unwrap_or((cores * 2).clamp(4, 32));
         let _lock = if is_dry_run { None } else { Some(repository.lock(monitor)?) };
-        let results = HashMap::new();
-        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, errors: 0, _lock };
+        let (results, bound) = (HashMap::new(), Bound::Exact);
+        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, bound, errors: 0, _lock };
         if !is_dry_run {
             // What a killed snapshot has finished stays for the next one. If it cannot, because the disk is full, the
             // space matters more.
@@ -118,7 +120,22 @@ impl<'a> Removal<'a> {
                 (fewest, most) = if is_enough { (fewest, middle) } else { (middle + 1, most) };
             }
             self.keep_for(&names[fewest..], &Reason::Free);
-            return self.foretell(&names[..fewest]);
+            let freed = self.foretell(&names[..fewest])?;
+            // The more a snapshot frees, the fewer must go.
+            self.bound = match freed.bound {
+                Bound::AtLeast => Bound::AtMost,
+                Bound::AtMost => Bound::AtLeast,
+                same => same,
+            };
+            if freed.bytes < missing {
+                let hint = if freed.bound == Bound::Exact {
+                    "the rules keep all other snapshots"
+                } else {
+                    "the rules keep all other snapshots; the space that these free is not known exactly"
+                };
+                self.problem(&too_few(self.repository).hint(hint));
+            }
+            return Ok(freed);
         }
         let mut meter = Meter::begin(self.repository);
         for (number, name) in names.iter().enumerate() {
@@ -136,7 +153,7 @@ impl<'a> Removal<'a> {
             }
         }
         if missing(self)? > 0 {
-            let error = Error::failed("free enough space in").at(self.repository.path());
+            let error = too_few(self.repository);
             let hint = if meter.is_settled() {
                 "the rules keep all other snapshots"
             } else {
@@ -159,7 +176,8 @@ impl<'a> Removal<'a> {
         }
         let kept = rows.iter().filter(|row| row.kept).count() as u64;
         let removed = rows.len() as u64 - kept;
-        Stats { rows, kept, removed, freed, errors: self.errors, seconds: begun.elapsed().as_secs_f64() }
+        let (removed_bound, errors, seconds) = (self.bound, self.errors, begun.elapsed().as_secs_f64());
+        Stats { rows, kept, removed, removed_bound, freed, errors, seconds }
     }
 
     /// Removes snapshots, and waits until their space is free.
@@ -237,4 +255,9 @@ impl<'a> Removal<'a> {
         self.errors += errors;
         Ok(Freed { bytes: freed.bytes, bound: freed.bound, counted: Counted::Extents })
     }
+}
+
+/// All snapshots that may be removed do not free enough space.
+fn too_few(repository: &Repository) -> Error {
+    Error::failed("free enough space in").at(repository.path())
 }

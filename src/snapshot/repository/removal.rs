@@ -17,7 +17,7 @@ use super::handle::Repository;
 use super::layout::LATEST;
 use super::marks;
 use super::publish::point_latest_to;
-use super::reading::Claim;
+use super::reading::{Claim, has_reader};
 use super::subvolume::subvolume_at;
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
@@ -87,9 +87,9 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Remove
     Ok(removed)
 }
 
-/// Whether another process reads the snapshot now.
+/// Whether another process reads the snapshot now, as far as the kernel shows its lock. Takes none itself.
 pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
-    matches!(Claim::take(&repository.manifests, name), Ok(None))
+    has_reader(&repository.manifests, name)
 }
 
 /// The paths of everything that is removed with a snapshot.

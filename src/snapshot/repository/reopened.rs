@@ -2,7 +2,8 @@
 //!
 //! `repairing/NAME` lists the directories that are changed, each with the modification time that it must have
 //! afterwards. A killed repair leaves this file. The next run with the lock then completes the tree: it removes
-//! temporary names, sets the times of the directories, and makes the subvolume read-only.
+//! temporary names, sets the times of the directories, and makes the subvolume read-only. If it cannot, the file stays,
+//! and the next repair of the tree appends to it.
 //!
 //! All functions need the repository's lock.
 
@@ -29,6 +30,8 @@ pub(crate) const TEMPORARY: &str = ".pleach-repair.";
 const REPAIRING: &str = "repairing";
 /// The first record of a list.
 const VERSION: &[u8] = b"repairing 1";
+/// Ends an incomplete record at the end of a list. With it, no record is one of a directory.
+const BREAK: &[u8] = b"/\0";
 /// The largest list that is read. A repair changes fewer directories.
 const LARGEST: u64 = 1 << 30;
 
@@ -39,10 +42,12 @@ pub(crate) struct Reopened {
     tree: OwnedFd,
     list: File,
     noted: HashSet<Vec<u8>>,
+    /// Whether an earlier repair left the list.
+    is_continued: bool,
     /// Whether it is a subvolume that the next tree may begin with.
     is_as_published: bool,
-    /// Whether it must become read-only again.
-    is_unsealed: bool,
+    /// Whether it is a subvolume. It must be read-only afterwards, even if it was writable before.
+    is_subvolume: bool,
 }
 
 impl Reopened {
@@ -51,20 +56,27 @@ impl Reopened {
         let tree = repository.tree(name)?;
         let is_as_published = subvolume::is_as_published(repository, name)?;
         let dir = repository.control.make_dir(REPAIRING)?;
-        let list = dir.file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
-        let mut reopened =
-            Reopened { name: name.into(), tree, list, noted: HashSet::new(), is_as_published, is_unsealed: false };
-        reopened.write(&dir, VERSION)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        let list = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
+        let length = list.metadata().map_err(|cause| Error::io("look at", dir.join(name), cause))?.len();
+        let is_continued = length > 0;
+        let (name, noted) = (name.to_string(), HashSet::new());
+        let mut reopened = Reopened { name, tree, list, noted, is_continued, is_as_published, is_subvolume: false };
+        let prepared = reopened.prepare(repository, &dir);
+        if prepared.is_err() && !is_continued {
+            // Nothing was changed. A list that stays does no harm.
+            let _ = forget(&dir, &reopened.name);
+        }
+        prepared.map(|()| reopened)
+    }
+
+    fn prepare(&mut self, repository: &Repository, dir: &Dir) -> Result<()> {
+        let start = if self.is_continued { [BREAK, VERSION].concat() } else { VERSION.to_vec() };
+        self.write(dir, &start)?;
         dir.sync()?;
         repository.control.sync()?;
-        match subvolume::unseal(repository, name, reopened.tree.as_fd()) {
-            Ok(is_unsealed) => reopened.is_unsealed = is_unsealed,
-            Err(error) => {
-                forget(&dir, name)?;
-                return Err(error);
-            }
-        }
-        Ok(reopened)
+        self.is_subvolume = subvolume::unseal(repository, &self.name, self.tree.as_fd())?;
+        Ok(())
     }
 
     /// The tree.
@@ -84,13 +96,17 @@ impl Reopened {
     }
 
     /// Ends the changes. A subvolume that the next tree could begin with before can be used for it again.
-    pub(crate) fn close(self, repository: &Repository) -> Result<()> {
+    pub(crate) fn close(self, repository: &Repository, monitor: &dyn Monitor) -> Result<()> {
+        let dir = repository.control.dir(REPAIRING)?;
+        if self.is_continued {
+            tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), monitor)?;
+        }
         repository.sync()?;
-        if self.is_unsealed {
+        if self.is_subvolume {
             subvolume::reseal(repository, &self.name, self.tree.as_fd(), self.is_as_published)?;
             repository.sync()?;
         }
-        forget(&repository.control.dir(REPAIRING)?, &self.name)
+        forget(&dir, &self.name)
     }
 
     fn write(&mut self, dir: &Dir, record: &[u8]) -> Result<()> {
@@ -130,21 +146,33 @@ fn complete(repository: &Repository, dir: &Dir, name: &str, monitor: &dyn Monito
         // It was killed before its first change, or after its last one.
         return Ok(());
     }
+    tidy_listed(repository, dir, name, tree.as_fd(), monitor)?;
+    repository.sync()?;
+    subvolume::seal_published(repository, name)
+}
+
+/// Removes the temporary names in the directories of a list, and sets their times. The first record of a directory has
+/// its time before any change.
+fn tidy_listed(
+    repository: &Repository,
+    dir: &Dir,
+    name: &str,
+    tree: BorrowedFd<'_>,
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let list = dir.file(name, OFlags::RDONLY, Mode::empty())?;
     let mut list = BufReader::new(list.take(LARGEST));
-    let mut record = Vec::new();
+    let (mut record, mut seen) = (Vec::new(), HashSet::new());
     loop {
         record.clear();
         list.read_until(0, &mut record).map_err(|cause| Error::io("read", dir.join(name), cause))?;
-        let Some((0, record)) = record.split_last() else { break };
-        let Some((mtime, path)) = parse(record) else { continue };
-        if let Err(errno) = tidy(repository, name, tree.as_fd(), path, mtime) {
+        let Some((0, record)) = record.split_last() else { return Ok(()) };
+        let Some((mtime, path)) = parse(record).filter(|(_, path)| seen.insert(path.to_vec())) else { continue };
+        if let Err(errno) = tidy(repository, name, tree, path, mtime) {
             let shown = repository.root.join(name).join(os(path));
             monitor.problem(&Error::io("complete the repair of", shown, errno));
         }
     }
-    repository.sync()?;
-    subvolume::seal_published(repository, name)
 }
 
 /// Removes the temporary names in a directory, and sets its time.
@@ -180,7 +208,8 @@ fn parse(record: &[u8]) -> Option<(Time, &[u8])> {
     let mut number = || std::str::from_utf8(fields.next()?).ok();
     let seconds = number()?.parse().ok()?;
     let nanos = number()?.parse().ok().filter(|nanos| *nanos < 1_000_000_000)?;
-    Some((Time { seconds, nanos }, fields.next()?))
+    let path = fields.next().filter(|path| !path.ends_with(b"/"))?;
+    Some((Time { seconds, nanos }, path))
 }
 
 fn forget(dir: &Dir, name: &str) -> Result<()> {
@@ -191,6 +220,9 @@ fn forget(dir: &Dir, name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::Silent;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn records_are_parsed_and_malformed_ones_ignored() {
@@ -200,5 +232,41 @@ mod tests {
         for malformed in [VERSION, b"", b"5", b"5 0", b"x 0 a", b"5 1000000000 a"] {
             assert_eq!(parse(malformed), None);
         }
+        // A list was cut anywhere, and continued.
+        for cut in 0.."-5 7 a/b".len() {
+            assert_eq!(parse(&[&b"-5 7 a/b"[..cut], b"/"].concat()), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_was_left_is_continued_and_nothing_in_it_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::open_or_create(&dir.path().join("repo")).unwrap();
+        let tree = dir.path().join("repo/one");
+        let (list, names) = (dir.path().join("repo/.pleach/repairing/one"), ["first", "second", "sec"]);
+        names.iter().for_each(|name| fs::create_dir_all(tree.join(name)).unwrap());
+        let mtime = |name: &str| fs::metadata(tree.join(name)).unwrap().mtime();
+        let time = |seconds| Time { seconds, nanos: 0 };
+        let mut killed = Reopened::open(&repository, "one").unwrap();
+        killed.note(&repository, b"first", time(1000)).unwrap();
+        drop(killed);
+        // The record of "second" is incomplete.
+        let mut file = File::options().append(true).open(&list).unwrap();
+        file.write_all(b"3000 0 sec").unwrap();
+        let before = mtime("sec");
+        let mut again = Reopened::open(&repository, "one").unwrap();
+        again.note(&repository, b"second", time(2000)).unwrap();
+        again.note(&repository, b"first", time(9000)).unwrap();
+        drop(again);
+        Reopened::open(&repository, "one").unwrap().close(&repository, &Silent).unwrap();
+        assert_eq!(names.map(mtime), [1000, 2000, before]);
+        assert!(!list.exists());
+        // The same if the next run completes it.
+        let mut killed = Reopened::open(&repository, "one").unwrap();
+        killed.note(&repository, b"first", time(3000)).unwrap();
+        Reopened::open(&repository, "one").unwrap();
+        complete_repairs(&repository, &Silent).unwrap();
+        assert_eq!(mtime("first"), 3000);
+        assert!(!list.exists());
     }
 }

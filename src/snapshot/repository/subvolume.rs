@@ -105,13 +105,14 @@ pub(super) fn seal(
     Ok(())
 }
 
-/// Makes the tree of a published snapshot writable for a repair, if it is a read-only subvolume. Returns whether it is.
+/// Makes the tree of a published snapshot writable for a repair, if it is a subvolume. Returns whether it is: then it
+/// must be read-only afterwards. A killed repair, or a person, may have made it writable already.
 pub(super) fn unseal(repository: &Repository, name: &str, tree: BorrowedFd<'_>) -> Result<bool> {
     match subvolume_at(tree) {
         Some(subvolume) if subvolume.read_only => subvolume::set_read_only(tree, false)
             .map(|()| true)
             .map_err(|errno| Error::io("make the snapshot writable", repository.root.join(name), errno)),
-        _ => Ok(false),
+        found => Ok(found.is_some()),
     }
 }
 

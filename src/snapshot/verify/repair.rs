@@ -94,7 +94,7 @@ pub(super) fn repair(
     }
     // Also after an error: the trees must not stay open.
     for (_, tree) in std::mem::take(&mut repair.trees) {
-        let closed = tree.close(repository);
+        let closed = tree.close(repository, monitor);
         if result.is_ok() {
             result = closed;
         }

@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         let Some(result) = result else { return Some(need.failed) };
         match result.outcome {
             show::Outcome::Ran { status, .. } if !is_done(status) => Some(need.failed),
-            show::Outcome::Ran { errors: 1.., .. } => Some(need.partial),
+            show::Outcome::Ran { errors: 1.., .. } => need.partial,
             show::Outcome::Ran { .. } => None,
             show::Outcome::Skipped { .. } => Some(need.failed).filter(|_| !self.context.dry_run),
         }

@@ -25,8 +25,8 @@ pub(super) struct Need {
     pub(super) step: Step,
     /// If the step was not done.
     pub(super) failed: &'static str,
-    /// If it was done, but skipped entries.
-    pub(super) partial: &'static str,
+    /// If it was done, but skipped entries and this matters.
+    pub(super) partial: Option<&'static str>,
 }
 
 /// The result of a step that did its work.
@@ -61,17 +61,13 @@ impl Step {
         }
     }
 
-    /// What must have been done before this step. A step that deletes snapshots needs a new one without gaps, and a
-    /// verification that found all of them sound: otherwise runs with problems would delete the good snapshots one
-    /// after the other.
+    /// What must have been done before this step. A step that deletes snapshots needs a new one, and a verification
+    /// that found all of them sound: otherwise runs with problems would delete the good snapshots one after the other.
+    /// The new snapshot may be incomplete, because the rules never count it instead of a complete one.
     pub(super) fn needs(self, profile: &Profile) -> &'static [Need] {
-        const SNAPSHOT: Need = Need {
-            step: Step::Snapshot,
-            failed: "there is no new snapshot",
-            partial: "the new snapshot is incomplete",
-        };
+        const SNAPSHOT: Need = Need { step: Step::Snapshot, failed: "there is no new snapshot", partial: None };
         const VERIFY: Need =
-            Need { step: Step::Verify, failed: "verify found damage or failed", partial: "verify skipped files" };
+            Need { step: Step::Verify, failed: "verify found damage or failed", partial: Some("verify skipped files") };
         match self {
             Step::Prune if Step::Verify.is_in(profile) => &[SNAPSHOT, VERIFY],
             Step::Prune => &[SNAPSHOT],
