@@ -1,5 +1,5 @@
 //! `pleach` killed at random moments of the commands that change or read a repository. Whatever the moment, the
-//! repository lists what is there, every snapshot in it is whole, and the next command continues.
+//! repository lists its snapshots, each of them is whole, and the next command continues.
 //!
 //! The number and the choice of moments can be set: see docs/testing.md.
 
@@ -31,7 +31,7 @@ const TURNS: [Job; 7] =
 /// How many snapshots a prune keeps.
 const KEPT: usize = 3;
 
-/// A repository, and its source, of which one file changes before each snapshot.
+/// A repository, and its source. One file changes before each snapshot.
 struct Place {
     source: PathBuf,
     repo: PathBuf,

@@ -28,7 +28,7 @@ struct Prune {
 impl Prune {
     /// The state of the source in each snapshot.
     fn version(&self, number: usize) -> &Path {
-        if number % 2 == 0 { &self.versions.old } else { &self.versions.new }
+        if number.is_multiple_of(2) { &self.versions.old } else { &self.versions.new }
     }
 
     /// Checks every listed snapshot, and returns their names.

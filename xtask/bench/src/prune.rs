@@ -1,8 +1,7 @@
 //! `cargo xtask bench prune`: 50 of 60 snapshots removed, against `rm -rf` of the same trees.
 //!
 //! The snapshots lie on the filesystem of their source, so on Btrfs they are subvolumes. The floor there is
-//! `btrfs subvolume delete`, and the wait until their space is free, which is part of the two others as well. On XFS the
-//! floor is `rm -rf`, of which two run at a time.
+//! `btrfs subvolume delete` with the wait until the space is free. On XFS the floor is two runs of `rm -rf` at a time.
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::summary;
