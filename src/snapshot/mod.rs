@@ -1,5 +1,6 @@
 //! Snapshots: the repository, its manifests, and the operations on them.
 
+pub mod adopt;
 pub mod cat;
 pub mod create;
 mod devices;

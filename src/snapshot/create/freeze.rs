@@ -109,6 +109,11 @@ impl Frozen {
         Ok(frozen)
     }
 
+    /// Directories that need no snapshot.
+    pub(super) fn of(stand_ins: StandIns) -> Frozen {
+        Frozen { snapshots: Vec::new(), stand_ins, repository: None }
+    }
+
     /// The sources, to be read from the frozen snapshots.
     pub(super) fn sources(&self, sources: &Sources) -> Sources {
         sources.with(self.stand_ins.clone())

@@ -29,6 +29,7 @@ mod merge;
 mod new_file;
 mod node;
 mod options;
+mod past;
 mod previous;
 mod recheck;
 mod refuse;
@@ -47,6 +48,7 @@ mod unchanged_link;
 mod visitor;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
+pub(crate) use past::Past;
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -60,6 +62,7 @@ use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
 use freeze::Frozen;
 use merge::Merge;
+use past::Scaffold;
 use previous::{Candidates, Previous};
 use removal::Removal;
 use resume::Resume;
@@ -96,13 +99,34 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
     if options.freeze {
         Frozen::check(&sources)?;
     }
-    let mut stats =
-        if options.dry_run { plan(&sources, repo, options, monitor)? } else { take(&sources, repo, options, monitor)? };
+    let mut stats = if options.dry_run {
+        plan(&sources, repo, options, monitor)?
+    } else {
+        take(&sources, repo, None, options, monitor)?
+    };
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
 }
 
-fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// Takes a snapshot of a tree that another program kept, as one of the time when that was made.
+///
+/// # Errors
+/// As [`create`].
+pub(crate) fn create_past(past: &Past, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    procfs::require()?;
+    refuse::overlap(&past.tree(), repo)?;
+    let stats = take(&past.sources(), repo, Some(past), options, monitor)?;
+    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
+}
+
+fn take(
+    sources: &Sources,
+    repo: &Path,
+    past: Option<&Past>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
@@ -118,11 +142,16 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
     let begun = Time::now();
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
-    let timestamp = Timestamp::behind(candidates.newest, begun);
-    timestamp.report(monitor);
+    let timestamp = match past {
+        Some(past) => Timestamp { begun, created: past.created },
+        None => Timestamp::behind(candidates.newest, begun),
+    };
+    if past.is_none() {
+        timestamp.report(monitor);
+    }
     loop {
         let previous = candidates.open(monitor)?;
-        match take_beside(&repository, filesystem, sources, timestamp, previous.as_ref(), options, monitor) {
+        match take_beside(&repository, filesystem, (sources, past), timestamp, previous.as_ref(), options, monitor) {
             // A block of the manifest was damaged. That is found only when the block is read.
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
@@ -139,7 +168,7 @@ fn take(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor
 fn take_beside(
     repository: &Repository,
     filesystem: Filesystem,
-    sources: &Sources,
+    (sources, past): (&Sources, Option<&Past>),
     timestamp: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
@@ -156,7 +185,7 @@ fn take_beside(
     let parent = previous.map(|previous| previous.reader.header());
     let blocks = repository::blocks(repository, &staging, parent.map(|parent| parent.name.as_str()))?;
     let header = header(&name, timestamp.created, sources, options, previous);
-    let result = freeze(sources, repository, options, monitor).and_then(|frozen| {
+    let result = freeze((sources, past), repository, options, monitor).and_then(|(frozen, _scaffold)| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
             let own = frozen.own(repository);
             visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, monitor)
@@ -187,8 +216,19 @@ fn take_beside(
     }
 }
 
-fn freeze(sources: &Sources, repository: &Repository, options: &Options, monitor: &dyn Monitor) -> Result<Frozen> {
-    if options.freeze { Frozen::freeze(sources, repository, monitor) } else { Ok(Frozen::default()) }
+/// What is read in place of the live directories.
+fn freeze(
+    (sources, past): (&Sources, Option<&Past>),
+    repository: &Repository,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<(Frozen, Scaffold)> {
+    if let Some(past) = past {
+        let (stand_ins, scaffold) = past.stand_ins(repository)?;
+        return Ok((Frozen::of(stand_ins), scaffold));
+    }
+    let frozen = if options.freeze { Frozen::freeze(sources, repository, monitor)? } else { Frozen::default() };
+    Ok((frozen, Scaffold::default()))
 }
 
 /// How the new tree begins: on Btrfs as a snapshot of the last tree, if possible.

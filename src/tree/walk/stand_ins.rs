@@ -21,9 +21,16 @@ const EMPTY_SUBVOLUME: u64 = 2;
 pub(crate) struct StandIns {
     directories: BTreeMap<Vec<u8>, Arc<OwnedFd>>,
     living: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Whether the placeholder of a subvolume stays an empty directory.
+    keeps_placeholders: bool,
 }
 
 impl StandIns {
+    /// For trees of an earlier time: nothing is read live.
+    pub(crate) fn without_living() -> StandIns {
+        StandIns { keeps_placeholders: true, ..StandIns::default() }
+    }
+
     /// Makes the walk read `directory` in place of the one at `path`.
     pub(crate) fn put(&mut self, path: &[u8], directory: OwnedFd) {
         self.directories.insert(path.to_vec(), Arc::new(directory));
@@ -57,7 +64,11 @@ impl StandIns {
         flags: OFlags,
     ) -> Option<Result<OwnedFd>> {
         // On other filesystems this inode number is normal: the root of an ext4 has it.
-        if self.directories.is_empty() || ino != EMPTY_SUBVOLUME || Kind::of(opened) != Ok(Kind::Btrfs) {
+        if self.directories.is_empty()
+            || self.keeps_placeholders
+            || ino != EMPTY_SUBVOLUME
+            || Kind::of(opened) != Ok(Kind::Btrfs)
+        {
             return None;
         }
         let top = rustix::fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());

@@ -1,0 +1,224 @@
+//! Where other programs keep their nights, how they name them, and which of them are complete.
+
+use crate::error::{Error, Result};
+use crate::snapshot::manifest::Time;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The program whose nights are adopted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Recognised by the names in the directory; a directory that looks like none of the others is one night.
+    #[default]
+    Auto,
+    /// The directory is one night.
+    Rsync,
+    /// The directory is a `snapshot_root`, with `daily.0`, `hourly.3` and others.
+    Rsnapshot,
+    /// The directory has `snapshots/2026-11-20_02-00-00/localhost`.
+    Timeshift,
+    /// The directory has `20261120-020000-123/backup`.
+    BackInTime,
+}
+
+/// A tree that another program kept.
+#[derive(Clone, Debug)]
+pub(super) struct Night {
+    pub(super) tree: PathBuf,
+    /// The path that the tree is a copy of, as far as the layout says.
+    pub(super) source: PathBuf,
+    pub(super) created: Time,
+}
+
+/// The nights of a directory, and what looks like one and is incomplete.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) nights: Vec<Night>,
+    pub(super) incomplete: Vec<Error>,
+}
+
+/// The largest `info.json` that is read, in bytes.
+const LONGEST_INFO: u64 = 1 << 20;
+
+/// Finds the nights of a directory, which is an absolute path.
+///
+/// # Errors
+/// If the directory is a link or cannot be read, or has no night of this layout.
+pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
+    let status = fs::symlink_metadata(dir).map_err(|cause| Error::io("find", dir, cause))?;
+    if !status.is_dir() {
+        return Err(Error::usage("adopt what is no directory").at(dir).hint("name the directory itself, not a link"));
+    }
+    let names = names(dir)?;
+    let layout = if layout == Layout::Auto { recognised(dir, &names) } else { layout };
+    let found = match layout {
+        Layout::Auto | Layout::Rsync => {
+            let created = time_in_name(dir).map_or_else(|| modified(dir), Ok)?;
+            let night = Night { tree: dir.into(), source: dir.into(), created };
+            Found { nights: vec![night], ..Found::default() }
+        }
+        Layout::Rsnapshot => rsnapshot(dir, &names)?,
+        Layout::Timeshift => timeshift(&dir.join("snapshots"))?,
+        Layout::BackInTime => back_in_time(dir, &names)?,
+    };
+    if found.nights.is_empty() && found.incomplete.is_empty() {
+        let error = Error::usage("adopt a directory without nights of this layout").at(dir);
+        return Err(error.hint("--layout names another one; --layout rsync takes the directory as one night"));
+    }
+    Ok(found)
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let failed = |cause| Error::io("read", dir, cause);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        // A name that is no text is no night's.
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn recognised(dir: &Path, names: &[String]) -> Layout {
+    if names.iter().any(|name| is_rotated(name))
+        && names.iter().all(|name| is_rotated(name) || name.starts_with(['.', '_']))
+    {
+        Layout::Rsnapshot
+    } else if names.iter().any(|name| is_of_back_in_time(name) && dir.join(name).join("backup").is_dir()) {
+        Layout::BackInTime
+    } else if dir
+        .join("snapshots")
+        .read_dir()
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().join("info.json").is_file())))
+    {
+        Layout::Timeshift
+    } else {
+        Layout::Rsync
+    }
+}
+
+/// Whether a name is one as rsnapshot gives it: `daily.0`.
+fn is_rotated(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(interval, number)| {
+        !interval.is_empty()
+            && interval.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && (1..=4).contains(&number.len())
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Whether a name is one as Back In Time gives it: `20261120-020000-123`.
+fn is_of_back_in_time(name: &str) -> bool {
+    let parts: Vec<_> = name.split('-').collect();
+    let lengths: Vec<_> = parts.iter().map(|part| part.len()).collect();
+    lengths == [8, 6, 3] && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn rsnapshot(dir: &Path, names: &[String]) -> Result<Found> {
+    let mut found = Found::default();
+    for name in names.iter().filter(|name| is_rotated(name)) {
+        let tree = dir.join(name);
+        if is_real_dir(&tree) {
+            found.nights.push(Night { created: modified(&tree)?, source: dir.into(), tree });
+        }
+    }
+    Ok(found)
+}
+
+fn timeshift(dir: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    for name in names(dir)? {
+        let (night, tree) = (dir.join(&name), dir.join(&name).join("localhost"));
+        let Some(named) = time_in_name(&night).filter(|_| is_real_dir(&night)) else { continue };
+        match created_by_info(&night.join("info.json")) {
+            Some(created) if is_real_dir(&tree) => {
+                let created = created.unwrap_or(named);
+                found.nights.push(Night { tree, source: "/".into(), created });
+            }
+            _ => found.incomplete.push(incomplete(&night, "it has no info.json or no localhost")),
+        }
+    }
+    Ok(found)
+}
+
+fn back_in_time(dir: &Path, names: &[String]) -> Result<Found> {
+    let mut found = Found::default();
+    for name in names.iter().filter(|name| is_of_back_in_time(name)) {
+        let (night, tree) = (dir.join(name), dir.join(name).join("backup"));
+        match time_in_name(&night).filter(|_| is_real_dir(&night)) {
+            Some(created) if is_real_dir(&tree) && !night.join("save_to_continue").exists() => {
+                found.nights.push(Night { tree, source: "/".into(), created });
+            }
+            Some(_) => found.incomplete.push(incomplete(&night, "it has no backup or was to be continued")),
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn incomplete(night: &Path, why: &str) -> Error {
+    let error = Error::failed("adopt an incomplete night").at(night);
+    error.hint(format!("{why}; --layout rsync adopts the directory with its files all the same"))
+}
+
+fn is_real_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|status| status.is_dir())
+}
+
+/// The time that Timeshift recorded. `None` without a file; `Some(None)` if the file does not say.
+fn created_by_info(path: &Path) -> Option<Option<Time>> {
+    let mut text = Vec::new();
+    let file = fs::symlink_metadata(path).is_ok_and(|status| status.is_file()).then(|| fs::File::open(path).ok())??;
+    file.take(LONGEST_INFO).read_to_end(&mut text).ok()?;
+    // `"created" : "1700000000",`
+    let text = String::from_utf8_lossy(&text);
+    let value = text.split("\"created\"").nth(1)?.trim_start_matches([' ', '\t', ':', '"']);
+    let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    Some(digits.parse().ok().filter(|seconds| (1..1 << 40).contains(seconds)).map(|seconds| Time { seconds, nanos: 0 }))
+}
+
+/// The time in the name of a night, in local time: all its digits, in this order.
+fn time_in_name(path: &Path) -> Option<Time> {
+    let name = path.file_name()?.to_str()?;
+    let is_utc = name.ends_with('Z');
+    let digits: String = name.chars().filter(char::is_ascii_digit).take(14).collect();
+    if !name.starts_with("20") && !name.starts_with("19") || digits.len() != 8 && digits.len() != 14 {
+        return None;
+    }
+    let part = |range: std::ops::Range<usize>| digits.get(range).map_or(Some(0), |part| part.parse::<i8>().ok());
+    let year = digits.get(0..4)?.parse().ok()?;
+    let moment = DateTime::new(year, part(4..6)?, part(6..8)?, part(8..10)?, part(10..12)?, part(12..14)?, 0).ok()?;
+    let zone = if is_utc { TimeZone::UTC } else { TimeZone::system() };
+    let seconds = zone.to_zoned(moment).ok()?.timestamp().as_second();
+    Some(Time { seconds, nanos: 0 })
+}
+
+fn modified(dir: &Path) -> Result<Time> {
+    let status = fs::symlink_metadata(dir).map_err(|cause| Error::io("find", dir, cause))?;
+    Ok(Time { seconds: status.mtime(), nanos: status.mtime_nsec() as u32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_from_names() {
+        let at = |name: &str| time_in_name(Path::new(name)).map(|time| time.seconds);
+        assert_eq!(at("/b/2026-11-20T020000Z"), Some(1_795_140_000));
+        assert_eq!(at("2026-13-20"), None);
+        assert_eq!(at("daily.0"), None);
+        assert!(at("2026-11-20_02-00-01").is_some() && at("20261120-020000-123").is_some() && at("20261120").is_some());
+    }
+
+    #[test]
+    fn names_of_other_programs_are_recognised() {
+        assert!(is_rotated("daily.0") && is_rotated("hourly.23") && !is_rotated("_delete.1") && !is_rotated("a.txt"));
+        assert!(is_of_back_in_time("20261120-020000-123") && !is_of_back_in_time("new_snapshot"));
+    }
+}

@@ -1,0 +1,93 @@
+//! A snapshot of an earlier time: a tree that another program kept, recorded under the path that it is a copy of.
+//!
+//! The walk uses the recorded path, and the tree replaces the directory there. Directories on the way to that path are
+//! taken from a scaffold of empty ones, because the live ones may be missing or belong to another machine.
+
+use crate::error::{Error, Result};
+use crate::fs::openat;
+use crate::snapshot::manifest::Time;
+use crate::snapshot::repository::{self, Repository};
+use crate::tree::walk::{Sources, StandIns};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What is recorded as a snapshot of an earlier time.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    /// The tree, an absolute path.
+    pub(crate) tree: PathBuf,
+    /// The absolute path that it is a copy of.
+    pub(crate) source: PathBuf,
+    /// When it was made.
+    pub(crate) created: Time,
+}
+
+/// The directories on the way to the recorded path. They are removed when the run ends, in whatever way; those of a
+/// killed run are cleared with its other leftovers.
+#[derive(Debug, Default)]
+pub(super) struct Scaffold {
+    /// Each with the directory that it lies in, the deepest last.
+    made: Vec<(OwnedFd, Vec<u8>)>,
+}
+
+impl Past {
+    /// The source as the manifest has it.
+    pub(super) fn sources(&self) -> Sources {
+        Sources::exact(vec![self.source.clone()])
+    }
+
+    /// The tree itself, as a source.
+    pub(super) fn tree(&self) -> Sources {
+        Sources::exact(vec![self.tree.clone()])
+    }
+
+    /// What the walk reads in place of the live directories.
+    ///
+    /// # Errors
+    /// If the tree cannot be opened, or directories cannot be made in the staging area.
+    pub(super) fn stand_ins(&self, repository: &Repository) -> Result<(StandIns, Scaffold)> {
+        let path = without_slash(&self.source);
+        let tree = rustix::fs::openat(CWD, &self.tree, READ, Mode::empty());
+        let tree = tree.map_err(|errno| Error::io("open", &self.tree, errno))?;
+        let (mut stand_ins, mut scaffold) = (StandIns::without_living(), Scaffold::default());
+        if !path.is_empty() {
+            stand_ins.put(b"", scaffold.make(repository, path)?);
+        }
+        stand_ins.put(path, tree);
+        Ok((stand_ins, scaffold))
+    }
+}
+
+impl Scaffold {
+    /// Makes the directories, and returns the one that replaces the root.
+    fn make(&mut self, repository: &Repository, path: &[u8]) -> Result<OwnedFd> {
+        let failed = |errno: Errno| Error::io("make directories in", repository.path(), errno);
+        let top = repository::frozen_dir(repository)?;
+        let mut above = top.as_fd().try_clone_to_owned().map_err(|cause| Error::failed("open").because(cause))?;
+        for name in [b"past".as_slice()].into_iter().chain(path.split(|byte| *byte == b'/')) {
+            rustix::fs::mkdirat(&above, name, Mode::from_raw_mode(0o755)).map_err(failed)?;
+            let next = openat::open_subdir(&above, name).map_err(failed)?;
+            self.made.push((std::mem::replace(&mut above, next), name.to_vec()));
+        }
+        openat::open_subdir(&top, b"past".as_slice()).map_err(failed)
+    }
+}
+
+impl Drop for Scaffold {
+    fn drop(&mut self) {
+        for (above, name) in self.made.iter().rev() {
+            // The next run clears a directory that stays.
+            let _ = rustix::fs::unlinkat(above, name.as_slice(), AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+fn without_slash(path: &Path) -> &[u8] {
+    let path = path.as_os_str().as_bytes();
+    path.strip_prefix(b"/").unwrap_or(path)
+}
