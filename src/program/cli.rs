@@ -1,5 +1,6 @@
 //! The command line: its arguments, its help, and the `REPO` that is used if none is given. Nothing here does any work.
 
+mod adopt;
 mod cat;
 mod copy;
 mod dedupe;
@@ -22,6 +23,7 @@ mod values;
 mod verify;
 pub(crate) mod words;
 
+pub(crate) use adopt::{Adopt, Layout};
 pub(crate) use cat::Cat;
 pub(crate) use copy::Copy;
 pub(crate) use diff::Diff;
@@ -161,6 +163,10 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
+    /// Turn the backups of rsync, rsnapshot and others into snapshots
+    #[command(override_usage = "pleach adopt [OPTIONS] DIR... REPO")]
+    #[command(after_help = help::MORE, after_long_help = help::long(adopt::EXAMPLES))]
+    Adopt(Adopt),
     /// Do the work of a profile: hooks, snapshot, verify, prune, …
     ///
     /// The order is: hooks before, snapshot, verify, prune, dedupe, hooks after, metrics.
@@ -195,7 +201,7 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(du::EXAMPLES))]
     Du(Du),
     /// Print the completion script of a shell
-    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
+    #[command(hide = true, after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
 }
 
@@ -237,6 +243,10 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             snapshot
                 .settle(environment)
                 .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Adopt(adopt) => {
+            let settled = adopt.settle(environment);
+            settled.map_err(|message| usage("adopt", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Restore(restore) => {
             restore

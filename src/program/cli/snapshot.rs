@@ -173,7 +173,7 @@ impl Snapshot {
 /// `SOURCE...` and an optional `REPO` cannot be distinguished by position. So with `PLEACH_REPO` set the last path is
 /// the repository only if it is one already; a directory with other things in it can only be a source, since it would
 /// be refused as a repository; pleach does not guess about an empty directory.
-fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
+pub(super) fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     match (environment, &paths[..]) {
         (None, [only]) => {
             let only = crate::util::text::path(only);

@@ -46,6 +46,17 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A tag.
+/// A moment in seconds since 1970: with a zone, or in local time.
+pub(super) fn moment(text: &str) -> Result<i64, String> {
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Ok(moment.as_second());
+    }
+    let wrong = || "not a time such as 2026-11-20, '2026-11-20 02:00' or 2026-11-20T02:00:00Z".to_string();
+    let local: jiff::civil::DateTime = text.parse().map_err(|_| wrong())?;
+    let zoned = jiff::tz::TimeZone::system().to_zoned(local).map_err(|_| wrong())?;
+    Ok(zoned.timestamp().as_second())
+}
+
 pub(super) fn tag(text: &str) -> Result<String, String> {
     crate::snapshot::repository::check_tag(text).map_err(|error| error.to_string())?;
     Ok(text.to_string())

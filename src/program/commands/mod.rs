@@ -1,5 +1,6 @@
 //! The commands, one per file: each turns arguments into options, runs the engine and passes its result to the output.
 
+mod adopt;
 mod cat;
 mod completions;
 mod copy;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
     let output = Output::new(settings(&cli.globals), cancel);
     let result = match &cli.command {
         Command::Snapshot(args) => snapshot::run(args, &cli.globals, &output),
+        Command::Adopt(args) => adopt::run(args, &cli.globals, &output),
         Command::List(args) => list::run(args, &cli.globals, &output),
         Command::Diff(args) => diff::run(args, &cli.globals, &output),
         Command::Log(args) => log::run(args, &output),
@@ -76,6 +78,8 @@ fn after_interruption(error: Error, command: &Command) -> Error {
             "nothing was changed"
         }
         Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
+        Command::Adopt(args) if args.dry_run => "nothing was changed",
+        Command::Adopt(_) => adopt::INTERRUPTED,
         Command::Snapshot(args) if args.dry_run => "nothing was changed",
         Command::Snapshot(_) => snapshot::INTERRUPTED,
         Command::Dedupe(args) if args.dry_run => "nothing was changed",

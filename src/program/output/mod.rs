@@ -1,6 +1,7 @@
 //! The output of a command: results go to stdout, everything else to stderr. Only this module and `main` write to the
 //! screen.
 
+pub(crate) mod adopt;
 mod beside;
 mod bound;
 pub(crate) mod copy;

@@ -1,0 +1,34 @@
+//! `pleach adopt DIR... REPO`.
+
+use super::outcome::{reported, status};
+use crate::error::Result;
+use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, adopt as show, progress};
+use crate::snapshot::adopt::{Layout, Options, adopt};
+
+/// The state of the disk after an interruption, in words.
+pub(super) const INTERRUPTED: &str = "the nights are unchanged; the same command continues";
+
+pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        layout: match args.layout {
+            cli::Layout::Auto => Layout::Auto,
+            cli::Layout::Rsync => Layout::Rsync,
+            cli::Layout::Rsnapshot => Layout::Rsnapshot,
+            cli::Layout::Timeshift => Layout::Timeshift,
+            cli::Layout::BackInTime => Layout::BackInTime,
+        },
+        subdir: args.subdir.clone(),
+        source: args.source.clone(),
+        time: args.time,
+        tags: args.tags.clone(),
+        clone_links: args.clone_links,
+        threads: globals.threads,
+        dry_run: args.dry_run,
+    };
+    let (dirs, repo) = args.dirs_and_repo();
+    let stats = progress::watch(output, |monitor| adopt(dirs, repo, &options, monitor))?;
+    show::show(output, &stats, args.dry_run);
+    Ok(reported(output, status(stats.errors)))
+}
