@@ -45,7 +45,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give numbers with y, w, d, h, m or s, as 10y, 14d, 1h30m or 90s".to_string())
 }
 
-/// A tag.
 /// A moment in seconds since 1970: with a zone, or in local time.
 pub(super) fn moment(text: &str) -> Result<i64, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
@@ -57,6 +56,7 @@ pub(super) fn moment(text: &str) -> Result<i64, String> {
     Ok(zoned.timestamp().as_second())
 }
 
+/// A tag.
 pub(super) fn tag(text: &str) -> Result<String, String> {
     crate::snapshot::repository::check_tag(text).map_err(|error| error.to_string())?;
     Ok(text.to_string())
