@@ -204,7 +204,7 @@ on_filesystems! {
         let mut killed = 0;
         for (call, nth) in [("mkdirat", 3), ("mkdirat", 9), ("renameat2", 1), ("fsync", 2), ("renameat2", 2), ("syncfs", 4)] {
             killed += u32::from(tools::killed_at(call, nth, &args).status == 128 + 9);
-            if repo.join(".pleach").exists() {
+            if repo.join("latest").exists() {
                 let names = listed(&repo);
                 for (name, night) in names.iter().zip(&kept.nights) {
                     tools::assert_equal_trees(night, &inside(&repo, name, Path::new("/docs")));

@@ -97,6 +97,7 @@ pub(crate) struct Globals {
     ///
     /// auto: on a terminal.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(hide_short_help = true)]
     pub(crate) color: When,
     /// Print this help; --help prints more
     #[arg(short, long, global = true, action = ArgAction::Help)]
@@ -201,7 +202,7 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(du::EXAMPLES))]
     Du(Du),
     /// Print the completion script of a shell
-    #[command(hide = true, after_help = help::COMPLETIONS_EXAMPLES)]
+    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions(Completions),
 }
 

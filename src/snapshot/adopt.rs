@@ -112,6 +112,10 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         night.created = Time { seconds, nanos: 0 };
     }
     nights.sort_by(|a, b| (a.created, &a.tree).cmp(&(b.created, &b.tree)));
+    if !options.dry_run {
+        // A killed run may have left one that is not complete.
+        Repository::open_or_create(repo)?;
+    }
     let mut last: Option<String> = None;
     for night in nights {
         let known = known(repo, &night)?;
@@ -167,7 +171,7 @@ fn chosen(night: Night, options: &Options) -> Result<Night> {
 
 /// The snapshot of a night that an earlier run adopted: it has the same time and source.
 fn known(repo: &Path, night: &Night) -> Result<Option<String>> {
-    if !repo.join(".pleach").exists() {
+    if !repo.exists() {
         return Ok(None);
     }
     let listing = Repository::open(repo)?.listing()?;

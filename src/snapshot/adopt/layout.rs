@@ -187,7 +187,7 @@ fn time_in_name(path: &Path) -> Option<Time> {
     let name = path.file_name()?.to_str()?;
     let is_utc = name.ends_with('Z');
     let digits: String = name.chars().filter(char::is_ascii_digit).take(14).collect();
-    if !name.starts_with("20") && !name.starts_with("19") || digits.len() != 8 && digits.len() != 14 {
+    if !name.starts_with("20") && !name.starts_with("19") || ![8, 12, 14].contains(&digits.len()) {
         return None;
     }
     let part = |range: std::ops::Range<usize>| digits.get(range).map_or(Some(0), |part| part.parse::<i8>().ok());
@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(at("2026-13-20"), None);
         assert_eq!(at("daily.0"), None);
         assert!(at("2026-11-20_02-00-01").is_some() && at("20261120-020000-123").is_some() && at("20261120").is_some());
+        assert!(at("2026-11-20_0200").is_some() && at("2026-1").is_none());
     }
 
     #[test]
