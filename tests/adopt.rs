@@ -1,4 +1,4 @@
-//! `pleach adopt`: the nights of other programs become snapshots. The nights are made by `rsync --link-dest`.
+//! `pleach adopt`: the backups of other programs become snapshots. The backups are made by `rsync --link-dest`.
 
 use crate::harness::json_lines::Line;
 use crate::harness::*;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(Debug, Deserialize)]
-struct Night {
+struct Backup {
     tree: PathBuf,
     source: PathBuf,
     created: String,
@@ -21,8 +21,8 @@ struct Night {
     copied_bytes: Option<u64>,
 }
 
-impl Line for Night {
-    const TYPE: &'static str = "night";
+impl Line for Backup {
+    const TYPE: &'static str = "backup";
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,29 +58,29 @@ fn adopt(args: &[&OsStr]) -> Run {
 /// Three versions of a tree, as `rsync --link-dest` keeps them in these directories.
 struct Kept {
     live: PathBuf,
-    nights: Vec<PathBuf>,
+    backups: Vec<PathBuf>,
 }
 
 impl Kept {
-    fn new(fs: &Filesystem, nights: [&str; 3]) -> Kept {
+    fn new(fs: &Filesystem, backups: [&str; 3]) -> Kept {
         let live = fs.dir("live");
         tree::crowded(&live, 60);
         write(live.join("changes"), &bytes(0, 3 << 20));
-        let mut kept = Kept { live, nights: Vec::new() };
-        for (number, night) in nights.into_iter().enumerate() {
-            let night = fs.join(night);
-            fs::create_dir_all(night.parent().unwrap()).unwrap();
+        let mut kept = Kept { live, backups: Vec::new() };
+        for (number, backup) in backups.into_iter().enumerate() {
+            let backup = fs.join(backup);
+            fs::create_dir_all(backup.parent().unwrap()).unwrap();
             overwrite(&kept.live.join("changes"), 1 << 20, &bytes(number as u64 + 1, 8192));
             write(kept.live.join(format!("new-{number}")), &bytes(number as u64 + 9, 20_000));
             let mut rsync = Command::new("rsync");
             rsync.args(["-aHAX", "--modify-window=-1"]);
-            if let Some(last) = kept.nights.last() {
+            if let Some(last) = kept.backups.last() {
                 let mut link = std::ffi::OsString::from("--link-dest=");
                 link.push(last);
                 rsync.arg(link);
             }
-            finish(rsync.arg(kept.live.join("")).arg(night.join(""))).expect(0);
-            kept.nights.push(night);
+            finish(rsync.arg(kept.live.join("")).arg(backup.join(""))).expect(0);
+            kept.backups.push(backup);
         }
         settle();
         kept
@@ -88,9 +88,9 @@ impl Kept {
 
     fn assert_adopted(&self, repo: &Path, source: &Path) {
         let names = listed(repo);
-        assert_eq!(names.len(), self.nights.len());
-        for (name, night) in names.iter().zip(&self.nights) {
-            tools::assert_equal_trees(night, &inside(repo, name, source));
+        assert_eq!(names.len(), self.backups.len());
+        for (name, backup) in names.iter().zip(&self.backups) {
+            tools::assert_equal_trees(backup, &inside(repo, name, source));
         }
         pleach([OsStr::new("verify"), repo.as_os_str()]).expect(0);
         assert_no_leftovers(repo);
@@ -98,10 +98,10 @@ impl Kept {
 }
 
 on_filesystems! {
-    fn nights_of_rsync_become_snapshots_and_each_inode_is_read_once(fs: &Filesystem) {
+    fn backups_of_rsync_become_snapshots_and_each_inode_is_read_once(fs: &Filesystem) {
         let kept = Kept::new(fs, ["2025-01-30_0200", "2025-01-31_0200", "2025-02-01_0200"]);
         let (repo, source) = (fs.join("repo"), Path::new("/home/ann/letters"));
-        let mut args: Vec<&OsStr> = kept.nights.iter().map(|night| night.as_os_str()).collect();
+        let mut args: Vec<&OsStr> = kept.backups.iter().map(|backup| backup.as_os_str()).collect();
         args.extend(["--source".as_ref(), source.as_os_str(), repo.as_os_str()]);
         let before = tools::inventory(fs.path());
         let planned = adopt(&[&args[..], &["--dry-run".as_ref()]].concat()).expect(0);
@@ -109,11 +109,11 @@ on_filesystems! {
         assert_same_lines(&tools::inventory(fs.path()), &before);
         let run = adopt(&args).expect(0);
         assert_eq!((sums(&run).adopted, sums(&run).errors), (3, 0));
-        let rows: Vec<Night> = run.lines();
+        let rows: Vec<Backup> = run.lines();
         assert_eq!(rows[1].created, "2025-01-31T02:00:00Z");
         assert_eq!(rows[1].name.as_deref(), Some("2025-01-31T020000Z"));
         assert!(rows.iter().all(|row| row.source == source && !row.known), "{rows:?}");
-        // rsync wrote the large file anew; the rest has the inodes of the night before.
+        // rsync wrote the large file anew; the rest has the inodes of the backup before.
         assert!(rows[1].read_bytes.unwrap() <= (3 << 20) * 2 + 20_000, "{rows:?}");
         if fs.kind != Kind::Ext4 {
             assert_eq!(rows.iter().map(|row| row.copied_bytes.unwrap()).sum::<u64>(), 0, "{rows:?}");
@@ -127,17 +127,17 @@ on_filesystems! {
         let kept = Kept::new(fs, ["snap/daily.2/localhost/docs", "snap/daily.1/localhost/docs",
             "snap/daily.0/localhost/docs"]);
         for (number, seconds) in [(2, 1_700_000_000), (1, 1_700_086_400), (0, 1_700_172_800)] {
-            let night = fs.join(format!("snap/daily.{number}"));
-            finish(Command::new("touch").arg(format!("-d@{seconds}")).arg(night)).expect(0);
+            let backup = fs.join(format!("snap/daily.{number}"));
+            finish(Command::new("touch").arg(format!("-d@{seconds}")).arg(backup)).expect(0);
         }
         fs::create_dir(fs.join("snap/.sync")).unwrap();
         let (root, repo) = (fs.join("snap"), fs.join("repo"));
         let part = ["--subdir", "localhost/docs", "--source"].map(OsStr::new);
         let args = [&part[..], &[kept.live.as_os_str(), root.as_os_str(), repo.as_os_str()]].concat();
         let run = adopt(&args).expect(0);
-        let rows: Vec<Night> = run.lines();
+        let rows: Vec<Backup> = run.lines();
         assert_eq!(rows[0].created, "2023-11-14T22:13:20Z");
-        assert_eq!(rows[0].tree, kept.nights[0]);
+        assert_eq!(rows[0].tree, kept.backups[0]);
         kept.assert_adopted(&repo, &kept.live);
         let next = pleach(snapshot_named("next", &kept.live, &repo)).expect(0);
         let summary: Taken = next.lines().pop().unwrap();
@@ -145,43 +145,43 @@ on_filesystems! {
         tools::assert_equal_trees(&kept.live, &inside(&repo, "next", &kept.live));
         pleach([OsStr::new("prune"), "--keep-last=1".as_ref(), repo.as_os_str()]).expect(0);
         assert_eq!(listed(&repo), ["next"]);
-        // The nights themselves were never touched.
-        tools::assert_equal_trees(&kept.live, &kept.nights[2]);
+        // The backups themselves were never touched.
+        tools::assert_equal_trees(&kept.live, &kept.backups[2]);
     }
 
-    [xfs, btrfs] fn timeshift_and_back_in_time_are_recognised_and_incomplete_nights_are_reported(fs: &Filesystem) {
+    [xfs, btrfs] fn timeshift_and_back_in_time_are_recognised_and_incomplete_backups_are_reported(fs: &Filesystem) {
         let kept = Kept::new(fs, ["ts/snapshots/2025-01-30_02-00-00/localhost",
             "ts/snapshots/2025-01-31_02-00-00/localhost", "ts/snapshots/2025-02-01_02-00-00/localhost"]);
         let seconds = [1_738_202_400, 1_738_288_800, 1_738_375_200];
-        for (night, seconds) in kept.nights.iter().zip(seconds) {
-            write(night.with_file_name("info.json"), format!("{{\n  \"created\" : \"{seconds}\"\n}}").as_bytes());
+        for (backup, seconds) in kept.backups.iter().zip(seconds) {
+            write(backup.with_file_name("info.json"), format!("{{\n  \"created\" : \"{seconds}\"\n}}").as_bytes());
         }
         fs::create_dir_all(fs.join("ts/snapshots/2025-02-02_02-00-00/localhost")).unwrap();
         let (dir, repo) = (fs.join("ts"), fs.join("repo"));
         let run = adopt(&[dir.as_os_str(), repo.as_os_str()]).expect(3).saying("2025-02-02");
         assert_eq!((sums(&run).adopted, sums(&run).errors), (3, 1));
-        assert!(run.lines::<Night>().iter().all(|night| night.source == Path::new("/")));
+        assert!(run.lines::<Backup>().iter().all(|backup| backup.source == Path::new("/")));
         kept.assert_adopted(&repo, Path::new("/"));
 
         let (dir, repo) = (fs.dir("bit"), fs.join("repo2"));
-        for (number, night) in kept.nights.iter().enumerate() {
+        for (number, backup) in kept.backups.iter().enumerate() {
             let there = dir.join(format!("2025010{}-020000-123", number + 1));
             fs::create_dir(&there).unwrap();
-            fs::rename(night, there.join("backup")).unwrap();
+            fs::rename(backup, there.join("backup")).unwrap();
         }
         fs::create_dir(dir.join("20250104-020000-123")).unwrap();
         symlink("20250103-020000-123", dir.join("last_snapshot")).unwrap();
         let run = adopt(&[dir.as_os_str(), repo.as_os_str()]).expect(3).saying("20250104");
-        assert_eq!(run.lines::<Night>()[0].created, "2025-01-01T02:00:00Z");
+        assert_eq!(run.lines::<Backup>()[0].created, "2025-01-01T02:00:00Z");
         assert_eq!(listed(&repo).len(), 3);
     }
 
-    fn hard_links_between_nights_stay_or_become_clones(fs: &Filesystem) {
+    fn hard_links_between_backups_stay_or_become_clones(fs: &Filesystem) {
         let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
         for (repo, options) in [("linked", &[][..]), ("cloned", &["--clone-links"])] {
             let repo = fs.join(repo);
             let mut args: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
-            args.extend(kept.nights.iter().map(|night| night.as_os_str()));
+            args.extend(kept.backups.iter().map(|backup| backup.as_os_str()));
             args.extend(["--source", "/docs"].map(OsStr::new));
             args.push(repo.as_os_str());
             adopt(&args).expect(0);
@@ -198,29 +198,31 @@ on_filesystems! {
         let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
         let repo = fs.join("repo");
         let mut args: Vec<&OsStr> = vec!["adopt".as_ref(), "--source".as_ref(), "/docs".as_ref()];
-        args.extend(kept.nights.iter().map(|night| night.as_os_str()));
+        args.extend(kept.backups.iter().map(|backup| backup.as_os_str()));
         args.push(repo.as_os_str());
-        let nights = tools::inventory(&kept.nights[1]);
+        let backups = tools::inventory(&kept.backups[1]);
         let mut killed = 0;
-        for (call, nth) in [("mkdirat", 3), ("mkdirat", 9), ("renameat2", 1), ("fsync", 2), ("renameat2", 2), ("syncfs", 4)] {
+        let steps =
+            [("mkdirat", 3), ("mkdirat", 9), ("renameat2", 1), ("fsync", 2), ("renameat2", 2), ("syncfs", 4)];
+        for (call, nth) in steps {
             killed += u32::from(tools::killed_at(call, nth, &args).status == 128 + 9);
             if repo.join("latest").exists() {
                 let names = listed(&repo);
-                for (name, night) in names.iter().zip(&kept.nights) {
-                    tools::assert_equal_trees(night, &inside(&repo, name, Path::new("/docs")));
+                for (name, backup) in names.iter().zip(&kept.backups) {
+                    tools::assert_equal_trees(backup, &inside(&repo, name, Path::new("/docs")));
                 }
             }
         }
         assert!(killed >= 4, "{killed} runs were killed");
         pleach(&args).expect(0);
         kept.assert_adopted(&repo, Path::new("/docs"));
-        assert_same_lines(&tools::inventory(&kept.nights[1]), &nights);
+        assert_same_lines(&tools::inventory(&kept.backups[1]), &backups);
     }
 
     [xfs] fn what_cannot_be_adopted_is_refused_and_changes_nothing(fs: &Filesystem) {
         let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
-        let (repo, night) = (fs.join("repo"), kept.nights[0].as_os_str());
-        symlink(night, fs.join("link")).unwrap();
+        let (repo, backup) = (fs.join("repo"), kept.backups[0].as_os_str());
+        symlink(backup, fs.join("link")).unwrap();
         let (link, missing, empty) = (fs.join("link"), fs.join("missing"), fs.dir("empty"));
         let before = tools::inventory(fs.path());
         let repo = repo.as_os_str();
@@ -229,17 +231,17 @@ on_filesystems! {
             (&[missing.as_os_str(), repo], 1, "missing"),
             (&["--layout=timeshift".as_ref(), empty.as_os_str(), repo], 1, "snapshots"),
             (&["--layout=rsnapshot".as_ref(), empty.as_os_str(), repo], 2, "--layout"),
-            (&["--time=2025-01-01".as_ref(), night, kept.nights[1].as_os_str(), repo], 2, "one by one"),
-            (&["--subdir=../x".as_ref(), night, repo], 2, "'..'"),
-            (&["--source=docs".as_ref(), night, repo], 2, "absolute"),
+            (&["--time=2025-01-01".as_ref(), backup, kept.backups[1].as_os_str(), repo], 2, "one by one"),
+            (&["--subdir=../x".as_ref(), backup, repo], 2, "'..'"),
+            (&["--source=docs".as_ref(), backup, repo], 2, "absolute"),
         ];
         for (args, status, words) in cases {
             adopt(args).expect(status).saying(words);
         }
-        adopt(&["--time=yesterday".as_ref(), night, repo]).expect(2).saying("not a time");
+        adopt(&["--time=yesterday".as_ref(), backup, repo]).expect(2).saying("not a time");
         assert_same_lines(&tools::inventory(fs.path()), &before);
         let inside_repo = {
-            adopt(&[night, repo]).expect(0);
+            adopt(&[backup, repo]).expect(0);
             Path::new(repo).join(&listed(Path::new(repo))[0])
         };
         adopt(&[inside_repo.as_os_str(), repo]).expect(2).saying("inside the repository");

@@ -1,8 +1,8 @@
-//! Adopts the nights that another program kept: each becomes a snapshot of the time when it was made.
+//! Adopts the backups that another program kept: each becomes a snapshot of the time when it was made.
 //!
-//! On the repository's filesystem no data is copied: files are cloned, and a file that several nights share by a hard
-//! link is read once and shared by their snapshots. The nights themselves stay; whoever has verified the snapshots may
-//! delete them. A killed run loses nothing, and the next one continues with the first night that is missing.
+//! On the repository's filesystem no data is copied: files are cloned, and a file that several backups share by a hard
+//! link is read once and shared by their snapshots. The backups themselves stay; whoever has verified the snapshots may
+//! delete them. A killed run loses nothing, and the next one continues with the first backup that is missing.
 
 mod layout;
 
@@ -13,25 +13,28 @@ use super::repository::Repository;
 use super::{Time, source_path};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-use layout::Night;
-use std::path::{Path, PathBuf};
+use crate::tree::exclude;
+use layout::Backup;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 /// How to adopt.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
-    /// The program that made the nights.
+    /// The program that made the backups.
     pub layout: Layout,
-    /// The part of each night that is adopted; by default all of it.
+    /// The part of each backup that is adopted; by default all of it.
     pub subdir: Option<PathBuf>,
     /// The absolute path that this part is a copy of; by default as the layout says.
     pub source: Option<PathBuf>,
-    /// The time of the only night, in seconds since 1970; by default as its name says, or its directory's mtime.
+    /// The time of the only backup, in seconds since 1970; by default as its name says, or its directory's mtime.
     pub time: Option<i64>,
     /// Tags of the snapshots.
     pub tags: Vec<String>,
-    /// Whether a file that nights share by a hard link becomes a clone in each snapshot.
+    /// Whether a file that backups share by a hard link becomes a clone in each snapshot.
     pub clone_links: bool,
     /// The number of threads; by default it depends on the work and the number of cores.
     pub threads: Option<usize>,
@@ -39,7 +42,7 @@ pub struct Options {
     pub dry_run: bool,
 }
 
-/// A night, and what became of it.
+/// A backup, and what became of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Row {
@@ -61,7 +64,7 @@ pub struct Row {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The nights, oldest first.
+    /// The backups, oldest first.
     pub rows: Vec<Row>,
     /// How many snapshots were made, or would be.
     pub adopted: u64,
@@ -73,28 +76,28 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Adopts the nights in these directories into the repository at `repo`, which is created if it is missing.
+/// Adopts the backups in these directories into the repository at `repo`, which is created if it is missing.
 ///
 /// ```
 /// use pleach::monitor::Silent;
 /// use pleach::snapshot::adopt::{Options, adopt};
 /// let dir = tempfile::tempdir()?;
-/// let (night, repo) = (dir.path().join("2026-11-20"), dir.path().join("repo"));
-/// std::fs::create_dir(&night)?;
-/// std::fs::write(night.join("letter"), "Dear Ann")?;
+/// let (backup, repo) = (dir.path().join("2026-11-20"), dir.path().join("repo"));
+/// std::fs::create_dir(&backup)?;
+/// std::fs::write(backup.join("letter"), "Dear Ann")?;
 ///
-/// let stats = adopt(&[night], &repo, &Options::default(), &Silent)?;
+/// let stats = adopt(&[backup], &repo, &Options::default(), &Silent)?;
 /// assert_eq!((stats.adopted, stats.errors), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// If a directory has no nights, an option does not fit, or the repository cannot be used. A night that cannot be
+/// If a directory has no backups, an option does not fit, or the repository cannot be used. A backup that cannot be
 /// adopted ends the run; those before it are snapshots by then.
 pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let mut stats = Stats::default();
-    let mut nights = Vec::new();
+    let mut backups = Vec::new();
     for dir in dirs {
         let dir = std::path::absolute(dir).map_err(|cause| Error::io("find", dir, cause))?;
         let found = layout::find(&dir, options.layout)?;
@@ -102,27 +105,27 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
             monitor.problem(&error);
             stats.errors += 1;
         }
-        nights.extend(found.nights);
+        backups.extend(found.backups);
     }
-    nights = nights.into_iter().map(|night| chosen(night, options)).collect::<Result<_>>()?;
+    backups = backups.into_iter().map(|backup| chosen(backup, options)).collect::<Result<_>>()?;
     if let Some(seconds) = options.time {
-        let [night] = &mut nights[..] else {
-            return Err(Error::usage("give one time to several nights").hint("adopt them one by one"));
+        let [backup] = &mut backups[..] else {
+            return Err(Error::usage("give one time to several backups").hint("adopt them one by one"));
         };
-        night.created = Time { seconds, nanos: 0 };
+        backup.created = Time { seconds, nanos: 0 };
     }
-    nights.sort_by(|a, b| (a.created, &a.tree).cmp(&(b.created, &b.tree)));
+    backups.sort_by(|a, b| (a.created, &a.tree).cmp(&(b.created, &b.tree)));
     if !options.dry_run {
         // A killed run may have left one that is not complete.
         Repository::open_or_create(repo)?;
     }
     let mut last: Option<String> = None;
-    for night in nights {
-        let known = known(repo, &night)?;
+    for backup in backups {
+        let known = known(repo, &backup)?;
         let mut row = Row {
-            tree: night.tree.clone(),
-            source: night.source.clone(),
-            created: night.created,
+            tree: backup.tree.clone(),
+            source: backup.source.clone(),
+            created: backup.created,
             known: known.is_some(),
             name: known,
             stats: None,
@@ -131,7 +134,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
             stats.known += 1;
         } else {
             if !options.dry_run {
-                let taken = create_past(&past(&night), repo, &of_snapshot(options, last.clone()), monitor)?;
+                let taken = create_past(&past(&backup), repo, &of_snapshot(options, last.clone()), monitor)?;
                 stats.errors += taken.errors;
                 row.name = Some(taken.name.clone());
                 row.stats = Some(taken);
@@ -145,50 +148,47 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
     Ok(stats)
 }
 
-/// The wanted part of a night, and the path that it is recorded under.
-fn chosen(night: Night, options: &Options) -> Result<Night> {
-    let Night { mut tree, mut source, created } = night;
+/// The wanted part of a backup, and the path that it is recorded under.
+fn chosen(backup: Backup, options: &Options) -> Result<Backup> {
+    let Backup { mut tree, mut source, created } = backup;
     if let Some(subdir) = &options.subdir {
-        let is_plain = subdir.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let is_plain = subdir.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || subdir.as_os_str().is_empty() {
-            return Err(
-                Error::usage("adopt a part of nights by a path that is not relative, or goes through '..':").at(subdir)
-            );
+            return Err(Error::usage("adopt a part of backups by a path that is not relative, or goes through '..':")
+                .at(subdir));
         }
         tree.push(subdir);
         source.push(subdir);
         if !std::fs::symlink_metadata(&tree).is_ok_and(|status| status.is_dir()) {
-            return Err(Error::failed("adopt the directory").at(&tree).hint("this night does not have it"));
+            return Err(Error::failed("adopt the directory").at(&tree).hint("this backup does not have it"));
         }
     }
     if let Some(path) = &options.source {
         let normal = source_path::normal("record", path)?;
-        use std::os::unix::ffi::OsStringExt as _;
-        source = Path::new("/").join(std::ffi::OsString::from_vec(normal));
+        source = Path::new("/").join(OsString::from_vec(normal));
     }
-    Ok(Night { tree, source, created })
+    Ok(Backup { tree, source, created })
 }
 
-/// The snapshot of a night that an earlier run adopted: it has the same time and source.
-fn known(repo: &Path, night: &Night) -> Result<Option<String>> {
+/// The snapshot of a backup that an earlier run adopted: it has the same time and source.
+fn known(repo: &Path, backup: &Backup) -> Result<Option<String>> {
     if !repo.exists() {
         return Ok(None);
     }
     let listing = Repository::open(repo)?.listing()?;
     let is_it = |info: &&super::repository::SnapshotInfo| {
-        info.header.created == night.created && info.header.sources.len() == 1 && info.has_source(&night.source)
+        info.header.created == backup.created && info.header.sources.len() == 1 && info.has_source(&backup.source)
     };
     Ok(listing.snapshots.iter().find(is_it).map(|info| info.name.clone()))
 }
 
-fn past(night: &Night) -> Past {
-    Past { tree: night.tree.clone(), source: night.source.clone(), created: night.created }
+fn past(backup: &Backup) -> Past {
+    Past { tree: backup.tree.clone(), source: backup.source.clone(), created: backup.created }
 }
 
 fn of_snapshot(options: &Options, parent: Option<String>) -> create::Options {
-    let mut excludes = crate::tree::exclude::Options::default();
-    // What is mounted in a night by now is no part of it.
-    excludes.one_file_system = true;
+    // Other filesystems that are mounted in a backup by now are no part of it.
+    let excludes = exclude::Options { one_file_system: true, ..exclude::Options::default() };
     create::Options {
         tags: options.tags.clone(),
         parent,

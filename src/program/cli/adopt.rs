@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pleach adopt --dry-run /mnt/rsnapshot /mnt/backup
-      lists the nights that it finds, with the time and the path of each snapshot
+      lists the backups that it finds, with the time and the path of each snapshot
   pleach adopt /mnt/rsnapshot --subdir localhost/home --source /home /mnt/backup
       the history of /home; the next 'pleach snapshot /home /mnt/backup' continues it
   pleach adopt /mnt/old/2026-11-* --source /home/ann /mnt/backup
-      each directory is one night, as rsync --link-dest makes them
+      each directory is one backup, as rsync --link-dest makes them
   pleach adopt /run/timeshift/backup/timeshift /run/timeshift/backup/pleach
 
-On the repository's own XFS or Btrfs no data is copied: files are cloned, and a file that nights share
-by a hard link is read once. The nights themselves stay. When 'pleach verify' finds the snapshots sound,
-delete the nights yourself. A killed run loses nothing; the same command continues.";
+On the repository's own XFS or Btrfs no data is copied: files are cloned, and a file that backups share
+by a hard link is read once. The backups themselves stay. When 'pleach verify' finds the snapshots sound,
+delete the backups yourself. A killed run loses nothing; the same command continues.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Adopt {
-    /// The nights, or their directory; then the repository
+    /// The backups, or their directory; then the repository
     ///
     /// Without a repository, $PLEACH_REPO.
     #[arg(value_name = "DIR... REPO", required = true, num_args = 1.., value_hint = clap::ValueHint::DirPath)]
     paths: Vec<PathBuf>,
-    /// Who made the nights [default: auto]
+    /// Who made the backups [default: auto]
     ///
-    /// auto: recognised by the names in DIR. rsync: DIR is one night. rsnapshot: DIR is the snapshot_root. timeshift:
+    /// auto: recognised by the names in DIR. rsync: DIR is one backup. rsnapshot: DIR is the snapshot_root. timeshift:
     /// DIR has the directory 'snapshots'. backintime: DIR has directories such as 20261120-020000-123.
     #[arg(
         long,
@@ -38,7 +38,7 @@ pub(crate) struct Adopt {
         hide_possible_values = true
     )]
     pub(crate) layout: Layout,
-    /// Adopt this part of each night
+    /// Adopt this part of each backup
     #[arg(long, value_name = "PATH")]
     pub(crate) subdir: Option<PathBuf>,
     /// The path that it is a copy of
@@ -46,7 +46,7 @@ pub(crate) struct Adopt {
     /// An absolute path. By default / and PATH for Timeshift and Back In Time, otherwise DIR and PATH.
     #[arg(long, value_name = "PATH")]
     pub(crate) source: Option<PathBuf>,
-    /// The time of a single night
+    /// The time of a single backup
     ///
     /// For example 2026-11-20, '2026-11-20 02:00' or 2026-11-20T02:00:00Z. By default the time in the name, or the
     /// directory's mtime.
@@ -55,7 +55,7 @@ pub(crate) struct Adopt {
     /// Add a tag; repeatable
     #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
     pub(crate) tags: Vec<String>,
-    /// Turn hard links between nights into clones
+    /// Turn hard links between backups into clones
     ///
     /// Each snapshot then has files of its own that share the data. By default the snapshots share them by hard links.
     #[arg(long)]
@@ -65,12 +65,12 @@ pub(crate) struct Adopt {
     pub(crate) dry_run: bool,
 }
 
-/// The programs whose nights are known.
+/// The programs that made the backups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layout {
     /// By the names in the directory
     Auto,
-    /// A directory is a night
+    /// A directory is a backup
     Rsync,
     /// The `snapshot_root` of rsnapshot
     Rsnapshot,

@@ -30,7 +30,7 @@ Examples:
   pleach put db.sql -- pg_dump db           replace a file, sharing unchanged blocks
   pleach dedupe /srv                        share equal data, and report the space freed
   pleach fiemap /backup/*/etc/services      the extents of a file in each snapshot
-  pleach adopt /mnt/rsnapshot /backup       the nights of rsnapshot become snapshots
+  pleach adopt /mnt/rsnapshot /backup       the backups of rsnapshot become snapshots
   pleach probe /backup                      the features of the filesystem there
   pleach du /backup/2026-11-*               how much they share, and how much deleting them would free
   pleach completions bash > /etc/bash_completion.d/pleach

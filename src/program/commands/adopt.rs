@@ -8,7 +8,7 @@ use crate::program::output::{Output, adopt as show, progress};
 use crate::snapshot::adopt::{Layout, Options, adopt};
 
 /// The state of the disk after an interruption, in words.
-pub(super) const INTERRUPTED: &str = "the nights are unchanged; the same command continues";
+pub(super) const INTERRUPTED: &str = "the backups are unchanged; the same command continues";
 
 pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options {

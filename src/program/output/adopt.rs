@@ -1,4 +1,4 @@
-//! The nights that were adopted: a line each for people, objects for scripts.
+//! The backups that were adopted: a line each for people, objects for scripts.
 
 use super::Output;
 use super::summary;
@@ -8,7 +8,7 @@ use crate::util::text::{self, counted, size};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct NightLine<'a> {
+struct BackupLine<'a> {
     r#type: &'static str,
     tree: String,
     source: String,
@@ -54,18 +54,18 @@ pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool) {
     for row in &stats.rows {
         output.line(&line(row, is_dry_run));
     }
-    let nights = counted(stats.adopted, "night");
+    let backups = counted(stats.adopted, "backup");
     let heading = if is_dry_run {
-        format!("would adopt {nights} (dry run, nothing was done)")
+        format!("would adopt {backups} (dry run, nothing was done)")
     } else {
-        format!("adopted {nights}")
+        format!("adopted {backups}")
     };
     let sum = |field: fn(&crate::snapshot::create::Stats) -> u64| {
         stats.rows.iter().filter_map(|row| row.stats.as_ref()).map(field).fold(0, u64::saturating_add)
     };
     let mut rows = Vec::new();
     if stats.known > 0 {
-        rows.push(("known", format!("{} of an earlier run", counted(stats.known, "night"))));
+        rows.push(("known", format!("{} of an earlier run", counted(stats.known, "backup"))));
     }
     if !is_dry_run {
         rows.push(("cloned", size(sum(|stats| stats.cloned_bytes))));
@@ -78,10 +78,10 @@ pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool) {
     summary::print(output, &heading, &rows);
 }
 
-fn object(row: &Row) -> NightLine<'_> {
+fn object(row: &Row) -> BackupLine<'_> {
     let of = |field: fn(&crate::snapshot::create::Stats) -> u64| row.stats.as_ref().map(field);
-    NightLine {
-        r#type: "night",
+    BackupLine {
+        r#type: "backup",
         tree: row.tree.to_string_lossy().into_owned(),
         source: row.source.to_string_lossy().into_owned(),
         created: text::rfc3339(row.created.seconds, row.created.nanos),

@@ -1,4 +1,4 @@
-//! Where other programs keep their nights, how they name them, and which of them are complete.
+//! Where other programs keep their backups, how they name them, and which of them are complete.
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::Time;
@@ -9,14 +9,14 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The program whose nights are adopted.
+/// The program that made the backups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Recognised by the names in the directory; a directory that looks like none of the others is one night.
+    /// Recognised by the names in the directory; a directory that looks like none of the others is one backup.
     #[default]
     Auto,
-    /// The directory is one night.
+    /// The directory is one backup.
     Rsync,
     /// The directory is a `snapshot_root`, with `daily.0`, `hourly.3` and others.
     Rsnapshot,
@@ -28,47 +28,49 @@ pub enum Layout {
 
 /// A tree that another program kept.
 #[derive(Clone, Debug)]
-pub(super) struct Night {
+pub(super) struct Backup {
     pub(super) tree: PathBuf,
     /// The path that the tree is a copy of, as far as the layout says.
     pub(super) source: PathBuf,
     pub(super) created: Time,
 }
 
-/// The nights of a directory, and what looks like one and is incomplete.
+/// The backups of a directory, and what looks like one and is incomplete.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) nights: Vec<Night>,
+    pub(super) backups: Vec<Backup>,
     pub(super) incomplete: Vec<Error>,
 }
 
 /// The largest `info.json` that is read, in bytes.
 const LONGEST_INFO: u64 = 1 << 20;
 
-/// Finds the nights of a directory, which is an absolute path.
+/// Finds the backups of a directory, which is an absolute path.
 ///
 /// # Errors
-/// If the directory is a link or cannot be read, or has no night of this layout.
+/// If the directory is a link or cannot be read, or has no backup of this layout.
 pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
     let status = fs::symlink_metadata(dir).map_err(|cause| Error::io("find", dir, cause))?;
     if !status.is_dir() {
-        return Err(Error::usage("adopt what is no directory").at(dir).hint("name the directory itself, not a link"));
+        return Err(Error::usage("adopt something other than a directory:")
+            .at(dir)
+            .hint("name the directory itself, not a link"));
     }
     let names = names(dir)?;
     let layout = if layout == Layout::Auto { recognised(dir, &names) } else { layout };
     let found = match layout {
         Layout::Auto | Layout::Rsync => {
             let created = time_in_name(dir).map_or_else(|| modified(dir), Ok)?;
-            let night = Night { tree: dir.into(), source: dir.into(), created };
-            Found { nights: vec![night], ..Found::default() }
+            let backup = Backup { tree: dir.into(), source: dir.into(), created };
+            Found { backups: vec![backup], ..Found::default() }
         }
         Layout::Rsnapshot => rsnapshot(dir, &names)?,
         Layout::Timeshift => timeshift(&dir.join("snapshots"))?,
         Layout::BackInTime => back_in_time(dir, &names)?,
     };
-    if found.nights.is_empty() && found.incomplete.is_empty() {
-        let error = Error::usage("adopt a directory without nights of this layout").at(dir);
-        return Err(error.hint("--layout names another one; --layout rsync takes the directory as one night"));
+    if found.backups.is_empty() && found.incomplete.is_empty() {
+        let error = Error::usage("adopt a directory without backups of this layout").at(dir);
+        return Err(error.hint("--layout names another one; --layout rsync takes the directory as one backup"));
     }
     Ok(found)
 }
@@ -77,7 +79,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |cause| Error::io("read", dir, cause);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
-        // A name that is no text is no night's.
+        // A name that is no text is no backup's.
         names.extend(entry.map_err(failed)?.file_name().into_string());
     }
     names.sort();
@@ -124,7 +126,7 @@ fn rsnapshot(dir: &Path, names: &[String]) -> Result<Found> {
     for name in names.iter().filter(|name| is_rotated(name)) {
         let tree = dir.join(name);
         if is_real_dir(&tree) {
-            found.nights.push(Night { created: modified(&tree)?, source: dir.into(), tree });
+            found.backups.push(Backup { created: modified(&tree)?, source: dir.into(), tree });
         }
     }
     Ok(found)
@@ -133,14 +135,14 @@ fn rsnapshot(dir: &Path, names: &[String]) -> Result<Found> {
 fn timeshift(dir: &Path) -> Result<Found> {
     let mut found = Found::default();
     for name in names(dir)? {
-        let (night, tree) = (dir.join(&name), dir.join(&name).join("localhost"));
-        let Some(named) = time_in_name(&night).filter(|_| is_real_dir(&night)) else { continue };
-        match created_by_info(&night.join("info.json")) {
+        let (backup, tree) = (dir.join(&name), dir.join(&name).join("localhost"));
+        let Some(named) = time_in_name(&backup).filter(|_| is_real_dir(&backup)) else { continue };
+        match created_by_info(&backup.join("info.json")) {
             Some(created) if is_real_dir(&tree) => {
                 let created = created.unwrap_or(named);
-                found.nights.push(Night { tree, source: "/".into(), created });
+                found.backups.push(Backup { tree, source: "/".into(), created });
             }
-            _ => found.incomplete.push(incomplete(&night, "it has no info.json or no localhost")),
+            _ => found.incomplete.push(incomplete(&backup, "it has no info.json or no localhost")),
         }
     }
     Ok(found)
@@ -149,20 +151,20 @@ fn timeshift(dir: &Path) -> Result<Found> {
 fn back_in_time(dir: &Path, names: &[String]) -> Result<Found> {
     let mut found = Found::default();
     for name in names.iter().filter(|name| is_of_back_in_time(name)) {
-        let (night, tree) = (dir.join(name), dir.join(name).join("backup"));
-        match time_in_name(&night).filter(|_| is_real_dir(&night)) {
-            Some(created) if is_real_dir(&tree) && !night.join("save_to_continue").exists() => {
-                found.nights.push(Night { tree, source: "/".into(), created });
+        let (backup, tree) = (dir.join(name), dir.join(name).join("backup"));
+        match time_in_name(&backup).filter(|_| is_real_dir(&backup)) {
+            Some(created) if is_real_dir(&tree) && !backup.join("save_to_continue").exists() => {
+                found.backups.push(Backup { tree, source: "/".into(), created });
             }
-            Some(_) => found.incomplete.push(incomplete(&night, "it has no backup or was to be continued")),
+            Some(_) => found.incomplete.push(incomplete(&backup, "it has no directory 'backup', or is not finished")),
             None => {}
         }
     }
     Ok(found)
 }
 
-fn incomplete(night: &Path, why: &str) -> Error {
-    let error = Error::failed("adopt an incomplete night").at(night);
+fn incomplete(backup: &Path, why: &str) -> Error {
+    let error = Error::failed("adopt an incomplete backup").at(backup);
     error.hint(format!("{why}; --layout rsync adopts the directory with its files all the same"))
 }
 
@@ -182,7 +184,7 @@ fn created_by_info(path: &Path) -> Option<Option<Time>> {
     Some(digits.parse().ok().filter(|seconds| (1..1 << 40).contains(seconds)).map(|seconds| Time { seconds, nanos: 0 }))
 }
 
-/// The time in the name of a night, in local time: all its digits, in this order.
+/// The time in the name of a backup, in local time: all its digits, in this order.
 fn time_in_name(path: &Path) -> Option<Time> {
     let name = path.file_name()?.to_str()?;
     let is_utc = name.ends_with('Z');

@@ -216,7 +216,7 @@ fn take_beside(
     }
 }
 
-/// What is read in place of the live directories.
+/// The directories that are read in place of the live ones.
 fn freeze(
     (sources, past): (&Sources, Option<&Past>),
     repository: &Repository,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What is recorded as a snapshot of an earlier time.
+/// A tree that becomes a snapshot of an earlier time.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
     /// The tree, an absolute path.
@@ -46,7 +46,7 @@ impl Past {
         Sources::exact(vec![self.tree.clone()])
     }
 
-    /// What the walk reads in place of the live directories.
+    /// The directories that the walk reads in place of the live directories.
     ///
     /// # Errors
     /// If the tree cannot be opened, or directories cannot be made in the staging area.
