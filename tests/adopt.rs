@@ -116,7 +116,9 @@ on_filesystems! {
         // rsync wrote the large file anew; the rest has the inodes of the backup before.
         assert!(rows[1].read_bytes.unwrap() <= (3 << 20) * 2 + 20_000, "{rows:?}");
         if fs.kind != Kind::Ext4 {
-            assert_eq!(rows.iter().map(|row| row.copied_bytes.unwrap()).sum::<u64>(), 0, "{rows:?}");
+            // On Btrfs the changed blocks are written, so that the rest can share its extents.
+            let allowed = if fs.kind == Kind::Btrfs { 2 * 8192 } else { 0 };
+            assert!(rows.iter().map(|row| row.copied_bytes.unwrap()).sum::<u64>() <= allowed, "{rows:?}");
         }
         kept.assert_adopted(&repo, source);
         let again = sums(&adopt(&args).expect(0));

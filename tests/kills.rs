@@ -22,11 +22,12 @@ enum Job {
     Prune,
     Remove,
     Verify,
+    Adopt,
 }
 
 /// The order of the commands, in turns. Snapshots come often enough that there is something to remove.
-const TURNS: [Job; 7] =
-    [Job::Snapshot, Job::Prune, Job::Snapshot, Job::Remove, Job::Snapshot, Job::Verify, Job::Snapshot];
+const TURNS: [Job; 8] =
+    [Job::Snapshot, Job::Prune, Job::Adopt, Job::Snapshot, Job::Remove, Job::Snapshot, Job::Verify, Job::Snapshot];
 
 /// How many snapshots a prune keeps.
 const KEPT: usize = 3;
@@ -37,11 +38,13 @@ struct Place {
     repo: PathBuf,
     /// The number of snapshots begun so far.
     begun: usize,
+    /// A directory for backups that are adopted.
+    old: PathBuf,
 }
 
 impl Place {
     fn new(fs: &Filesystem) -> Place {
-        let place = Place { source: fs.dir("source"), repo: fs.join("repo"), begun: 0 };
+        let place = Place { source: fs.dir("source"), repo: fs.join("repo"), begun: 0, old: fs.dir("old") };
         for number in 0..5 {
             let inner = place.source.join(format!("dir-{number}"));
             fs::create_dir(&inner).unwrap();
@@ -68,6 +71,17 @@ impl Place {
             }
             Job::Prune => command([OsStr::new("prune"), format!("--keep-last={KEPT}").as_ref(), repo]),
             Job::Remove => command([OsStr::new("remove"), repo, before[0].as_ref()]),
+            Job::Adopt => {
+                self.begun += 1;
+                let name = format!("2001-01-01T00{:02}{:02}Z", self.begun / 60, self.begun % 60);
+                let backup = self.old.join(&name);
+                finish(std::process::Command::new("cp").args(["-a", "--reflink=auto"]).args([&self.source, &backup]))
+                    .expect(0);
+                write(backup.join("mark"), &Place::mark(&name));
+                settle();
+                let adopt = ["adopt", "--source"].map(OsStr::new);
+                command(adopt.into_iter().chain([self.source.as_os_str(), backup.as_os_str(), repo]))
+            }
             Job::Verify => command([OsStr::new("verify"), repo]),
         }
     }
@@ -79,13 +93,14 @@ impl Place {
         sorted.sort();
         assert_eq!(sorted, published(&self.repo), "{job:?} of {before:?}");
         let stays = match job {
-            Job::Snapshot | Job::Verify => before,
+            Job::Snapshot | Job::Verify | Job::Adopt => before,
             Job::Prune => &before[before.len().saturating_sub(KEPT)..],
             Job::Remove => &before[1..],
         };
         assert!(stays.iter().all(|name| after.contains(name)), "{job:?} of {before:?} left {after:?}");
         for name in &after {
-            assert!(before.contains(name) || job == Job::Snapshot, "{job:?} of {before:?} left {after:?}");
+            let is_new = matches!(job, Job::Snapshot | Job::Adopt);
+            assert!(before.contains(name) || is_new, "{job:?} of {before:?} left {after:?}");
             let mark = fs::read(inside(&self.repo, name, &self.source).join("mark")).unwrap();
             assert!(mark == Place::mark(name), "{name} is another snapshot after {job:?}");
         }
@@ -101,7 +116,16 @@ on_filesystems! {
         let mut place = Place::new(fs);
         let mut times: BTreeMap<Job, Duration> = BTreeMap::new();
         // Each command runs whole once, for its time.
-        let first = [Job::Snapshot, Job::Snapshot, Job::Snapshot, Job::Snapshot, Job::Verify, Job::Prune, Job::Remove];
+        let first = [
+            Job::Adopt,
+            Job::Snapshot,
+            Job::Snapshot,
+            Job::Snapshot,
+            Job::Snapshot,
+            Job::Verify,
+            Job::Prune,
+            Job::Remove,
+        ];
         for job in first {
             let before = if job == Job::Remove { listed(&place.repo) } else { Vec::new() };
             let mut command = place.command(job, &before);
