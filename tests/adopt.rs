@@ -221,20 +221,45 @@ on_filesystems! {
         assert_same_lines(&tools::inventory(&kept.backups[1]), &backups);
     }
 
+    [xfs, btrfs] fn two_backups_of_the_same_time_and_source_are_both_adopted(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["all/2025-01-30", "all/2025-01-30-0000", "all/20250130"]);
+        let (all, repo) = (fs.join("all"), fs.join("repo"));
+        symlink("20250130", all.join("latest")).unwrap();
+        let args = ["--source".as_ref(), "/docs".as_ref(), all.as_os_str(), repo.as_os_str()];
+        assert_eq!(sums(&adopt(&args).expect(0)).adopted, 3);
+        let sizes = |dirs: Vec<PathBuf>| {
+            let mut counts: Vec<_> = dirs.iter().map(|dir| names(dir).len()).collect();
+            counts.sort_unstable();
+            counts
+        };
+        let snapshots = listed(&repo).iter().map(|name| inside(&repo, name, Path::new("/docs"))).collect();
+        assert_eq!(sizes(snapshots), sizes(kept.backups.clone()));
+        let again = sums(&adopt(&args).expect(0));
+        assert_eq!((again.adopted, again.known), (0, 3));
+        let options = ["--time=2025-01-30", "--source=/docs"].map(OsStr::new);
+        let other = [&options[..], &[kept.live.as_os_str(), repo.as_os_str()]].concat();
+        assert_eq!(sums(&adopt(&other).expect(0)).adopted, 1, "another tree of that time");
+    }
+
     [xfs] fn what_cannot_be_adopted_is_refused_and_changes_nothing(fs: &Filesystem) {
         let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
         let (repo, backup) = (fs.join("repo"), kept.backups[0].as_os_str());
         symlink(backup, fs.join("link")).unwrap();
+        fs::create_dir(fs.join("elsewhere")).unwrap();
+        fs::create_dir(fs.join("elsewhere/inner")).unwrap();
+        symlink(fs.join("elsewhere"), kept.backups[0].join("away")).unwrap();
         let (link, missing, empty) = (fs.join("link"), fs.join("missing"), fs.dir("empty"));
         let before = tools::inventory(fs.path());
         let repo = repo.as_os_str();
-        let cases: [(&[&OsStr], i32, &str); 7] = [
+        let cases: [(&[&OsStr], i32, &str); 9] = [
             (&[link.as_os_str(), repo], 2, "not a link"),
             (&[missing.as_os_str(), repo], 1, "missing"),
             (&["--layout=timeshift".as_ref(), empty.as_os_str(), repo], 1, "snapshots"),
             (&["--layout=rsnapshot".as_ref(), empty.as_os_str(), repo], 2, "--layout"),
             (&["--time=2025-01-01".as_ref(), backup, kept.backups[1].as_os_str(), repo], 2, "one by one"),
             (&["--subdir=../x".as_ref(), backup, repo], 2, "'..'"),
+            (&["--subdir=away/inner".as_ref(), backup, repo], 1, "symbolic link"),
+            (&[empty.as_os_str(), repo], 2, "mounted"),
             (&["--source=docs".as_ref(), backup, repo], 2, "absolute"),
         ];
         for (args, status, words) in cases {

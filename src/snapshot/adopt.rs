@@ -8,13 +8,14 @@ mod layout;
 
 pub use layout::Layout;
 
-use super::create::{self, Past, Unchanged, create_past};
+use super::create::{self, Past as Backup, Unchanged, create_past};
+use super::manifest::Meta;
 use super::repository::Repository;
 use super::{Time, source_path};
 use crate::error::{Error, Result};
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::tree::exclude;
-use layout::Backup;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -114,7 +115,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         };
         backup.created = Time { seconds, nanos: 0 };
     }
-    backups.sort_by(|a, b| (a.created, &a.tree).cmp(&(b.created, &b.tree)));
+    backups.sort_by_key(|backup| (backup.created, backup.tree()));
     if !options.dry_run {
         // A killed run may have left one that is not complete.
         Repository::open_or_create(repo)?;
@@ -123,7 +124,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
     for backup in backups {
         let known = known(repo, &backup)?;
         let mut row = Row {
-            tree: backup.tree.clone(),
+            tree: backup.tree(),
             source: backup.source.clone(),
             created: backup.created,
             known: known.is_some(),
@@ -134,7 +135,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
             stats.known += 1;
         } else {
             if !options.dry_run {
-                let taken = create_past(&past(&backup), repo, &of_snapshot(options, last.clone()), monitor)?;
+                let taken = create_past(&backup, repo, &of_snapshot(options, last.clone()), monitor)?;
                 stats.errors += taken.errors;
                 row.name = Some(taken.name.clone());
                 row.stats = Some(taken);
@@ -149,41 +150,45 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
 }
 
 /// The wanted part of a backup, and the path that it is recorded under.
-fn chosen(backup: Backup, options: &Options) -> Result<Backup> {
-    let Backup { mut tree, mut source, created } = backup;
+fn chosen(mut backup: Backup, options: &Options) -> Result<Backup> {
     if let Some(subdir) = &options.subdir {
         let is_plain = subdir.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || subdir.as_os_str().is_empty() {
-            return Err(Error::usage("adopt a part of backups by a path that is not relative, or goes through '..':")
-                .at(subdir));
+            let error = Error::usage("adopt a part of backups by the path").at(subdir);
+            return Err(error.hint("it must be relative, without '..'"));
         }
-        tree.push(subdir);
-        source.push(subdir);
-        if !std::fs::symlink_metadata(&tree).is_ok_and(|status| status.is_dir()) {
-            return Err(Error::failed("adopt the directory").at(&tree).hint("this backup does not have it"));
-        }
+        backup.part.push(subdir);
+        backup.source.push(subdir);
     }
+    backup.open()?;
     if let Some(path) = &options.source {
-        let normal = source_path::normal("record", path)?;
-        source = Path::new("/").join(OsString::from_vec(normal));
+        backup.source = Path::new("/").join(OsString::from_vec(source_path::normal("record", path)?));
     }
-    Ok(Backup { tree, source, created })
+    Ok(backup)
 }
 
-/// The snapshot of a backup that an earlier run adopted: it has the same time and source.
+/// The snapshot of a backup that an earlier run adopted. It has the same time and source, and its record of the tree's
+/// own directory is that of the tree: another backup of the same minute is not taken for it.
 fn known(repo: &Path, backup: &Backup) -> Result<Option<String>> {
     if !repo.exists() {
         return Ok(None);
     }
-    let listing = Repository::open(repo)?.listing()?;
-    let is_it = |info: &&super::repository::SnapshotInfo| {
-        info.header.created == backup.created && info.header.sources.len() == 1 && info.has_source(&backup.source)
-    };
-    Ok(listing.snapshots.iter().find(is_it).map(|info| info.name.clone()))
-}
-
-fn past(backup: &Backup) -> Past {
-    Past { tree: backup.tree.clone(), source: backup.source.clone(), created: backup.created }
+    let status = Status::of(backup.open()?).map_err(|errno| Error::io("look at", backup.tree(), errno))?;
+    let repository = Repository::open(repo)?;
+    for info in repository.listing()?.snapshots {
+        let header = &info.header;
+        if header.created != backup.created || header.sources.len() != 1 || !info.has_source(&backup.source) {
+            continue;
+        }
+        let manifest = repository.manifest(&info.name)?;
+        let path = source_path::normal("find", &backup.source)?;
+        let recorded = manifest.directory(&path)?.map(|cursor| cursor.directory().meta.clone());
+        let is_it = |meta: &Meta| meta.ino == status.ino && meta.mtime == status.mtime;
+        if recorded.as_ref().is_some_and(is_it) {
+            return Ok(Some(info.name));
+        }
+    }
+    Ok(None)
 }
 
 fn of_snapshot(options: &Options, parent: Option<String>) -> create::Options {

@@ -1,6 +1,7 @@
 //! Where other programs keep their backups, how they name them, and which of them are complete.
 
 use crate::error::{Error, Result};
+use crate::snapshot::create::Past as Backup;
 use crate::snapshot::manifest::Time;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -24,15 +25,6 @@ pub enum Layout {
     Timeshift,
     /// The directory has `20261120-020000-123/backup`.
     BackInTime,
-}
-
-/// A tree that another program kept.
-#[derive(Clone, Debug)]
-pub(super) struct Backup {
-    pub(super) tree: PathBuf,
-    /// The path that the tree is a copy of, as far as the layout says.
-    pub(super) source: PathBuf,
-    pub(super) created: Time,
 }
 
 /// The backups of a directory, and what looks like one and is incomplete.
@@ -60,9 +52,15 @@ pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
     let layout = if layout == Layout::Auto { recognised(dir, &names) } else { layout };
     let found = match layout {
         Layout::Auto | Layout::Rsync => {
-            let created = time_in_name(dir).map_or_else(|| modified(dir), Ok)?;
-            let backup = Backup { tree: dir.into(), source: dir.into(), created };
-            Found { backups: vec![backup], ..Found::default() }
+            let dated = || names.iter().filter(|name| is_real_dir(&dir.join(name)));
+            if layout == Layout::Auto && dated().count() > 0 && dated().all(|name| time_in_name(name).is_some()) {
+                return dated().map(|name| one(&dir.join(name), dir)).collect::<Result<_>>().map(Found::of);
+            }
+            if names.is_empty() {
+                let error = Error::usage("adopt an empty directory").at(dir);
+                return Err(error.hint("is the disk mounted? nothing was done"));
+            }
+            Found::of(vec![one(dir, dir)?])
         }
         Layout::Rsnapshot => rsnapshot(dir, &names)?,
         Layout::Timeshift => timeshift(&dir.join("snapshots"))?,
@@ -73,6 +71,19 @@ pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
         return Err(error.hint("--layout names another one; --layout rsync takes the directory as one backup"));
     }
     Ok(found)
+}
+
+impl Found {
+    fn of(backups: Vec<Backup>) -> Found {
+        Found { backups, incomplete: Vec::new() }
+    }
+}
+
+/// A backup that is a plain tree.
+fn one(tree: &Path, source: &Path) -> Result<Backup> {
+    let name = tree.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let created = time_in_name(name).map_or_else(|| modified(tree), Ok)?;
+    Ok(Backup { backup: tree.into(), part: PathBuf::new(), source: source.into(), created })
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
@@ -86,6 +97,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// The layout by names. `Auto`: none of the special ones.
 fn recognised(dir: &Path, names: &[String]) -> Layout {
     if names.iter().any(|name| is_rotated(name))
         && names.iter().all(|name| is_rotated(name) || name.starts_with(['.', '_']))
@@ -100,7 +112,7 @@ fn recognised(dir: &Path, names: &[String]) -> Layout {
     {
         Layout::Timeshift
     } else {
-        Layout::Rsync
+        Layout::Auto
     }
 }
 
@@ -126,7 +138,8 @@ fn rsnapshot(dir: &Path, names: &[String]) -> Result<Found> {
     for name in names.iter().filter(|name| is_rotated(name)) {
         let tree = dir.join(name);
         if is_real_dir(&tree) {
-            found.backups.push(Backup { created: modified(&tree)?, source: dir.into(), tree });
+            let created = modified(&tree)?;
+            found.backups.push(Backup { backup: tree, part: PathBuf::new(), source: dir.into(), created });
         }
     }
     Ok(found)
@@ -136,11 +149,11 @@ fn timeshift(dir: &Path) -> Result<Found> {
     let mut found = Found::default();
     for name in names(dir)? {
         let (backup, tree) = (dir.join(&name), dir.join(&name).join("localhost"));
-        let Some(named) = time_in_name(&backup).filter(|_| is_real_dir(&backup)) else { continue };
+        let Some(named) = time_in_name(&name).filter(|_| is_real_dir(&backup)) else { continue };
         match created_by_info(&backup.join("info.json")) {
             Some(created) if is_real_dir(&tree) => {
                 let created = created.unwrap_or(named);
-                found.backups.push(Backup { tree, source: "/".into(), created });
+                found.backups.push(in_part(backup, "localhost", created));
             }
             _ => found.incomplete.push(incomplete(&backup, "it has no info.json or no localhost")),
         }
@@ -152,15 +165,20 @@ fn back_in_time(dir: &Path, names: &[String]) -> Result<Found> {
     let mut found = Found::default();
     for name in names.iter().filter(|name| is_of_back_in_time(name)) {
         let (backup, tree) = (dir.join(name), dir.join(name).join("backup"));
-        match time_in_name(&backup).filter(|_| is_real_dir(&backup)) {
+        match time_in_name(name).filter(|_| is_real_dir(&backup)) {
             Some(created) if is_real_dir(&tree) && !backup.join("save_to_continue").exists() => {
-                found.backups.push(Backup { tree, source: "/".into(), created });
+                found.backups.push(in_part(backup, "backup", created));
             }
             Some(_) => found.incomplete.push(incomplete(&backup, "it has no directory 'backup', or is not finished")),
             None => {}
         }
     }
     Ok(found)
+}
+
+/// A backup of the whole machine, in a directory of the backup.
+fn in_part(backup: PathBuf, part: &str, created: Time) -> Backup {
+    Backup { backup, part: part.into(), source: "/".into(), created }
 }
 
 fn incomplete(backup: &Path, why: &str) -> Error {
@@ -185,8 +203,7 @@ fn created_by_info(path: &Path) -> Option<Option<Time>> {
 }
 
 /// The time in the name of a backup, in local time: all its digits, in this order.
-fn time_in_name(path: &Path) -> Option<Time> {
-    let name = path.file_name()?.to_str()?;
+fn time_in_name(name: &str) -> Option<Time> {
     let is_utc = name.ends_with('Z');
     let digits: String = name.chars().filter(char::is_ascii_digit).take(14).collect();
     if !name.starts_with("20") && !name.starts_with("19") || ![8, 12, 14].contains(&digits.len()) {
@@ -211,8 +228,8 @@ mod tests {
 
     #[test]
     fn times_are_read_from_names() {
-        let at = |name: &str| time_in_name(Path::new(name)).map(|time| time.seconds);
-        assert_eq!(at("/b/2026-11-20T020000Z"), Some(1_795_140_000));
+        let at = |name: &str| time_in_name(name).map(|time| time.seconds);
+        assert_eq!(at("2026-11-20T020000Z"), Some(1_795_140_000));
         assert_eq!(at("2026-13-20"), None);
         assert_eq!(at("daily.0"), None);
         assert!(at("2026-11-20_02-00-01").is_some() && at("20261120-020000-123").is_some() && at("20261120").is_some());

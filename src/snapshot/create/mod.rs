@@ -115,7 +115,7 @@ pub fn create(sources: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn
 pub(crate) fn create_past(past: &Past, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     procfs::require()?;
-    refuse::overlap(&past.tree(), repo)?;
+    refuse::overlap(&Sources::exact(vec![past.tree()]), repo)?;
     let stats = take(&past.sources(), repo, Some(past), options, monitor)?;
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }

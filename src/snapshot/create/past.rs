@@ -19,9 +19,11 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOL
 /// A tree that becomes a snapshot of an earlier time.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
-    /// The tree, an absolute path.
-    pub(crate) tree: PathBuf,
-    /// The absolute path that it is a copy of.
+    /// The backup, an absolute path.
+    pub(crate) backup: PathBuf,
+    /// The path of the tree in it. No link in this path is followed. Empty: the backup itself.
+    pub(crate) part: PathBuf,
+    /// The absolute path that the tree is a copy of.
     pub(crate) source: PathBuf,
     /// When it was made.
     pub(crate) created: Time,
@@ -41,9 +43,25 @@ impl Past {
         Sources::exact(vec![self.source.clone()])
     }
 
-    /// The tree itself, as a source.
-    pub(super) fn tree(&self) -> Sources {
-        Sources::exact(vec![self.tree.clone()])
+    /// The path of the tree.
+    pub(crate) fn tree(&self) -> PathBuf {
+        if self.part.as_os_str().is_empty() { self.backup.clone() } else { self.backup.join(&self.part) }
+    }
+
+    /// Opens the tree.
+    ///
+    /// # Errors
+    /// If it is missing, is no directory, or lies behind a symbolic link.
+    pub(crate) fn open(&self) -> Result<OwnedFd> {
+        let top = rustix::fs::openat(CWD, &self.backup, READ, Mode::empty());
+        let tree = top.and_then(|top| openat::open_dir(top.as_fd(), self.part.as_os_str().as_bytes()));
+        tree.map_err(|errno| {
+            let error = Error::io("open the backup", self.tree(), errno);
+            match errno {
+                Errno::LOOP | Errno::NOTDIR => error.hint("it is no directory, or lies behind a symbolic link"),
+                _ => error,
+            }
+        })
     }
 
     /// The directories that the walk reads in place of the live directories.
@@ -52,8 +70,7 @@ impl Past {
     /// If the tree cannot be opened, or directories cannot be made in the staging area.
     pub(super) fn stand_ins(&self, repository: &Repository) -> Result<(StandIns, Scaffold)> {
         let path = without_slash(&self.source);
-        let tree = rustix::fs::openat(CWD, &self.tree, READ, Mode::empty());
-        let tree = tree.map_err(|errno| Error::io("open", &self.tree, errno))?;
+        let tree = self.open()?;
         let (mut stand_ins, mut scaffold) = (StandIns::without_living(), Scaffold::default());
         if !path.is_empty() {
             stand_ins.put(b"", scaffold.make(repository, path)?);
