@@ -6,6 +6,7 @@ use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn find(repo: &Path, pattern: &str) -> Run {
     pleach(["find".as_ref(), "--json".as_ref(), repo.as_os_str(), OsStr::new(pattern)])
@@ -73,6 +74,22 @@ on_filesystems! {
         assert_eq!(sum as usize, one + two);
         let text = pleach(["find".as_ref(), repo.as_os_str(), OsStr::new(&below)]).expect(0).stdout;
         assert!(!text.contains('\x1b') && text.lines().count() == lines.len() + 1, "{text}");
+    }
+
+    [xfs] fn more_snapshots_than_open_files_are_searched(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("letter"), b"Dear Ann");
+        for number in 0..50 {
+            write(source.join(format!("file-{number:02}")), b"text");
+            take(&format!("s{number:02}"), &source, &repo);
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n 32 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pleach"), "find", "--json"]);
+        let run = finish(shell.arg(&repo).arg("*")).expect(0);
+        let summary = run.summary();
+        assert_eq!((number(&summary, "snapshots"), number(&summary, "errors")), (50, 0));
+        let counts: Vec<_> = run.lines_of_type("path").iter().map(|line| number(line, "snapshots")).collect();
+        assert!(counts.contains(&50) && counts.contains(&1), "{counts:?}");
     }
 
     [xfs] fn a_damaged_block_or_manifest_hides_only_itself(fs: &Filesystem) {

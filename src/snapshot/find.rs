@@ -1,12 +1,14 @@
 //! Finds the paths that match a pattern in all snapshots of a repository.
 //!
-//! All manifests are read at once, in step, so the paths come in the order of the tree. Memory: for each manifest one
-//! block and the index, about 100 bytes for each 64 KiB of records.
+//! All manifests are read at once, in step, so the paths come in the order of the tree. If they are too many to be held
+//! open, the files of the others are opened for each block. Memory: for each manifest one block and the index, about
+//! 100 bytes for each 64 KiB of records.
 
 use super::manifest::{Item, Items, Reader, compare_paths};
 use super::repository::Repository;
 use super::source_path::{join, split};
 use crate::error::{Error, Result};
+use crate::fs::open_files;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::exclude::{Line, Matcher, Patterns, Within};
 use crate::tree::walk::absolute;
@@ -94,9 +96,16 @@ pub fn find(
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
     let expected = listing.snapshots.iter().fold(0, |sum: u64, info| sum.saturating_add(info.totals.entries()));
     monitor.phase("searching", Some(Amount { files: expected, bytes: 0 }));
+    let most_open = open_files::part(4, 8..=4096);
     let mut searched: Vec<(String, Reader, Matcher)> = Vec::new();
     for info in listing.snapshots {
-        match repository.manifest(&info.name) {
+        let opened = repository.manifest(&info.name).and_then(|mut manifest| {
+            if searched.len() >= most_open {
+                manifest.close()?;
+            }
+            Ok(manifest)
+        });
+        match opened {
             Ok(manifest) => {
                 let matcher = Matcher::new(&patterns, info.sources());
                 searched.push((info.name, manifest, matcher));

@@ -5,16 +5,16 @@ use super::cache::Cache;
 use super::index::Index;
 use super::layout::damage;
 use super::limits::{self, Extent};
+use super::stored_file::StoredFile;
 use crate::error::{Error, Result};
 use crate::util::mutex::lock;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// The blocks of a manifest, for many threads at once.
 pub(super) struct Blocks {
-    file: File,
-    path: PathBuf,
+    file: StoredFile,
     version: u32,
     index: Index,
     cache: Cache,
@@ -26,7 +26,7 @@ impl Blocks {
     pub(super) fn new(file: File, path: &Path, version: u32, index: Index) -> Blocks {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let cache = Cache::new(4 * threads.max(8));
-        Blocks { file, path: path.to_path_buf(), version, index, cache, unpackers: Mutex::default() }
+        Blocks { file: StoredFile::new(file, path), version, index, cache, unpackers: Mutex::default() }
     }
 
     /// The version of the manifest's format.
@@ -36,7 +36,12 @@ impl Blocks {
 
     /// The path that the manifest was opened with.
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
+    }
+
+    /// Closes the file; each block that is not in the cache opens it again.
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.file.close()
     }
 
     /// The number of blocks.
@@ -72,9 +77,9 @@ impl Blocks {
         let place = self.index.place(number);
         let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
         let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };
-        let stored = limits::read(&self.file, extent, self.part(number), &self.path)?;
+        let stored = self.file.read(|file| limits::read(file, extent, self.part(number), self.path()))?;
         if *blake3::hash(&stored).as_bytes() != place.digest {
-            return Err(damage(self.part(number), &self.path, "its checksum is wrong"));
+            return Err(damage(self.part(number), self.path(), "its checksum is wrong"));
         }
         Ok(stored)
     }
@@ -90,29 +95,29 @@ impl Blocks {
         let stored = self.stored(number)?;
         let length = place.raw as usize;
         if u64::from(place.raw) > limits::BLOCK {
-            return Err(damage(part(), &self.path, "it is larger than such a part can be"));
+            return Err(damage(part(), self.path(), "it is larger than such a part can be"));
         }
         // A frame need not state its unpacked size. If it does, the size is checked before memory is reserved.
         let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
         if claimed.is_some_and(|claimed| claimed != length as u64) {
-            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+            return Err(damage(part(), self.path(), "it cannot be unpacked"));
         }
         let mut raw = Vec::new();
-        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), &self.path))?;
+        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), self.path()))?;
         let free = lock(&self.unpackers).pop();
         let mut unpacker = match free {
             Some(unpacker) => unpacker,
             None => zstd::bulk::Decompressor::new()
-                .map_err(|cause| Error::io(format!("unpack the {} of", part()), &self.path, cause))?,
+                .map_err(|cause| Error::io(format!("unpack the {} of", part()), self.path(), cause))?,
         };
         let unpacked = unpacker.decompress_to_buffer(&stored, &mut raw);
         lock(&self.unpackers).push(unpacker);
         if unpacked.is_err() || raw.len() != length {
-            return Err(damage(part(), &self.path, "it cannot be unpacked"));
+            return Err(damage(part(), self.path(), "it cannot be unpacked"));
         }
-        let block = Block::parse(raw, self.version).map_err(|why| damage(part(), &self.path, why))?;
+        let block = Block::parse(raw, self.version).map_err(|why| damage(part(), self.path(), why))?;
         if !block.begins_with(self.index.key(number)) {
-            return Err(damage(part(), &self.path, "it is not the one that the index names"));
+            return Err(damage(part(), self.path(), "it is not the one that the index names"));
         }
         Ok(block)
     }

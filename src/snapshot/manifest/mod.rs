@@ -18,6 +18,7 @@ mod older;
 mod order;
 mod reader;
 mod record;
+mod stored_file;
 mod wire;
 mod writer;
 

@@ -136,6 +136,12 @@ impl Reader {
         self.blocks.path()
     }
 
+    /// Closes its file until a block is read. Use it where more manifests are read at once than a process may have
+    /// open files. Nothing keeps the snapshot from being removed then.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.blocks.close()
+    }
+
     /// How many blocks it has.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
