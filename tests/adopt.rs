@@ -241,6 +241,51 @@ on_filesystems! {
         assert_eq!(sums(&adopt(&other).expect(0)).adopted, 1, "another tree of that time");
     }
 
+    [xfs] fn backups_that_no_snapshot_can_be_dated_like_are_reported_and_skipped(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["2025-01-30", "1969-12-31", "2099-01-01"]);
+        let repo = fs.join("repo");
+        let dirs: Vec<&OsStr> = kept.backups.iter().map(|backup| backup.as_os_str()).collect();
+        for more in [&["--dry-run".as_ref()][..], &[]] {
+            let run = adopt(&[more, &dirs, &[repo.as_os_str()]].concat()).expect(3).saying("1969-12-31").saying("2099");
+            assert_eq!((sums(&run).adopted, sums(&run).errors), (1, 2), "{run:?}");
+        }
+        assert_eq!(listed(&repo).len(), 1);
+        let time = ["--time=2024-01-01".as_ref(), kept.backups[1].as_os_str(), repo.as_os_str()];
+        assert_eq!(sums(&adopt(&time).expect(0)).adopted, 1);
+    }
+
+    [xfs] fn a_part_or_the_parent_of_a_layout_is_not_taken_for_a_single_backup(fs: &Filesystem) {
+        let repo = fs.join("repo");
+        let made = |path: &str| {
+            let dir = fs.join(path);
+            fs::create_dir_all(&dir).unwrap();
+            write(dir.join("letter"), b"Dear Ann");
+        };
+        made("shift/timeshift/snapshots/2025-01-30_02-00-00/localhost/etc");
+        write(fs.join("shift/timeshift/snapshots/2025-01-30_02-00-00/info.json"), b"{\"created\" : \"1738202400\"}");
+        made("times/20250130-020000-123/backup/etc");
+        made("mixed/2025-01-30");
+        made("mixed/papers");
+        made("lost/2025-01-30");
+        made("lost/lost+found");
+        for (dir, words) in [
+            ("shift", "timeshift has backups"),
+            ("shift/timeshift/snapshots/2025-01-30_02-00-00", "one backup of a layout"),
+            ("times/20250130-020000-123", "one backup of a layout"),
+            ("mixed", "dates as names"),
+        ] {
+            adopt(&[fs.join(dir).as_os_str(), repo.as_os_str()]).expect(2).saying(words);
+        }
+        assert!(!repo.exists());
+        let snapshots = adopt(&[fs.join("shift/timeshift/snapshots").as_os_str(), repo.as_os_str()]).expect(0);
+        assert_eq!(snapshots.lines::<Backup>()[0].source, Path::new("/"));
+        let dated = adopt(&[fs.join("lost").as_os_str(), repo.as_os_str()]).expect(0);
+        assert_eq!((sums(&dated).adopted, &*dated.lines::<Backup>()[0].created), (1, "2025-01-30T00:00:00Z"));
+        let mixed = fs.join("mixed");
+        let args = ["--layout=rsync".as_ref(), mixed.as_os_str(), repo.as_os_str()];
+        assert_eq!(sums(&adopt(&args).expect(0)).adopted, 1);
+    }
+
     [xfs] fn what_cannot_be_adopted_is_refused_and_changes_nothing(fs: &Filesystem) {
         let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
         let (repo, backup) = (fs.join("repo"), kept.backups[0].as_os_str());

@@ -54,6 +54,7 @@ mod run;
 mod same_names;
 mod snapshot;
 mod sources;
+mod strays;
 mod subvolume;
 mod unnoticed_changes;
 mod verify;

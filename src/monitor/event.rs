@@ -41,6 +41,15 @@ pub enum Event<'a> {
     },
     /// `snapshot`: the directory of the repository was found below a source and skipped.
     RepositorySkipped(&'a Path),
+    /// A directory in the repository has no manifest, so it is no snapshot.
+    Stray {
+        /// The directory.
+        path: &'a Path,
+        /// The number of further ones.
+        more: u64,
+        /// A manifest without a tree: perhaps its tree was renamed. These manifests are kept meanwhile.
+        missing: Option<&'a str>,
+    },
     /// `snapshot`: the filesystem of the repository has no locks.
     NoLocks,
     /// `snapshot`: the filesystem of the repository does not support reflinks.
@@ -238,6 +247,7 @@ impl<'a> Event<'a> {
             Event::RepositoryKept(_) => "repository-kept",
             Event::SnapshotDeleted(_) => "snapshot-deleted",
             Event::DatedAhead { .. } => "dated-ahead",
+            Event::Stray { .. } => "no-manifest",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",
             Event::LinkFollowed { .. } => "link-followed",
@@ -270,6 +280,7 @@ impl<'a> Event<'a> {
             | Event::SharersUnknown(error) => error.path(),
             Event::RepositorySkipped(path) | Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
             Event::LeftoversRemoved { path, .. }
+            | Event::Stray { path, .. }
             | Event::OtherNames { path, .. }
             | Event::NothingShared { path, .. }
             | Event::FilesystemSkipped { path, .. }

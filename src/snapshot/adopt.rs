@@ -14,11 +14,13 @@ use super::repository::Repository;
 use super::{Time, source_path};
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
-use crate::monitor::Monitor;
+use crate::monitor::{Amount, Event, Monitor};
 use crate::tree::exclude;
+use crate::util::text;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How to adopt.
@@ -115,12 +117,24 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         };
         backup.created = Time { seconds, nanos: 0 };
     }
+    let now = Time::now();
+    backups.retain(|backup| {
+        let is_past = backup.created.is_in_calendar() && backup.created <= now;
+        if !is_past {
+            let when = text::rfc3339(backup.created.seconds, 0);
+            let error = Error::failed("adopt the backup").at(backup.tree());
+            monitor.problem(&error.hint(format!("{when} is no time in the past, since 1970: give the right one")));
+            stats.errors += 1;
+        }
+        is_past
+    });
     backups.sort_by_key(|backup| (backup.created, backup.tree()));
     if !options.dry_run {
         // A killed run may have left one that is not complete.
         Repository::open_or_create(repo)?;
     }
     let mut last: Option<String> = None;
+    let once = Once { monitor, has_no_reflinks: AtomicBool::new(false) };
     for backup in backups {
         let known = known(repo, &backup)?;
         let mut row = Row {
@@ -135,7 +149,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
             stats.known += 1;
         } else {
             if !options.dry_run {
-                let taken = create_past(&backup, repo, &of_snapshot(options, last.clone()), monitor)?;
+                let taken = create_past(&backup, repo, &of_snapshot(options, last.clone()), &once)?;
                 stats.errors += taken.errors;
                 row.name = Some(taken.name.clone());
                 row.stats = Some(taken);
@@ -147,6 +161,37 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
+}
+
+/// Reports what is true of the repository once, and not for each backup.
+struct Once<'a> {
+    monitor: &'a dyn Monitor,
+    has_no_reflinks: AtomicBool,
+}
+
+impl Monitor for Once<'_> {
+    fn phase(&self, name: &str, expected: Option<Amount>) {
+        self.monitor.phase(name, expected);
+    }
+
+    fn advance(&self, done: Amount) {
+        self.monitor.advance(done);
+    }
+
+    fn problem(&self, error: &Error) {
+        self.monitor.problem(error);
+    }
+
+    fn event(&self, event: Event<'_>) {
+        let is_known = matches!(event, Event::NoReflinks { .. }) && self.has_no_reflinks.swap(true, Ordering::Relaxed);
+        if !is_known {
+            self.monitor.event(event);
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.monitor.is_cancelled()
+    }
 }
 
 /// The wanted part of a backup, and the path that it is recorded under.

@@ -19,7 +19,7 @@ pub use stats::Stats;
 use super::devices::Devices;
 use super::manifest::{Item, Reader};
 use super::part::Part;
-use super::repository::Repository;
+use super::repository::{self, Repository};
 use super::source_path::{is_within, join, normal};
 use crate::error::{Error, Result};
 use crate::fs::metadata::FileAttrs;
@@ -41,7 +41,7 @@ use std::time::Instant;
 use stream::Stream;
 
 /// The word for the sources as they are now, in the place of a snapshot.
-pub const LIVE: &str = "live";
+pub const LIVE: &str = repository::LIVE;
 
 /// How to compare.
 #[derive(Clone, Debug)]
@@ -126,7 +126,8 @@ impl Compared<'_> {
     fn with(&self, name: &str, report: Report<'_>) -> Result<Stats> {
         let [old, new] = [self.repository.manifest(&self.old)?, self.repository.manifest(name)?];
         let names = (self.old.clone(), name.to_string());
-        let trees = Trees { old: self.repository.tree(&self.old)?, new: self.repository.tree(name)?, names };
+        let trees =
+            Trees { old: self.repository.tree(&self.old)?, new: self.repository.tree(name)?, names, is_live: false };
         let parts = [self.part(&old)?, self.part(&new)?];
         if let [None, None] = parts {
             return Err(self.missing(&format!("the snapshots {} and {name}", self.old)));
@@ -157,7 +158,7 @@ impl Compared<'_> {
     fn with_live(&self, report: Report<'_>) -> Result<Stats> {
         let old = self.repository.manifest(&self.old)?;
         let names = (self.old.clone(), LIVE.to_string());
-        let trees = Trees { old: self.repository.tree(&self.old)?, new: difference::root()?, names };
+        let trees = Trees { old: self.repository.tree(&self.old)?, new: difference::root()?, names, is_live: true };
         let part = self.part(&old)?;
         let sources = self.sources(&old)?;
         if part.is_none() && sources.vanished().count() > 0 {
@@ -214,7 +215,9 @@ impl Compared<'_> {
         }
         let (changes, errors) = merge.finish()?;
         let (unseen, read_bytes) = (visitor.errors.into_inner(), visitor.read_bytes.into_inner());
-        Ok(Stats { new: LIVE.into(), errors: errors + unseen, read_bytes, ..changes.finish()? })
+        let stats = changes.finish()?;
+        let (errors, read_bytes) = (errors + unseen + stats.errors, read_bytes + stats.read_bytes);
+        Ok(Stats { new: LIVE.into(), errors, read_bytes, ..stats })
     }
 
     /// The part of a snapshot that is compared.

@@ -96,6 +96,7 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
     let repository = Repository::open(repo)?;
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| monitor.problem(problem));
+    repository.report_strays(monitor)?;
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
     let pool = match (options.exclusive, options.threads) {
         (true, Some(threads)) => Some(

@@ -98,6 +98,7 @@ fn judged(
 ) -> Result<Vec<Row>> {
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| removal.problem(problem));
+    repository.report_strays(removal.monitor())?;
     let now = Time::now();
     let damaged = damaged(repository, &listing.snapshots, now, removal);
     let snapshots = listing.snapshots.iter().filter(|info| !damaged.contains(info.name.as_str()));

@@ -28,6 +28,7 @@ pub(crate) use added::{Space, added, note_added, space};
 pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
+pub(crate) use layout::LIVE;
 pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
 pub(crate) use lock::Lock;
 pub(crate) use marks::{Marks, check_tag, marks, set_marks};

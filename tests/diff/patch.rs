@@ -1,6 +1,7 @@
 //! `--patch`: the program diff shows the differences of text files.
 
 use super::*;
+use std::os::unix::ffi::OsStrExt as _;
 
 fn patch(repo: &Path, b: &str, more: &[&OsStr]) -> Run {
     compare(repo, "one", b, &[&["--patch".as_ref()], more].concat())
@@ -11,11 +12,15 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         fs::create_dir(source.join("dir")).unwrap();
         let text = |seed: u64| (0..200).map(|line| format!("line {} of {seed}\n", line % 37)).collect::<String>();
-        for (number, name) in ["a", "b", "-rf", "dir/c", "dir/gone"].iter().enumerate() {
+        let names = ["a", "b", "-rf", "dir/c", "dir/gone", "with space", "tab\tname", "new\nline", "\"quoted\"", "back\\n"];
+        for (number, name) in names.iter().enumerate() {
             write(source.join(name), text(number as u64).as_bytes());
         }
+        let latin = source.join(OsStr::from_bytes(b"latin-\xe9"));
+        write(&latin, text(9).as_bytes());
         take("one", &source, &repo);
-        for name in ["b", "-rf", "dir/c"] {
+        write(&latin, text(1).replace("line 5 ", "another line ").as_bytes());
+        for name in ["b", "-rf", "dir/c"].iter().chain(&names[5..]) {
             write(source.join(name), text(1).replace("line 5 ", "another line ").as_bytes());
         }
         fs::remove_file(source.join("dir/gone")).unwrap();
@@ -57,7 +62,7 @@ on_filesystems! {
         let named = run.stdout.lines().filter(|line| line.starts_with("Binary files ")).count();
         assert_eq!(named, 1, "{}", run.stdout);
         assert!(!run.stdout.contains("text\n-") && !run.stdout.contains('\x1b'), "{}", run.stdout);
-        assert!(run.stdout.contains("evil\\x1b[31m\\nname"), "{}", run.stdout);
+        assert!(run.stdout.contains("evil\\033[31m\\nname"), "{}", run.stdout);
         let one = patch(&repo, "two", &[source.join("binary").as_os_str()]).expect(0);
         assert_eq!(one.stdout.lines().count(), 1);
     }

@@ -92,6 +92,9 @@ on_filesystems! {
         let text = fs::read_to_string(&file).unwrap();
         pleach([OsStr::new("init-profile"), file.as_os_str()]).expect(1).saying("exists").saying("not changed");
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let other = pleach(["init-profile".as_ref(), "--json".as_ref(), fs.join("other.toml").as_os_str()]).expect(0);
+        assert_eq!(other.json()[0]["path"], fs.join("other.toml").to_str().unwrap());
+        assert_eq!(other.summary()["command"], "init-profile");
         let deeper = fs.join("a/b/c.toml");
         pleach([OsStr::new("init-profile"), deeper.as_os_str()]).expect(1);
         // As a user edits it: the two paths, and every example that has no effect outside the test.
@@ -119,7 +122,7 @@ on_filesystems! {
         let path = fs.join("wrong.toml");
         for (content, status, why) in [
             (&b"\x7fELF\x02\x01\0"[..], 2, "line 1, column 1"),
-            (b"repository = '\xff'", 1, "it is not UTF-8"),
+            (b"# a comment\nrepository = '\xff'", 2, "line 2: it is not UTF-8"),
             (b"[dedupe]\npaths = ['/a']\nmin_run = 7\n", 2, "line 3, column 11: it must be 512 or more"),
         ] {
             fs::write(&path, content).unwrap();

@@ -39,6 +39,19 @@ impl<F: Fn() + Sync> Monitor for Meanwhile<F> {
 }
 
 on_filesystems! {
+    [xfs] fn damage_is_status_4_even_if_the_report_cannot_be_written(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 50_000));
+        take("one", &source, &repo);
+        let verify = || {
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            finish(command(["verify".as_ref(), repo.as_os_str()]).stdout(full)).saying("cannot write the output")
+        };
+        verify().expect(3);
+        fs::remove_file(inside(&repo, "one", &source).join("file")).unwrap();
+        verify().expect(4);
+    }
+
     fn a_file_whose_blocks_were_never_written_is_sound(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (source, repo) = (other.dir("source"), fs.join("repo"));

@@ -3,9 +3,8 @@
 use crate::error::{Error, Result};
 use crate::program::cli;
 use crate::program::exit_status::ExitStatus;
-use crate::program::output::Output;
+use crate::program::output::{Output, run as show};
 use crate::program::profile::TEMPLATE;
-use crate::util::text;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -28,7 +27,6 @@ pub(crate) fn run(args: &cli::InitProfile, output: &Output) -> Result<ExitStatus
         let _ = fs::remove_file(path);
         failed(cause)
     })?;
-    let shown = text::path(&std::path::absolute(path).unwrap_or_else(|_| Path::new(path).to_path_buf()));
-    output.info(&format!("wrote {shown}: edit it, then try `pleach run --dry-run {shown}`"));
+    show::show_new_profile(output, &std::path::absolute(path).unwrap_or_else(|_| Path::new(path).to_path_buf()));
     Ok(ExitStatus::Done)
 }

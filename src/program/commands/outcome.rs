@@ -14,13 +14,13 @@ pub(super) fn status(errors: u64) -> ExitStatus {
     if errors == 0 { ExitStatus::Done } else { ExitStatus::Incomplete }
 }
 
-/// The status of finished work, whether or not its report could be written.
+/// The status of finished work, whether or not its report could be written. What the work found is worse than that.
 pub(super) fn reported(output: &Output, status: ExitStatus) -> ExitStatus {
     match output.finish() {
         Ok(()) => status,
         Err(error) => {
             output.error(&error);
-            ExitStatus::Incomplete
+            if status == ExitStatus::Done { ExitStatus::Incomplete } else { status }
         }
     }
 }

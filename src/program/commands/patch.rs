@@ -12,6 +12,7 @@ use crate::util::text;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -62,14 +63,15 @@ impl<'a> Patcher<'a> {
     fn compare(&self, difference: &Difference<'_>, old: Option<File>, new: Option<File>) -> Result<()> {
         let (old_name, new_name) = difference.snapshots();
         let label = |name: &str, path: &Path, file: &Option<File>| match file {
-            Some(_) => shown(&Path::new(name).join(path.strip_prefix("/").unwrap_or(path))),
+            Some(_) => label(&Path::new(name).join(path.strip_prefix("/").unwrap_or(path))),
             None => "/dev/null".to_string(),
         };
         let labels =
             [label(old_name, difference.from.unwrap_or(difference.path), &old), label(new_name, difference.path, &new)];
         let failed = |cause: io::Error| Error::io("compare", difference.path, cause);
         if is_binary(old.as_ref()).map_err(failed)? || is_binary(new.as_ref()).map_err(failed)? {
-            self.output.line(&format!("Binary files {} and {} differ", labels[0], labels[1]));
+            let [old, new] = labels.each_ref().map(|label| label.trim_end());
+            self.output.line(&format!("Binary files {old} and {new} differ"));
             return Ok(());
         }
         let mut command = Command::new("diff");
@@ -129,13 +131,28 @@ impl<'a> Patcher<'a> {
 /// The code of the error that the program is missing.
 const MISSING: &str = "command-not-found";
 
-/// A label: the path itself, or escaped if it has characters that could imitate other lines.
-fn shown(path: &Path) -> String {
-    let escaped = text::escape(path.as_os_str());
-    match path.to_str() {
-        Some(plain) if !plain.contains(text::is_unprintable) => plain.to_string(),
-        _ => escaped,
+/// A label that the program patch reads as this path: the path itself, or, with characters that could end the label or
+/// affect a terminal, a string in quotes as in C. Behind a space it needs a tab.
+fn label(path: &Path) -> String {
+    let is_plain = |c: char| !text::is_unprintable(c) && !matches!(c, '"' | '\\');
+    if let Some(plain) = path.to_str().filter(|plain| plain.chars().all(is_plain)) {
+        return if plain.contains(' ') { format!("{plain}\t") } else { plain.to_string() };
     }
+    let mut quoted = String::from('"');
+    let octal = |quoted: &mut String, bytes: &[u8]| bytes.iter().for_each(|byte| *quoted += &format!("\\{byte:03o}"));
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => quoted.extend(['\\', c]),
+                '\n' => quoted += "\\n",
+                '\t' => quoted += "\\t",
+                c if text::is_unprintable(c) => octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c => quoted.push(c),
+            }
+        }
+        octal(&mut quoted, chunk.invalid());
+    }
+    quoted + "\""
 }
 
 /// How many bytes at the end are the beginning of a character in UTF-8.
@@ -159,6 +176,14 @@ fn is_binary(file: Option<&File>) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_is_quoted_as_patch_reads_it() {
+        let label = |bytes: &[u8]| label(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        assert_eq!(label("s1/ä b".as_bytes()), "s1/ä b\t");
+        assert_eq!(label(b"a\nb\tc\"d\\e\x1b\xff"), r#""a\nb\tc\"d\\e\033\377""#);
+        assert_eq!(label("\u{202e}".as_bytes()), r#""\342\200\256""#);
+    }
 
     #[test]
     fn a_character_that_is_cut_waits_for_its_rest() {

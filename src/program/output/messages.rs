@@ -91,6 +91,17 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::SnapshotDeleted(name) => {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
         }
+        Event::Stray { path, more, missing } => {
+            let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
+            let hint = match missing {
+                Some(name) => format!(
+                    "the snapshot {} has no tree: if this is its tree, give it that name again",
+                    shown(OsStr::new(name))
+                ),
+                None => "if it was one, restore its manifest or delete the directory".into(),
+            };
+            format!("no manifest for {}{others}, so it is no snapshot: {hint}", text::path(path))
+        }
         Event::DatedAhead { snapshots, latest, created } => {
             let what = counted(snapshots, "snapshot");
             let latest = shown(OsStr::new(latest));

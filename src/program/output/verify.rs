@@ -97,7 +97,12 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
             damaged if damaged == stats.repaired => "repaired all damage in",
             _ => "found damage in",
         };
-        let heading = format!("{what} {} of {}", counted(stats.rows.len() as u64, "snapshot"), text::path(repo));
+        let (damaged, all) = (stats.rows.iter().filter(|row| row.damaged > 0).count(), stats.rows.len());
+        let snapshots = match damaged {
+            0 => counted(all as u64, "snapshot"),
+            _ => format!("{} of {}", count(damaged as u64), counted(all as u64, "snapshot")),
+        };
+        let heading = format!("{what} {snapshots} of {}", text::path(repo));
         summary::print(output, &heading, &rows(stats, options));
     }
 }

@@ -114,11 +114,20 @@ fn read(path: &Path) -> Result<Option<File>> {
     if text.len() as u64 > LONGEST {
         return Err(refused("it is longer than 1 MiB"));
     }
-    let text = String::from_utf8(text).map_err(|_| refused("it is not UTF-8"))?;
+    let text = String::from_utf8(text).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        mistake(path, format!("line {line}: it is not UTF-8"))
+    })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let root = rustix::process::geteuid().is_root();
     let distrust = if root { distrust(&status) } else { None };
     Ok(Some(File { name, path: path.to_path_buf(), text, distrust, file }))
+}
+
+/// The error for a mistake in a profile.
+pub(super) fn mistake(path: &Path, cause: String) -> Error {
+    Error::usage("use the profile").at(path).because(std::io::Error::other(cause)).with_code("profile")
 }
 
 /// Why root must not run the commands in a file with this status.

@@ -158,7 +158,7 @@ fn sections(top: &mut Fields<'_>, name: &str, path: &Path) -> Profile {
 fn refused(text: &str, path: &Path, problem: &Problem) -> Error {
     let place = fields::Place::of(text, problem.at.start);
     let cause = format!("line {}, column {}: {}", place.line, place.column, problem.message);
-    let error = Error::usage("use the profile").at(path).because(std::io::Error::other(cause)).with_code("profile");
+    let error = find::mistake(path, cause);
     match place.text.trim() {
         "" => error,
         shown => error.hint(format!("line {} is: {shown}", place.line)),

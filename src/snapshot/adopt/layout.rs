@@ -52,9 +52,12 @@ pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
     let layout = if layout == Layout::Auto { recognised(dir, &names) } else { layout };
     let found = match layout {
         Layout::Auto | Layout::Rsync => {
-            let dated = || names.iter().filter(|name| is_real_dir(&dir.join(name)));
-            if layout == Layout::Auto && dated().count() > 0 && dated().all(|name| time_in_name(name).is_some()) {
-                return dated().map(|name| one(&dir.join(name), dir)).collect::<Result<_>>().map(Found::of);
+            let dirs = || names.iter().filter(|name| *name != "lost+found" && is_real_dir(&dir.join(name)));
+            if layout == Layout::Auto && dirs().count() > 0 && dirs().all(|name| time_in_name(name).is_some()) {
+                return dirs().map(|name| one(&dir.join(name), dir)).collect::<Result<_>>().map(Found::of);
+            }
+            if layout == Layout::Auto {
+                refuse_ambiguous(dir, &names, dirs())?;
             }
             if names.is_empty() {
                 let error = Error::usage("adopt an empty directory").at(dir);
@@ -63,6 +66,7 @@ pub(super) fn find(dir: &Path, layout: Layout) -> Result<Found> {
             Found::of(vec![one(dir, dir)?])
         }
         Layout::Rsnapshot => rsnapshot(dir, &names)?,
+        Layout::Timeshift if has_timeshift(dir) => timeshift(dir)?,
         Layout::Timeshift => timeshift(&dir.join("snapshots"))?,
         Layout::BackInTime => back_in_time(dir, &names)?,
     };
@@ -105,15 +109,44 @@ fn recognised(dir: &Path, names: &[String]) -> Layout {
         Layout::Rsnapshot
     } else if names.iter().any(|name| is_of_back_in_time(name) && dir.join(name).join("backup").is_dir()) {
         Layout::BackInTime
-    } else if dir
-        .join("snapshots")
-        .read_dir()
-        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().join("info.json").is_file())))
-    {
+    } else if has_timeshift(dir) || has_timeshift(&dir.join("snapshots")) {
         Layout::Timeshift
     } else {
         Layout::Auto
     }
+}
+
+/// Whether a directory has backups of Timeshift.
+fn has_timeshift(dir: &Path) -> bool {
+    let is_one = |path: PathBuf| path.join("info.json").is_file() && path.join("localhost").is_dir();
+    dir.read_dir().is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| is_one(entry.path()))))
+}
+
+/// How many directories are looked into.
+const LOOKED_INTO: usize = 1000;
+
+/// Refuses a directory that looks like a part of a layout, or like the parent of one: as a single backup it would be
+/// recorded with a wrong path and a wrong time.
+fn refuse_ambiguous<'n>(dir: &Path, names: &[String], dirs: impl Iterator<Item = &'n String>) -> Result<()> {
+    let own = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let has = |name: &str| names.iter().any(|found| found == name);
+    let refused = |hint: &str| {
+        let error = Error::usage("recognise the backups in").at(dir);
+        Err(error.hint(format!("{hint}; --layout rsync adopts the directory as one backup")))
+    };
+    if has("localhost") && has("info.json") || has("backup") && is_of_back_in_time(own) {
+        return refused("it looks like one backup of a layout: name the directory that has all of them");
+    }
+    for name in dirs.take(LOOKED_INTO) {
+        if time_in_name(name).is_some() {
+            return refused(&format!("some of its directories have dates as names, as {name}, and others do not"));
+        }
+        let below = dir.join(name);
+        if self::names(&below).is_ok_and(|names| recognised(&below, &names) != Layout::Auto) {
+            return refused(&format!("its directory {name} has backups: name that"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a name is one as rsnapshot gives it: `daily.0`.
@@ -155,7 +188,9 @@ fn timeshift(dir: &Path) -> Result<Found> {
                 let created = created.unwrap_or(named);
                 found.backups.push(in_part(backup, "localhost", created));
             }
-            _ => found.incomplete.push(incomplete(&backup, "it has no info.json or no localhost")),
+            _ => found
+                .incomplete
+                .push(incomplete(&backup, "its info.json is missing or malformed, or it has no directory localhost")),
         }
     }
     Ok(found)

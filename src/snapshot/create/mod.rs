@@ -131,6 +131,7 @@ fn take(
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
     repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, threads(options, true), monitor)?;
+    repository.report_strays(monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
         let unchanged_are_linked = options.unchanged == Unchanged::Hardlink;

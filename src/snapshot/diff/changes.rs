@@ -4,9 +4,9 @@
 //! changes takes the length of its path. Beyond a limit the changes so far are reported, and the others directly, with
 //! renamed entries as removed and added ones.
 
-use super::difference::{Difference, Facts, Top, Trees};
+use super::difference::{self, Difference, Facts, Top, Trees};
 use super::judge::{name, state};
-use super::renames::{Candidate, Renames};
+use super::renames::{Candidate, Content, Renames, first};
 use super::stats::Stats;
 use crate::error::Result;
 use crate::fs::identity::Identity;
@@ -175,7 +175,12 @@ impl<'r> Changes<'r> {
             if !self.is_implied(change, other, (&here, &there)) {
                 self.sink.pass(Change::Renamed, &here, Some(&there), facts)?;
             }
-            match (found.has_same_content, found.has_same_state) {
+            let has_same_content = match found.content {
+                Content::Same => true,
+                Content::Other => false,
+                Content::Unknown(hash) => self.sink.has_hash(hash, &here, facts)?,
+            };
+            match (has_same_content, found.has_same_state) {
                 (false, _) => self.sink.pass(Change::Content, &here, Some(&there), facts)?,
                 (true, false) => self.sink.pass(Change::Metadata, &here, Some(&there), facts)?,
                 (true, true) => {}
@@ -200,6 +205,29 @@ impl<'r> Changes<'r> {
 }
 
 impl Sink<'_> {
+    /// Whether the content of a renamed file has the hash that begins so. A live file is read. A snapshot's file without
+    /// a hash is not, as everywhere in a comparison of two snapshots: then the sizes decide.
+    fn has_hash(&mut self, hash: u128, path: &[u8], (old, new): (Option<Facts>, Option<Facts>)) -> Result<bool> {
+        let (Some(old), Some(new)) = (old, new) else { return Ok(false) };
+        if old.size != new.size || !self.trees.is_live {
+            return Ok(old.size == new.size);
+        }
+        let path = absolute(path);
+        match difference::hash(&self.trees.new, &path, new.size, self.monitor) {
+            Ok((found, read)) => {
+                self.stats.read_bytes += read;
+                Ok(first(found) == hash)
+            }
+            Err(error) if self.monitor.is_cancelled() => Err(error),
+            // It counts as unchanged, like any other entry that cannot be compared.
+            Err(error) => {
+                self.monitor.problem(&error);
+                self.stats.errors += 1;
+                Ok(true)
+            }
+        }
+    }
+
     fn pass(
         &mut self,
         change: Change,

@@ -1,11 +1,13 @@
 //! A difference as it is reported, and its files for those who want to read them.
 
+use crate::content::hash;
 use crate::error::{Error, Result};
 use crate::fs::openat;
-use crate::monitor::Change;
+use crate::monitor::{Change, Monitor};
 use crate::snapshot::manifest::{Body, Item};
 use crate::snapshot::source_path::is_within;
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -88,6 +90,16 @@ pub(super) struct Trees {
     pub(super) new: OwnedFd,
     /// The names of the snapshots.
     pub(super) names: (String, String),
+    pub(super) is_live: bool,
+}
+
+/// The hash of a file of a tree, and the bytes that were read.
+pub(super) fn hash(tree: &OwnedFd, path: &Path, size: u64, monitor: &dyn Monitor) -> Result<([u8; 32], u64)> {
+    let failed = |errno| match errno {
+        Errno::CANCELED => Error::interrupted(),
+        errno => Error::io("compare", path, errno),
+    };
+    hash::any_file(open(tree, path)?, size, monitor).map_err(failed)
 }
 
 fn open(tree: &OwnedFd, path: &Path) -> Result<File> {

@@ -12,6 +12,7 @@ use crate::snapshot::manifest::{
     Body, Directory as Record, DirectoryCursor, Entry, FileBody, Item, Meta, Reader, Stored,
 };
 use crate::snapshot::source_path::{is_within, split};
+use crate::tree::exclude::mounts::is_elsewhere;
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
@@ -188,10 +189,11 @@ impl Visitor for LiveVisitor<'_> {
         Ok(Some(((), Output { directory: directory.path.clone(), items: vec![Item::Directory(record)] })))
     }
 
-    fn approach(&self, _: &Directory<()>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
-        // The snapshot has only the place of a filesystem that it did not enter, or of an unreadable directory.
+    fn approach(&self, above: &Directory<()>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
+        // The snapshot has only the place of a filesystem that it did not enter, and of an unreadable directory. What is
+        // in the latter is new if it can be read now.
         match self.old_directory(path).filter(|old| old.meta.ino == 0) {
-            Some(old) if self.is_empty(path) => {
+            Some(old) if self.is_empty(path) && is_elsewhere(&above.fd, above.status.dev, split(path).1) => {
                 let items = vec![Item::Directory(old)];
                 Ok(ControlFlow::Break(Some(Output { directory: path.to_vec(), items })))
             }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-/// An added or removed entry: 64 bytes.
+/// An added or removed entry: 80 bytes.
 pub(super) struct Candidate {
     /// The number of its change.
     held: u32,
@@ -22,6 +22,8 @@ pub(super) struct Candidate {
     shape: u64,
     /// Mode, owner and mtime.
     state: u64,
+    /// Its times. Equal times of one inode prove that its content is unchanged; 0 if they prove nothing.
+    times: u64,
 }
 
 /// The candidates.
@@ -34,8 +36,19 @@ pub(super) struct Renames {
 /// The entry that an added one was renamed from.
 pub(super) struct Partner {
     pub(super) held: u32,
-    pub(super) has_same_content: bool,
+    pub(super) content: Content,
     pub(super) has_same_state: bool,
+}
+
+/// How the content of two partners compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// It is the same.
+    Same,
+    /// It differs.
+    Other,
+    /// Only one of them has a hash, which begins so, and nothing else proves that they are the same.
+    Unknown(u128),
 }
 
 impl Candidate {
@@ -46,7 +59,7 @@ impl Candidate {
         held: u32,
     ) -> Candidate {
         let meta = super::judge::meta(item);
-        let (mut shape, mut content) = (Digest::default(), 0);
+        let (mut shape, mut content, mut is_proof) = (Digest::default(), 0, !meta.recheck && identity.is_some());
         let is_directory = match item {
             Item::Directory(_) => true,
             Item::Entry(entry) => {
@@ -54,6 +67,7 @@ impl Candidate {
                     Body::File(file) => {
                         shape.add(&(file.size, meta.mtime));
                         content = file.hash.filter(|_| file.size > 0).map_or(0, first);
+                        is_proof &= !file.changed;
                     }
                     Body::Symlink(target) => shape.add(target),
                     Body::Device(major, minor) => shape.add(&(major, minor)),
@@ -77,11 +91,15 @@ impl Candidate {
         own_state.add(&state);
         let state = own_state.finish();
         let shape = if is_empty { 0 } else { shape };
-        Candidate { held, partner: None, is_directory, inode: inode.unwrap_or(0), content, shape, state }
+        let mut times = Digest::default();
+        times.add(&(meta.mtime, meta.ctime));
+        let times = if is_proof { times.finish() } else { 0 };
+        Candidate { held, partner: None, is_directory, inode: inode.unwrap_or(0), content, shape, state, times }
     }
 }
 
-fn first(hash: [u8; 32]) -> u128 {
+/// The beginning of a hash.
+pub(super) fn first(hash: [u8; 32]) -> u128 {
     hash.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
 }
 
@@ -172,11 +190,19 @@ impl Renames {
         let (own, others) = if is_removed { (&self.removed, &self.added) } else { (&self.added, &self.removed) };
         let own = own.get(number as usize)?;
         let other = others.get(own.partner? as usize)?;
-        let has_same_content = match (own.content, other.content) {
-            (0, _) | (_, 0) => own.shape == other.shape || own.is_directory,
+        let is_untouched = own.inode != 0 && own.inode == other.inode && own.times != 0 && own.times == other.times;
+        let is_same = match (own.content, other.content) {
+            _ if own.is_directory => true,
+            (0, 0) => own.shape == other.shape,
+            (0, known) | (known, 0) if !is_untouched => {
+                let (held, has_same_state) = (other.held, own.state == other.state);
+                return Some(Partner { held, content: Content::Unknown(known), has_same_state });
+            }
+            (0, _) | (_, 0) => true,
             (own, other) => own == other,
         };
-        Some(Partner { held: other.held, has_same_content, has_same_state: own.state == other.state })
+        let content = if is_same { Content::Same } else { Content::Other };
+        Some(Partner { held: other.held, content, has_same_state: own.state == other.state })
     }
 
     /// Whether the added and the removed candidate with these numbers are partners.

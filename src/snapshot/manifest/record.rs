@@ -207,8 +207,14 @@ pub struct Totals {
 impl Header {
     /// Whether its time is in the range of the calendar.
     pub(super) fn is_dated(&self) -> bool {
-        // The year 9999 ends here.
-        (0..253_402_300_800).contains(&self.created.seconds) && self.created.nanos < 1_000_000_000
+        self.created.is_in_calendar()
+    }
+}
+
+impl Time {
+    /// Whether a snapshot can have this time: in the years 1970 to 9999.
+    pub(crate) fn is_in_calendar(&self) -> bool {
+        (0..253_402_300_800).contains(&self.seconds) && self.nanos < 1_000_000_000
     }
 }
 

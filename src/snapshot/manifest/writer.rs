@@ -48,6 +48,11 @@ struct OpenBlock {
 impl Writer {
     /// Begins a manifest in an empty file; `path` is for messages.
     pub fn create(file: File, path: &Path, header: &Header) -> Result<Writer> {
+        if !header.is_dated() {
+            return Err(Error::failed("date a snapshot before 1970 or after 9999 in")
+                .at(path)
+                .hint("is the clock right?"));
+        }
         let mut encoded = Vec::new();
         wire::encode(header, &mut encoded)?;
         let length = u32::try_from(encoded.len())

@@ -60,6 +60,11 @@ impl<'a> Removal<'a> {
         self.errors += 1;
     }
 
+    /// Where it reports.
+    pub(in crate::snapshot) fn monitor(&self) -> &'a dyn Monitor {
+        self.monitor
+    }
+
     /// Passes an event to the monitor.
     pub(in crate::snapshot) fn event(&self, event: Event<'_>) {
         self.monitor.event(event);

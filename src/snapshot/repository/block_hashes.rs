@@ -114,7 +114,7 @@ pub(super) fn clear(repository: &Repository) -> Result<()> {
     let all = repository.control.dir(BLOCKS)?;
     let fresh = FreshNames::new();
     for name in all.names()? {
-        if !repository.root.has_dir(os(&name))? || repository.manifests.stat(os(&name))?.is_none() {
+        if repository.is_gone(os(&name))? {
             throw_away(repository, &all, &name, &fresh)?;
         }
     }

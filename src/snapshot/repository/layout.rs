@@ -5,6 +5,8 @@
 pub(super) const FORMAT: u32 = 1;
 /// The directory for everything that is not a snapshot.
 pub(super) const CONTROL: &str = ".pleach";
+/// The word of `diff` for the sources as they are now. No new snapshot has this name.
+pub(crate) const LIVE: &str = "live";
 /// The link to the newest snapshot.
 pub(super) const LATEST: &str = "latest";
 /// The directory of the lists of block hashes, in the control directory and in a staging directory.

@@ -90,8 +90,9 @@ pub(crate) fn clear_leftovers(
         complete(repository, &partial, &name)?;
         throw_away(repository, &partial, &name, &fresh)?;
     }
-    for name in repository.manifests.names()? {
-        if !repository.root.has_dir(os(&name))? {
+    // If somebody renamed a tree, it can be renamed back.
+    if repository.trees_without_manifest()?.is_empty() {
+        for name in repository.manifests_without_tree()? {
             clear_entry(repository, &repository.manifests, &name, &fresh)?;
         }
     }

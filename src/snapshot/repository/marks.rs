@@ -78,7 +78,7 @@ pub(super) fn clear(repository: &Repository, fresh: Option<&str>) -> Result<()> 
     let names = FreshNames::new();
     for name in dir.names()? {
         let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || !repository.root.has_dir(os(&name))? {
+        if is_fresh || repository.is_gone(os(&name))? {
             clear_entry(repository, &dir, &name, &names)?;
         }
     }

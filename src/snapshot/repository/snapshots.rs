@@ -110,6 +110,38 @@ impl Repository {
         Ok(names)
     }
 
+    /// The names of manifests without a tree, sorted: somebody deleted or renamed the tree, or a removal was killed.
+    pub(super) fn manifests_without_tree(&self) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        for name in self.manifests.names()? {
+            if !self.root.has_dir(os(&name))? {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reports the directories that look like the tree of a snapshot and have no manifest.
+    ///
+    /// # Errors
+    /// If the repository cannot be read.
+    pub(crate) fn report_strays(&self, monitor: &dyn Monitor) -> Result<()> {
+        let strays = self.trees_without_manifest()?;
+        if let Some(first) = strays.first() {
+            let missing = self.manifests_without_tree()?;
+            let missing = missing.first().map(|name| String::from_utf8_lossy(name));
+            let (path, more) = (self.path().join(first), strays.len() as u64 - 1);
+            monitor.event(Event::Stray { path: &path, more, missing: missing.as_deref() });
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left of a snapshot, and files about it are leftovers. The manifest counts alone, since its
+    /// tree may have been renamed by somebody who will rename it back.
+    pub(super) fn is_gone(&self, name: &OsStr) -> Result<bool> {
+        Ok(self.manifests.stat(name)?.is_none())
+    }
+
     /// Whether this open directory still is the tree of the snapshot `name`.
     pub(crate) fn has_tree(&self, name: &str, tree: impl AsFd) -> bool {
         let here = self.root.stat(name).ok().flatten();

@@ -5,7 +5,7 @@
 use super::added;
 use super::dir::Dir;
 use super::handle::Repository;
-use super::layout::FINISHED;
+use super::layout::{FINISHED, LIVE};
 use super::marks;
 use super::name::check_name;
 use super::subvolume::{self, Start};
@@ -62,6 +62,9 @@ impl Staging {
 pub(crate) fn free_name(repository: &Repository, asked: Option<&str>, created: Time) -> Result<String> {
     if let Some(name) = asked {
         check_name(name)?;
+        if name == LIVE {
+            return Err(Error::usage("call a snapshot 'live': `diff` means the sources by it"));
+        }
         check_free(repository, name)?;
         return Ok(name.to_string());
     }

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     if args.show {
         if output.is_json() {
             output.json(&profile.object());
+            show::show_profile(output);
         } else {
             output.text(profile.toml().as_bytes());
         }

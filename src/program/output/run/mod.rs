@@ -9,11 +9,13 @@ pub(crate) use report::report;
 pub(crate) use results::{Figure, Hook, Outcome, Results, Step, result};
 
 use super::Output;
+use super::json::PathField;
 use super::terminal::Style;
 use crate::program::exit_status::ExitStatus;
 use crate::util::text;
 use results::{code, heading, rows};
 use serde::Serialize;
+use std::path::Path;
 
 /// The summary; its fields are fixed, scripts read them.
 #[derive(Serialize)]
@@ -38,6 +40,36 @@ pub(crate) fn hook(output: &Output, hook: &Hook) {
         let words: Vec<_> = hook.command.iter().map(|word| text::path(word.as_ref())).collect();
         output.info(&format!("would run the hook '{}': {}", hook.hook, words.join(" ")));
     }
+}
+
+/// The summary behind an object that is the only result.
+#[derive(Serialize)]
+struct Short {
+    r#type: &'static str,
+    command: &'static str,
+    errors: u64,
+}
+
+/// Ends the JSON of `run --show`.
+pub(crate) fn show_profile(output: &Output) {
+    output.json(&Short { r#type: "summary", command: "run", errors: 0 });
+}
+
+/// Prints the path of a new profile.
+pub(crate) fn show_new_profile(output: &Output, path: &Path) {
+    if output.is_json() {
+        output.json(&NewProfile { r#type: "profile", path: PathField::new(path) });
+        return output.json(&Short { r#type: "summary", command: "init-profile", errors: 0 });
+    }
+    let shown = text::path(path);
+    output.info(&format!("wrote {shown}: edit it, then try `pleach run --dry-run {shown}`"));
+}
+
+#[derive(Serialize)]
+struct NewProfile<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    path: PathField<'a>,
 }
 
 /// Prints the summary.

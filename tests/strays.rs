@@ -1,0 +1,45 @@
+//! Directories in a repository that are no snapshots: the trees that somebody renamed, and others.
+
+use crate::harness::json_lines::Warning;
+use crate::harness::*;
+use crate::on_filesystems;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+fn run(command: &str, repo: &Path, more: &[&str]) -> Run {
+    let more = more.iter().map(OsStr::new);
+    pleach([OsStr::new(command), repo.as_os_str()].into_iter().chain(more)).expect(0)
+}
+
+on_filesystems! {
+    [xfs, ext4] fn a_renamed_snapshot_comes_back_with_its_old_name(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        for name in ["one", "two", "three"] {
+            pleach(snapshot_named(name, &source, &repo)).expect(0);
+        }
+        run("pin", &repo, &["two"]);
+        run("tag", &repo, &["two", "+kept"]);
+        fs::rename(repo.join("two"), repo.join("zwei")).unwrap();
+        for command in ["list", "prune"] {
+            let more: &[&str] = if command == "prune" { &["--keep-last=9"] } else { &[] };
+            run(command, &repo, more).saying("no manifest for").saying("zwei").saying("the snapshot two has no tree");
+        }
+        let warned = run("list", &repo, &["--json"]).lines::<Warning>();
+        assert_eq!(warned[0].code, "no-manifest");
+        pleach(snapshot_named("four", &source, &repo)).expect(0).saying("zwei");
+        assert_eq!(listed(&repo), ["one", "three", "four"]);
+        fs::rename(repo.join("zwei"), repo.join("two")).unwrap();
+        let list = run("list", &repo, &["--json"]).json();
+        let two = list.iter().find(|line| line["name"] == "two").expect("it is back");
+        assert_eq!((&two["pinned"], &two["tags"][0]), (&true.into(), &"kept".into()));
+        run("verify", &repo, &[]);
+        // A tree that is gone leaves nothing.
+        tools::let_be_removed(&repo);
+        fs::remove_dir_all(repo.join("one")).unwrap();
+        pleach(snapshot_named("five", &source, &repo)).expect(0);
+        assert!(!repo.join(".pleach/manifests/one").exists());
+        assert_no_leftovers(&repo);
+    }
+}
