@@ -5,8 +5,8 @@
 //! - `levels` has the directories of each snapshot, and finds entries without a record. `batch` checks paths in
 //!   parallel.
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
-//!   on the same blocks are read once, by `reading` (`results` remembers them across paths). Files that are not small go
-//!   through the `queue`, which has all work. `sharing` measures extents.
+//!   on the same blocks are read once, by `reading` (`results` remembers them across paths). `claim` reports each file.
+//!   Files that are not small go through the `queue`, which has all work. `sharing` measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
@@ -15,6 +15,7 @@
 //! removal. A snapshot that is deleted nevertheless is recognised by its directory.
 
 mod batch;
+mod claim;
 mod compare;
 mod content;
 mod context;
@@ -251,7 +252,7 @@ fn walk(context: &Context<'_>) -> Result<()> {
             self.0.close();
         }
     }
-    let queue = Queue::default();
+    let queue = Queue::new(path::check);
     std::thread::scope(|scope| {
         let closing = Closing(&queue);
         let threads = (1..=context.options.threads.unwrap_or(READERS).max(1)).filter(|number| {

@@ -103,7 +103,7 @@ impl<'q> Batch<'q> {
             self.queue.work_off(context);
         }
         progress.wait();
-        self.queue.check()?;
+        self.queue.failure()?;
         let threads = context.options.threads.unwrap_or(READERS);
         content::settle(context, std::mem::take(&mut *lock(&progress.later)), threads)?;
         let readable = std::mem::take(&mut *lock(&progress.readable));

@@ -2,61 +2,26 @@
 //! layout, or content that another path has and that was read already. The rest goes to `reading`, at once if it is
 //! small.
 
+use super::claim::{self, Claim};
 use super::context::Context;
-use super::member::{Member, Members};
 use super::queue::{Queue, Ticket};
-use super::reading;
+use super::reading::Reading;
 use super::results::{Answer, Place, Results};
 use crate::content::hash;
-use crate::content::hash::versions::Digest;
 use crate::error::{Error, Result};
 use crate::extents::streamed;
 use crate::fs::open_files;
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Fault};
+use crate::monitor::Amount;
 use crate::tree::walk::absolute;
 use crate::util::mutex::lock;
 use crate::util::parallel;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
-
-pub(super) use super::reading::Reading;
 
 /// Files of at least this size, in bytes, are added to the queue. Small ones need many requests at once.
 const MEDIUM: u64 = 1 << 20;
 /// A file up to this size, in bytes, is hashed even if its holes are out of proportion to its data.
 const BEARABLE: u64 = 64 << 30;
-
-/// A file with the hash that its content should have.
-pub(super) struct Claim {
-    pub(super) members: Arc<Members>,
-    /// The number of its entry.
-    pub(super) number: usize,
-    pub(super) hash: [u8; 32],
-    pub(super) size: u64,
-    /// A difference of its metadata, which is reported if the content has none.
-    pub(super) fault: Option<Fault>,
-}
-
-impl Claim {
-    pub(super) fn member(&self) -> &Member {
-        &self.members.all[self.number]
-    }
-
-    pub(super) fn path(&self) -> &[u8] {
-        &self.members.path
-    }
-
-    /// Whether this is the content that the file should have.
-    fn is_met_by(&self, digest: Digest) -> bool {
-        matches!(digest, Digest::Hash(hash) if hash == self.hash)
-    }
-
-    /// Whether so much of the file was data that whoever recorded its hash read about as much as its size.
-    fn had_data(&self) -> bool {
-        self.member().entry.file().is_some_and(|file| file.holes <= file.size / 2)
-    }
-}
 
 /// A file that is open.
 struct Opened {
@@ -100,7 +65,7 @@ pub(super) fn settle(context: &Context<'_>, claims: Vec<(Place, Claim)>, threads
     for (place, claim) in claims {
         match context.results.wait(&place) {
             Answer::Read(digest) if claim.is_met_by(digest) => {
-                reading::settled(context, &claim, digest);
+                claim::settled(context, &claim, digest);
                 continue;
             }
             Answer::Read(_) => {}
@@ -142,7 +107,7 @@ fn open(context: &Context<'_>, claim: Claim) -> Option<Opened> {
         Ok((file, status, true)) => Some(Opened { claim, file, status }),
         Err(errno) => {
             context.monitor.advance(Amount { files: 0, bytes: claim.size });
-            reading::failed(context, &claim, "open", errno);
+            claim::failed(context, &claim, "open", errno);
             None
         }
     }
@@ -177,7 +142,7 @@ fn add(
     let Opened { claim, file, .. } = opened;
     let claim = files.add(&place, claim).err()?;
     match ask(context.results, &place) {
-        Answer::Read(digest) if claim.is_met_by(digest) => reading::settled(context, &claim, digest),
+        Answer::Read(digest) if claim.is_met_by(digest) => claim::settled(context, &claim, digest),
         Answer::InProgress => return Some((place, claim)),
         // Other data may have been at this address when it was read: only the file itself proves damage.
         Answer::Read(_) | Answer::Yours => files.begin(place, file, claim),

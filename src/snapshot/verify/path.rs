@@ -1,8 +1,9 @@
 //! One path in all snapshots that have it: its status in each, then its content, which is read once for all snapshots
 //! that share it.
 
+use super::claim::Claim;
 use super::compare::{self, may_be_absent};
-use super::content::{self, Claim};
+use super::content;
 use super::context::Context;
 use super::member::Members;
 use super::queue::{Queue, Ticket};

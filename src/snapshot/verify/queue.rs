@@ -1,12 +1,13 @@
-//! The work of all threads: paths to check, and files to read. Files that are not small are read a few at a time, before
-//! anything else. Meanwhile the other threads check further paths, so the device and the processors are both busy.
+//! The work of all threads: paths to check, and files to read. Files that are not small are read a few at a time,
+//! before anything else. Meanwhile the other threads check further paths, so the device and the processors are both
+//! busy.
 //!
 //! `batch` fills the queue, and waits for the work of each batch.
 
-use super::content::{self, Reading};
+use super::claim::Claim;
 use super::context::Context;
 use super::member::Members;
-use super::path;
+use super::reading::Reading;
 use super::results::Place;
 use crate::error::{Error, Result};
 use crate::fs::open_files;
@@ -23,7 +24,7 @@ pub(super) struct Progress {
     pending: Mutex<usize>,
     done: Condvar,
     /// Files with data that another thread was reading under another name.
-    pub(super) later: Mutex<Vec<(Place, content::Claim)>>,
+    pub(super) later: Mutex<Vec<(Place, Claim)>>,
     /// Paths with readable files, and the numbers of their members, if sharing must be measured.
     pub(super) readable: Mutex<Vec<(Arc<Members>, Vec<usize>)>>,
 }
@@ -59,9 +60,12 @@ impl Progress {
     }
 }
 
+/// Checks a path. It may add files to the queue, with further tickets.
+pub(super) type Check = fn(&Context<'_>, &Queue, &Arc<Members>, Ticket) -> Result<()>;
+
 /// The queue.
-#[derive(Default)]
 pub(super) struct Queue {
+    check: Check,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -84,6 +88,11 @@ enum Work {
 }
 
 impl Queue {
+    /// An empty queue.
+    pub(super) fn new(check: Check) -> Queue {
+        Queue { check, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// Adds paths.
     pub(super) fn add(&self, paths: impl Iterator<Item = (Arc<Members>, Ticket)>) {
         lock(&self.state).paths.extend(paths);
@@ -123,7 +132,7 @@ impl Queue {
     ///
     /// # Errors
     /// This reason.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn failure(&self) -> Result<()> {
         lock(&self.state).failure.take().map_or(Ok(()), Err)
     }
 
@@ -152,7 +161,7 @@ impl Queue {
 
     fn run(&self, context: &Context<'_>, work: Work) {
         let result = match work {
-            Work::Path(members, ticket) => path::check(context, self, &members, ticket),
+            Work::Path(members, ticket) => (self.check)(context, self, &members, ticket),
             Work::Read(reading, _ticket) => {
                 let result = reading.read(context);
                 lock(&self.state).reading -= 1;

@@ -1,14 +1,11 @@
 //! Reads files with different data, and reports each entry that has it. `content::hash::versions` reads even the shared
 //! parts of different versions once.
 
-use super::content::Claim;
+use super::claim::{self, Claim};
 use super::context::Context;
 use super::results::Place;
-use crate::content::hash::versions::{self, Digest, Version};
+use crate::content::hash::versions::{self, Version};
 use crate::error::{Error, Result};
-use crate::fs::data_loss::is_data_loss;
-use crate::monitor::{Amount, Fault};
-use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Files of at least this size, in bytes, are read by several threads each.
@@ -90,43 +87,8 @@ impl Reading {
         context.read_bytes.add(read);
         for (same, digest) in self.0.iter().zip(digests) {
             context.results.put(same.place, digest);
-            same.claims.iter().for_each(|claim| report(context, claim, digest));
+            same.claims.iter().for_each(|claim| claim::report(context, claim, digest));
         }
         Ok(())
-    }
-}
-
-/// Reports a file with data that was read under another name.
-pub(super) fn settled(context: &Context<'_>, claim: &Claim, digest: Digest) {
-    context.monitor.advance(Amount { files: 0, bytes: claim.size });
-    report(context, claim, digest);
-}
-
-/// Compares the content of a file with its hash.
-fn report(context: &Context<'_>, claim: &Claim, digest: Digest) {
-    let snapshot = claim.member().snapshot;
-    let counts = &context.snapshots[snapshot].counts;
-    match digest {
-        Digest::Hash(hash) => {
-            counts.checked_files.add(1);
-            counts.checked_bytes.add(claim.size);
-            let fault = if hash == claim.hash { claim.fault } else { Some(Fault::Content) };
-            fault.inspect(|fault| context.damage(snapshot, claim.path(), None, *fault));
-        }
-        Digest::Unreadable(offset, errno) if is_data_loss(errno) => {
-            claim.member().note_failure();
-            context.damage(snapshot, claim.path(), Some(offset), Fault::Unreadable);
-        }
-        Digest::Unreadable(_, errno) => failed(context, claim, "read", errno),
-    }
-}
-
-/// Reports a file with content that could not be read.
-pub(super) fn failed(context: &Context<'_>, claim: &Claim, action: &str, errno: Errno) {
-    let snapshot = claim.member().snapshot;
-    claim.member().note_failure();
-    context.failed(snapshot, claim.path(), action, errno);
-    if !is_data_loss(errno) && errno != Errno::NOENT {
-        claim.fault.inspect(|fault| context.damage(snapshot, claim.path(), None, *fault));
     }
 }
