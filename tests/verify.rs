@@ -4,6 +4,7 @@ mod flipped;
 mod meanwhile;
 mod parts;
 mod repair;
+mod repaired;
 mod reported;
 mod shared;
 mod sound;

@@ -5,7 +5,9 @@
 //! within a space that the code names.
 
 use crate::fs::filesystem::{Filesystem, Id, Kind};
+use crate::fs::status::Status;
 use crate::sys::fsxattr::{self, REALTIME};
+use crate::sys::xfs::geometry;
 use crate::util::mutex::lock;
 use rustix::io::Result;
 use std::num::NonZeroU32;
@@ -34,6 +36,34 @@ impl AddressSpace {
         }
         let is_realtime = kind == Kind::Xfs && fsxattr::get(&file)?.xflags & REALTIME != 0;
         Ok(Some(AddressSpace { filesystem: Filesystem::identify(file)?, is_realtime }))
+    }
+}
+
+/// The address space of the files that have the device number of an open directory. Finding it for each file would take
+/// several system calls. The directory must stay open: otherwise another filesystem could get the number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NearSpace {
+    /// The device number. `None`: nothing is known.
+    dev: Option<u64>,
+    space: Option<AddressSpace>,
+}
+
+impl NearSpace {
+    /// The space of the files near this directory.
+    pub(crate) fn of(dir: impl AsFd) -> NearSpace {
+        let find = || -> Result<(Option<u64>, Option<AddressSpace>)> {
+            let space = AddressSpace::of(&dir)?;
+            // With a realtime device, each file has its own flag.
+            let is_single = Kind::of(&dir)? != Kind::Xfs || geometry(&dir).is_ok_and(|geometry| !geometry.realtime);
+            Ok((is_single.then_some(Status::of(&dir)?.dev), space))
+        };
+        let (dev, space) = find().unwrap_or((None, None));
+        NearSpace { dev, space }
+    }
+
+    /// The address space of an open file with this status, as [`AddressSpace::of`] finds it.
+    pub(crate) fn of_file(&self, file: impl AsFd, status: &Status) -> Result<Option<AddressSpace>> {
+        if self.dev == Some(status.dev) { Ok(self.space) } else { AddressSpace::of(file) }
     }
 }
 

@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 /// | 8 | `tree::writer::AfterSync` | jobs that wait for a sync, and as many in the current round: one or two each |
 /// | 8, 8, 16 | `snapshot::verify`, which runs alone | the directories of a batch, of all snapshots, on the way |
 /// | 64 | `snapshot::verify` | the versions of one path, in each of 16 threads |
+/// | 8 | `snapshot::verify` | the files that wait to be read |
 /// | 10 | `snapshot::restore`, twice | the directories of the current path, and those of the current batch |
 /// | 12 | `tree::walk` | directories in progress: two or three each |
 /// | 32 | `fs::reopener`, up to three in a restore | directories on the way to others |

@@ -5,7 +5,8 @@
 //! - `levels` has the directories of each snapshot, and finds entries without a record. `batch` checks paths in
 //!   parallel.
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
-//!   on the same blocks are read once (`results` remembers them across paths). `sharing` measures extents.
+//!   on the same blocks are read once, by `reading` (`results` remembers them across paths). `claim` reports each file.
+//!   Files that are not small go through the `queue`, which has all work. `sharing` measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
@@ -14,6 +15,7 @@
 //! removal. A snapshot that is deleted nevertheless is recognised by its directory.
 
 mod batch;
+mod claim;
 mod compare;
 mod content;
 mod context;
@@ -26,6 +28,8 @@ mod origin;
 mod part;
 mod partners;
 mod path;
+mod queue;
+mod reading;
 mod repair;
 mod replace;
 mod results;
@@ -40,9 +44,11 @@ use super::repository::{self, Lock, Repository};
 use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::data_loss::is_data_loss;
+use crate::fs::filesystem::Kind;
 use crate::fs::open_files;
 use crate::fs::procfs;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
+use crate::util::parallel::READERS;
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
 use context::{Context, Count, Snapshot};
@@ -51,6 +57,7 @@ use levels::Levels;
 use merge::{Merge, Next};
 use origin::Origin;
 use part::Part;
+use queue::Queue;
 use repair::Done;
 use results::Results;
 use rustix::io::Errno;
@@ -111,11 +118,12 @@ pub fn verify(
     let mut result = Ok(());
     // Each snapshot needs some open directories. Content is read once also across these groups.
     for snapshots in snapshots.chunks(open_files::part(8, 32..=4096)) {
-        let turns = Semaphore::new(content::TURNS);
+        let is_xfs = snapshots.iter().any(|snapshot| Kind::of(&snapshot.tree).is_ok_and(|kind| kind == Kind::Xfs));
+        let maps = Semaphore::new(if is_xfs { 1 } else { options.threads.unwrap_or(READERS) });
         let (repository, results, read_bytes, errors) = (&repository, &results, &read_bytes, &errors);
         let findings = repair.as_ref().map(|repair| &repair.findings);
         let context =
-            Context { repository, options, monitor, snapshots, part, results, turns, read_bytes, errors, findings };
+            Context { repository, options, monitor, snapshots, part, results, maps, read_bytes, errors, findings };
         result = walk(&context);
         context.finish();
         if result.is_err() {
@@ -237,11 +245,31 @@ fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Am
 
 /// Checks all paths of these snapshots.
 fn walk(context: &Context<'_>) -> Result<()> {
+    /// Ends the threads of a queue, also after a panic.
+    struct Closing<'q>(&'q Queue);
+    impl Drop for Closing<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let queue = Queue::new(path::check);
+    std::thread::scope(|scope| {
+        let closing = Closing(&queue);
+        let threads = (1..=context.options.threads.unwrap_or(READERS).max(1)).filter(|number| {
+            let thread = std::thread::Builder::new().name(format!("verify-{number}"));
+            thread.spawn_scoped(scope, || queue.work(context)).is_ok()
+        });
+        let has_threads = threads.count() > 0;
+        merge(context, Batch::new(closing.0, has_threads))
+    })
+}
+
+/// Passes all paths of these snapshots on to a batch.
+fn merge(context: &Context<'_>, mut batch: Batch<'_>) -> Result<()> {
     let number = context.snapshots.len();
     let nearest = open_files::part(16 * number.max(1) as u64, 1..=NEAREST as usize);
     let mut levels: Vec<_> = (0..number).map(|snapshot| Levels::new(snapshot, nearest)).collect();
     let mut merge = Merge::of(context.snapshots.iter().map(|snapshot| &snapshot.manifest).enumerate());
-    let mut batch = Batch::default();
     while let Some(next) = merge.next() {
         match next {
             Next::Directories(records) => {
@@ -268,10 +296,10 @@ fn walk(context: &Context<'_>) -> Result<()> {
                 lost(context, snapshot, &error);
             }
         }
-        batch.flush_if_full(context)?;
+        batch.start_if_full(context)?;
     }
     levels.iter_mut().for_each(|levels| levels.finish(&mut batch.endings));
-    batch.flush(context)
+    batch.finish(context)
 }
 
 /// Reports a block of a manifest that cannot be used.

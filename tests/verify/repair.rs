@@ -5,13 +5,13 @@ use rustix::fs::{FlockOperation, flock};
 use std::os::unix::fs::MetadataExt as _;
 
 /// A run that repairs.
-fn repair(repo: &Path, from: impl AsRef<OsStr>) -> Run {
+pub(super) fn repair(repo: &Path, from: impl AsRef<OsStr>) -> Run {
     pleach([OsStr::new("verify"), "--json".as_ref(), "--repair-from".as_ref(), from.as_ref(), repo.as_os_str()])
 }
 
 /// Asserts that no repair left anything.
 #[track_caller]
-fn assert_closed(repo: &Path) {
+pub(super) fn assert_closed(repo: &Path) {
     let list = repo.join(".pleach/repairing");
     assert!(!list.exists() || names(&list).is_empty());
     for name in published(repo) {

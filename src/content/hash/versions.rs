@@ -9,7 +9,7 @@ use crate::extents::address_space::SpaceId;
 use crate::extents::extent::{Extent, ExtentFlags};
 use crate::fs::direct_io::{ALIGN, Aligned};
 use crate::monitor::{Amount, Monitor};
-use crate::sys::fiemap::{self, Extents};
+use crate::sys::fiemap;
 use crate::util::mutex::{self, lock};
 use crate::util::parallel;
 use rustix::io::{Errno, Result};
@@ -224,16 +224,24 @@ struct Key {
     claim: Option<[u8; 32]>,
 }
 
+type Extents<'a> = Box<dyn Iterator<Item = Result<Extent>> + Send + 'a>;
+
 /// The extents of a version, read from front to back.
 struct ExtentMap<'a> {
     /// `None`: unknown, so all of the file may be data.
-    extents: Option<Extents<BorrowedFd<'a>>>,
+    extents: Option<Extents<'a>>,
     ahead: Option<Extent>,
 }
 
 impl<'a> ExtentMap<'a> {
     fn of(version: &Version<'a>) -> Self {
-        let mut map = ExtentMap { extents: Some(fiemap::extents(version.file, true)), ahead: None };
+        // Most files have few extents, and the memory for many costs more than the call.
+        let extents: Option<Extents<'a>> = match fiemap::few_extents(version.file, true) {
+            Ok(Some(few)) => Some(Box::new(few.into_iter().map(Ok))),
+            Ok(None) => Some(Box::new(fiemap::extents(version.file, false))),
+            Err(_) => None,
+        };
+        let mut map = ExtentMap { extents, ahead: None };
         map.advance();
         map
     }

@@ -1,34 +1,55 @@
-//! Paths that are checked together by several threads, and the directories that end behind them. Bounded in entries and
-//! open directories.
+//! Paths that are checked together by several threads, and the directories that end behind them. Several batches are in
+//! progress, and they end in their order. Bounded in entries and open directories.
 
+use super::content;
 use super::context::Context;
 use super::levels::{Ending, Place};
-use super::member::Member;
-use super::path;
+use super::member::{Member, Members};
+use super::queue::{Progress, Queue, Ticket};
+use super::sharing;
 use crate::error::Result;
 use crate::fs::open_files;
 use crate::snapshot::manifest::Entry;
+use crate::util::mutex::lock;
 use crate::util::parallel::{self, READERS};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many entries are checked together, over all snapshots, and how many directories may end behind them.
-const ENTRIES: usize = 4096;
+/// How many entries are a batch, over all snapshots, and how many directories may end behind them.
+const ENTRIES: usize = 2048;
+/// How many batches are in progress while the next one is collected.
+const MOST: usize = 8;
 
 /// The work that is due.
-#[derive(Default)]
-pub(super) struct Batch {
-    paths: Vec<(Vec<u8>, Vec<Member>)>,
+pub(super) struct Batch<'q> {
+    queue: &'q Queue,
+    /// Whether other threads do the work of the queue.
+    has_threads: bool,
+    paths: Vec<Members>,
     entries: usize,
     places: usize,
     pub(super) endings: Vec<Ending>,
+    /// The batches before it, the oldest first.
+    started: VecDeque<Started>,
 }
 
-impl Batch {
+struct Started {
+    progress: Arc<Progress>,
+    places: usize,
+    endings: Vec<Ending>,
+}
+
+impl<'q> Batch<'q> {
+    pub(super) fn new(queue: &'q Queue, has_threads: bool) -> Batch<'q> {
+        let (paths, endings, started) = (Vec::new(), Vec::new(), VecDeque::new());
+        Batch { queue, has_threads, paths, entries: 0, places: 0, endings, started }
+    }
+
     /// Adds the entries of one path, each with its snapshot and its directory.
     pub(super) fn push(&mut self, path: Vec<u8>, members: Vec<(usize, Arc<Place>, Entry)>) {
         self.entries += members.len();
-        let members = members.into_iter().map(|(snapshot, place, entry)| Member::new(snapshot, place, entry));
-        self.paths.push((path, members.collect()));
+        let all = members.into_iter().map(|(snapshot, place, entry)| Member::new(snapshot, place, entry)).collect();
+        self.paths.push(Members { path, all });
     }
 
     /// Notes that this many directories were opened.
@@ -36,25 +57,62 @@ impl Batch {
         self.places += places;
     }
 
-    /// Does the work if enough is due.
-    pub(super) fn flush_if_full(&mut self, context: &Context<'_>) -> Result<()> {
-        let many_places = open_files::part(8, 32..=1024);
-        let is_full = self.entries >= ENTRIES || self.places >= many_places || self.endings.len() >= ENTRIES;
-        if is_full { self.flush(context) } else { Ok(()) }
-    }
-
-    /// Does the work.
+    /// Starts the work if enough is due.
     ///
     /// # Errors
     /// If the run should stop.
-    pub(super) fn flush(&mut self, context: &Context<'_>) -> Result<()> {
-        let threads = context.options.threads.unwrap_or(READERS);
-        (self.entries, self.places) = (0, 0);
-        let paths = std::mem::take(&mut self.paths);
-        for checked in parallel::each(threads, paths, |(path, members)| path::check(context, &path, members)) {
-            checked?;
+    pub(super) fn start_if_full(&mut self, context: &Context<'_>) -> Result<()> {
+        let many_places = open_files::part(8, 32..=1024);
+        if self.entries < ENTRIES && self.places < many_places / 4 && self.endings.len() < ENTRIES {
+            return Ok(());
         }
-        parallel::each(threads, std::mem::take(&mut self.endings), |ending| ending.check(context));
+        self.start();
+        while self.started.len() > MOST
+            || self.started.iter().map(|started| started.places).sum::<usize>() > many_places
+        {
+            self.end_first(context)?;
+        }
         context.check()
+    }
+
+    /// Does all the work.
+    ///
+    /// # Errors
+    /// If the run should stop.
+    pub(super) fn finish(&mut self, context: &Context<'_>) -> Result<()> {
+        self.start();
+        while !self.started.is_empty() {
+            self.end_first(context)?;
+        }
+        context.check()
+    }
+
+    fn start(&mut self) {
+        let progress = Arc::<Progress>::default();
+        let paths = std::mem::take(&mut self.paths).into_iter();
+        self.queue.add(paths.map(|members| (Arc::new(members), Ticket::of(&progress))));
+        let endings = std::mem::take(&mut self.endings);
+        self.started.push_back(Started { progress, places: self.places, endings });
+        (self.entries, self.places) = (0, 0);
+    }
+
+    /// Ends the oldest batch: all batches before it have ended, so all entries of its directories are checked.
+    fn end_first(&mut self, context: &Context<'_>) -> Result<()> {
+        let Some(Started { progress, endings, .. }) = self.started.pop_front() else { return Ok(()) };
+        if !self.has_threads {
+            self.queue.work_off(context);
+        }
+        progress.wait();
+        self.queue.failure()?;
+        let threads = context.options.threads.unwrap_or(READERS);
+        content::settle(context, std::mem::take(&mut *lock(&progress.later)), threads)?;
+        let readable = std::mem::take(&mut *lock(&progress.readable));
+        let measure = |(members, numbers): (Arc<Members>, Vec<usize>)| {
+            let present: Vec<_> = numbers.into_iter().map(|number| &members.all[number]).collect();
+            sharing::check(context, &members.path, &present)
+        };
+        parallel::each(threads, readable, measure).into_iter().collect::<Result<()>>()?;
+        endings.iter().for_each(|ending| ending.check(context));
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::part::Part;
 use super::results::Results;
 use crate::error::{Error, Result};
+use crate::extents::address_space::NearSpace;
 use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Damage, Event, Fault, Monitor};
@@ -27,6 +28,8 @@ pub(super) struct Snapshot {
     pub(super) name: String,
     pub(super) manifest: Reader,
     pub(super) tree: OwnedFd,
+    /// The address space of its files.
+    pub(super) space: NearSpace,
     /// Whether its filesystem stores nanoseconds.
     pub(super) has_fine_times: bool,
     pub(super) counts: Counts,
@@ -69,8 +72,9 @@ pub(super) struct Context<'a> {
     /// The content that is read; `None`: all.
     pub(super) part: Option<Part>,
     pub(super) results: &'a Results,
-    /// Turns of files that are not small.
-    pub(super) turns: Semaphore,
+    /// Turns of finding the data of small files: XFS looks up each extent in the reference counts, under one lock for
+    /// each allocation group, and threads that wait for it cost more than the call.
+    pub(super) maps: Semaphore,
     pub(super) read_bytes: &'a Count,
     pub(super) errors: &'a Count,
     /// The damage that must be repaired.
@@ -82,7 +86,8 @@ impl Snapshot {
         let fine = [Kind::Xfs, Kind::Btrfs, Kind::Ext4, Kind::Tmpfs];
         let has_fine_times = Kind::of(&tree).is_ok_and(|kind| fine.contains(&kind));
         let (counts, is_deleted, held) = (Counts::default(), AtomicBool::new(false), Mutex::default());
-        Snapshot { name, manifest, tree, has_fine_times, counts, is_deleted, held }
+        let space = NearSpace::of(&tree);
+        Snapshot { name, manifest, tree, space, has_fine_times, counts, is_deleted, held }
     }
 
     /// Whether it was found to be deleted.

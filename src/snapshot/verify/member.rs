@@ -1,4 +1,4 @@
-//! An entry of one snapshot, in its open directory.
+//! An entry of one snapshot, in its open directory, and the entries of one path.
 
 use super::levels::Place;
 use crate::fs::openat;
@@ -6,6 +6,14 @@ use crate::snapshot::manifest::Entry;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A path with its entries.
+pub(super) struct Members {
+    /// The path as in the manifest.
+    pub(super) path: Vec<u8>,
+    /// The entry of each snapshot that has one.
+    pub(super) all: Vec<Member>,
+}
 
 /// An entry of a snapshot.
 pub(super) struct Member {

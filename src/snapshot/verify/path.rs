@@ -1,26 +1,30 @@
 //! One path in all snapshots that have it: its status in each, then its content, which is read once for all snapshots
 //! that share it.
 
+use super::claim::Claim;
 use super::compare::{self, may_be_absent};
-use super::content::{self, Claim};
+use super::content;
 use super::context::Context;
-use super::member::Member;
-use super::sharing;
+use super::member::Members;
+use super::queue::{Queue, Ticket};
 use crate::error::Result;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Entry;
+use crate::util::mutex::lock;
 use rustix::io::Errno;
+use std::sync::Arc;
 
-/// Checks a path.
+/// Checks a path. Files that are not small are added to the queue.
 ///
 /// # Errors
 /// If the run should stop.
-pub(super) fn check(context: &Context<'_>, path: &[u8], members: Vec<Member>) -> Result<()> {
+pub(super) fn check(context: &Context<'_>, queue: &Queue, members: &Arc<Members>, ticket: Ticket) -> Result<()> {
     context.check()?;
+    let path = &members.path;
     let mut claims = Vec::new();
     let mut present = Vec::new();
-    for member in &members {
+    for (number, member) in members.all.iter().enumerate() {
         if context.snapshots[member.snapshot].is_deleted() {
             continue;
         }
@@ -54,11 +58,11 @@ pub(super) fn check(context: &Context<'_>, path: &[u8], members: Vec<Member>) ->
         };
         let readable = file.filter(|_| !matches!(fault, Some(Fault::Type | Fault::Size)));
         if readable.is_some() {
-            present.push(member);
+            present.push(number);
         }
         let is_wanted = |hash: &[u8; 32]| !context.options.quick && context.part.is_none_or(|part| part.contains(hash));
         match readable.and_then(|file| file.hash).filter(is_wanted) {
-            Some(hash) => claims.push(Claim { member, hash, size: status.size, fault }),
+            Some(hash) => claims.push(Claim { members: Arc::clone(members), number, hash, size: status.size, fault }),
             None => {
                 if let Some(fault) = fault {
                     context.damage(member.snapshot, path, None, fault);
@@ -66,6 +70,8 @@ pub(super) fn check(context: &Context<'_>, path: &[u8], members: Vec<Member>) ->
             }
         }
     }
-    content::check(context, path, claims)?;
-    if context.options.sharing { sharing::check(context, path, &present) } else { Ok(()) }
+    if context.options.sharing {
+        lock(&ticket.progress().readable).push((Arc::clone(members), present));
+    }
+    content::check(context, queue, ticket, claims)
 }

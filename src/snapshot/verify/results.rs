@@ -2,6 +2,7 @@
 //! read again, and damage is found for each of them. Bounded: the latest results stay.
 
 use crate::content::hash::versions::Digest;
+use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::extents::streamed::Layout;
 use crate::fs::status::Status;
 use crate::util::mutex::lock;
@@ -17,6 +18,7 @@ const LARGE: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     data: Data,
+    space: Option<SpaceId>,
     size: u64,
     /// With compressed extents, the hash that the file should have: these do not show where their data begins.
     claim: Option<[u8; 32]>,
@@ -30,11 +32,16 @@ enum Data {
 }
 
 impl Place {
-    /// The place of a file with this status, layout (if it has one), and hash in its record.
-    pub(super) fn new(status: &Status, layout: Option<Layout>, claim: [u8; 32]) -> Place {
+    /// The place of a file with this status, address space and layout (if it has them), and hash in its record.
+    pub(super) fn new(status: &Status, space: Option<AddressSpace>, layout: Option<Layout>, claim: [u8; 32]) -> Place {
         let data = layout.map_or(Data::Inode(status.dev, status.ino), Data::Layout);
         let claim = layout.filter(|layout| layout.is_encoded).map(|_| claim);
-        Place { data, size: status.size, claim }
+        Place { data, space: space.map(AddressSpace::id), size: status.size, claim }
+    }
+
+    /// The space of its addresses.
+    pub(super) fn space(&self) -> Option<SpaceId> {
+        self.space
     }
 }
 
@@ -132,7 +139,7 @@ mod tests {
     use super::*;
 
     fn place(number: u64) -> Place {
-        Place::new(&Status { ino: number, ..Status::default() }, None, [0; 32])
+        Place::new(&Status { ino: number, ..Status::default() }, None, None, [0; 32])
     }
 
     #[test]
