@@ -1,8 +1,8 @@
 //! The blocks of Btrfs's own trees that are freed with whole subvolumes.
 //!
 //! A block is freed when nothing refers to it any more: no node, and no root. The extent tree counts these references,
-//! so it is enough to count those that go. From the roots down, level by level: if all references to a node go, the node
-//! goes too, and with it one reference to each of its children. Only nodes that go are read.
+//! so it is enough to count those that go. From the roots down, level by level: if all references to a node go, the
+//! node goes too, and with it one reference to each of its children. Only nodes that go are read.
 //!
 //! The trees that describe extents shrink as well. By how many blocks depends on how full their leaves are before and
 //! after, so this part is an estimate: see [`leaves_freed`].
@@ -63,16 +63,16 @@ impl Doomed {
     }
 }
 
-/// The leaves of `size` bytes that are freed if `gone` of the bytes of their `items` go, evenly. The kernel joins leaves
-/// that are less than a third full.
+/// The leaves of `size` bytes that are freed if `gone` of the bytes of their `items` go, evenly. The kernel joins
+/// leaves that are less than a third full.
 fn leaves_freed(items: u64, gone: u64, size: u64) -> u64 {
     // Measured: such leaves are five sixths full, and three fifths after they were joined.
     let (before, rest) = (items * 6 / 5 / size, items.saturating_sub(gone));
     if rest * 3 > before * size { 0 } else { before.saturating_sub(rest * 5 / 3 / size) }
 }
 
-/// Finds the tree blocks that are freed with these subvolumes. Runs on the threads of the calling pool. Memory: 16 bytes
-/// for each reference from the nodes that are freed.
+/// Finds the tree blocks that are freed with these subvolumes. Runs on the threads of the calling pool. Memory: 16
+/// bytes for each reference from the nodes that are freed.
 ///
 /// # Errors
 /// If the blocks cannot be read.

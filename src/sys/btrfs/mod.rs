@@ -1,6 +1,6 @@
 //! Calls that only Btrfs has. Here: the identity of the filesystem, which `st_dev` does not show on Btrfs. `logical`
-//! leads from an address to its files, `tree` reads the trees themselves, `device` names the devices, `file_extent` parses the items of file
-//! content in them, and `subvolume` creates and deletes subvolumes.
+//! leads from an address to its files, `tree` reads the trees themselves, `device` names the devices, `file_extent`
+//! parses the items of file content in the trees, and `subvolume` creates and deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
