@@ -211,7 +211,7 @@ fn threads(options: &Options) -> usize {
     options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
 }
 
-/// The subvolumes whose root directories are among these paths.
+/// The numbers of the subvolumes that have their root directory among these paths.
 fn subvolumes(paths: &[PathBuf]) -> HashSet<u64> {
     let number = |path: &PathBuf| {
         let status = path.symlink_metadata().ok()?;
