@@ -37,6 +37,7 @@ struct Sums {
     freed_bytes: u64,
     freed_is: String,
     freed_from: String,
+    freed_metadata_bytes: Option<u64>,
     errors: u64,
 }
 

@@ -12,6 +12,7 @@
 //! Sources: `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/backref.c`.
 
 use super::device::Volume;
+use super::metadata::Doomed;
 use super::part::{Part, Totals};
 use super::references::{Reference, Referrers, extent_of, sum};
 use crate::error::{Error, Result};
@@ -30,6 +31,10 @@ use std::collections::{HashMap, HashSet};
 const LAST_SNAPSHOT: usize = 200;
 /// Bytes before the inline references, the size of `struct btrfs_extent_item`: refs, generation, flags.
 const INLINE_REFS: usize = 24;
+/// `struct btrfs_item`: what the place of an item takes in its leaf.
+const PLACE: u64 = 25;
+/// An extent's item and its place, without references.
+const EXTENT_BYTES: u64 = PLACE + INLINE_REFS as u64;
 
 /// Extents between two reports of progress.
 const REPORT: u64 = 4096;
@@ -43,6 +48,10 @@ pub(super) struct Freed {
     pub(super) bytes: u64,
     /// Bytes that may or may not be freed: that could not be determined.
     pub(super) undecided: u64,
+    /// Bytes of items in the extent tree that go with doomed subvolumes.
+    pub(super) entries: u64,
+    /// Bytes of all items about the extents of the set.
+    pub(super) items: u64,
 }
 
 /// Completes the sums of the paths and of the set, which has its files in the subvolumes `trees`, and determines the
@@ -50,12 +59,13 @@ pub(super) struct Freed {
 pub(super) fn judge(
     volume: &Volume,
     trees: &HashSet<u64>,
+    doomed: Option<&Doomed>,
     paths: &mut [Part],
     set: &mut Part,
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
     let last_snapshots = last_snapshots(volume).map_err(|errno| unreadable(volume, errno))?;
-    let judge = Judge { volume, trees, last_snapshots, monitor };
+    let judge = Judge { volume, trees, doomed, last_snapshots, monitor };
     let all = set.references(volume).sorted();
     let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume).sorted()).collect();
     let share = (all.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
@@ -70,6 +80,8 @@ pub(super) fn judge(
     for (one, totals) in results {
         freed.bytes += one.bytes;
         freed.undecided += one.undecided;
+        freed.entries += one.entries;
+        freed.items += one.items;
         let parts = paths.iter_mut().map(|part| &mut part.totals).chain([&mut set.totals]);
         parts.zip(totals).for_each(|(sum, totals)| sum.add(&totals));
     }
@@ -170,7 +182,14 @@ impl<'a> Court<'a> {
     /// Decides about the next extent, after all of its items were read.
     fn conclude(&mut self) {
         let group = self.all.next();
-        let verdict = self.judge.judge(self.extent.take().as_ref(), group);
+        let extent = self.extent.take();
+        let verdict = self.judge.judge(extent.as_ref(), group);
+        if let Some(extent) = &extent
+            && self.judge.doomed.is_some()
+        {
+            self.freed.items += extent.described + EXTENT_BYTES;
+            self.freed.entries += extent.doomed + if verdict.freed > 0 { EXTENT_BYTES } else { 0 };
+        }
         let of_paths =
             self.paths.iter_mut().map(|path| group.first().map_or(&[][..], |first| path.take(extent_of(first))));
         for (group, totals) in of_paths.chain([group]).zip(&mut self.totals) {
@@ -247,6 +266,9 @@ struct Extent {
     entries: u64,
     /// A reference is held by a tree outside the set.
     is_outside: bool,
+    /// The bytes of all entries, and of those that go with doomed subvolumes.
+    described: u64,
+    doomed: u64,
     /// The leaves that refer to it may be in several trees.
     may_be_common: bool,
 }
@@ -268,6 +290,7 @@ struct Verdict {
 struct Judge<'a> {
     volume: &'a Volume,
     trees: &'a HashSet<u64>,
+    doomed: Option<&'a Doomed>,
     last_snapshots: HashMap<u64, u64>,
     monitor: &'a dyn Monitor,
 }
@@ -283,6 +306,8 @@ impl Judge<'_> {
             read: 0,
             entries: 0,
             is_outside: false,
+            described: 0,
+            doomed: 0,
             may_be_common: false,
         };
         let mut at = INLINE_REFS;
@@ -305,16 +330,22 @@ impl Judge<'_> {
 
     /// One entry of references: from a file of a tree, or from a leaf.
     fn refer(&self, extent: &mut Extent, kind: u8, item: &Item<'_>, at: usize) -> Option<()> {
-        let count = if kind == EXTENT_DATA_REF {
+        let is_inline = item.key.kind == EXTENT_ITEM;
+        let (count, goes, size) = if kind == EXTENT_DATA_REF {
             let tree = item.u64(at)?;
             extent.is_outside |= !self.trees.contains(&tree);
             let is_young = self.last_snapshots.get(&tree).is_some_and(|last| extent.generation > *last);
             extent.may_be_common |= !is_young;
-            item.u32(at + 24)?
+            let goes = self.doomed.is_some_and(|doomed| doomed.has_tree(tree));
+            (item.u32(at + 24)?, goes, if is_inline { 29 } else { PLACE + 28 })
         } else {
             extent.may_be_common = true;
-            item.u32(at)?
+            let leaf = if is_inline { item.u64(at.checked_sub(8)?)? } else { item.key.offset };
+            let goes = self.doomed.is_some_and(|doomed| doomed.has_leaf(leaf));
+            (item.u32(at)?, goes, if is_inline { 13 } else { PLACE + 4 })
         };
+        extent.described += size;
+        extent.doomed += if goes { size } else { 0 };
         extent.entries += 1;
         extent.read += u64::from(count);
         Some(())

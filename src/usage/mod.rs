@@ -13,6 +13,8 @@ mod census;
 mod device;
 mod inodes;
 mod mapped;
+mod metadata;
+mod nodes;
 mod part;
 mod references;
 mod trees;
@@ -26,12 +28,15 @@ use crate::extents::intervals::covered_bytes;
 use crate::extents::ranges::RangeSet;
 use crate::fs::filesystem::Kind;
 use crate::monitor::{Amount, Event, Monitor};
+use crate::sys::btrfs::logical;
 use crate::tree::walk::{self, Sources};
 use census::{Census, Leaving, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;
 use references::cover;
 use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,9 +72,11 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Freed {
-    /// Bytes. On Btrfs only data, because the space that its trees would free is unknown beforehand. On XFS also inodes
-    /// and maps.
+    /// Bytes. On XFS also inodes and maps. On Btrfs only data and `metadata_bytes`.
     pub bytes: u64,
+    /// The part of `bytes` in Btrfs's own trees. It is only counted for subvolumes that are deleted as a whole, and by
+    /// root.
+    pub metadata_bytes: u64,
     /// The part of `bytes` in chunks of inodes (XFS).
     pub inode_bytes: u64,
     /// Further bytes for which it could not be determined whether anything outside the set holds them.
@@ -162,10 +169,13 @@ fn measure_set(paths: &[PathBuf], each: bool, options: &Options, monitor: &dyn M
         .map_err(|_| Error::failed("start the threads that measure"))?;
     // A missing path takes nothing; a path that could not be examined may take any amount.
     let mut freed = Freed { bound: Bound::of(errors > missing, false), ..Freed::default() };
+    // A forecast is of one repository, which is on one volume.
+    let mut whole = (!each).then(|| if volumes.len() == 1 { subvolumes(&resolved) } else { HashSet::new() });
     for volume in &volumes {
         let devices: Vec<_> = devices.iter().filter(|device| device.volume.number == volume.number).cloned().collect();
+        let whole = &mut whole;
         let part = pool.install(|| match volume.method {
-            Method::Trees => by_trees(volume, &devices, &mut tally, monitor),
+            Method::Trees => by_trees(volume, &devices, &mut tally, whole.take(), monitor),
             Method::Maps => by_maps(volume, &devices, &mut tally, &staying, monitor),
         })?;
         freed = freed.and(part);
@@ -201,8 +211,25 @@ fn threads(options: &Options) -> usize {
     options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
 }
 
-/// A Btrfs with readable trees.
-fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor: &dyn Monitor) -> Result<Freed> {
+/// The numbers of the subvolumes that have their root directory among these paths.
+fn subvolumes(paths: &[PathBuf]) -> HashSet<u64> {
+    let number = |path: &PathBuf| {
+        let status = path.symlink_metadata().ok()?;
+        let is_root = status.is_dir() && status.ino() == logical::ROOT_DIRECTORY;
+        if is_root { logical::subvolume_of(File::open(path).ok()?).ok() } else { None }
+    };
+    paths.iter().filter_map(number).collect()
+}
+
+/// A Btrfs with readable trees. `whole` are subvolumes that are deleted as a whole, if the freed space of the trees
+/// matters.
+fn by_trees(
+    volume: &Volume,
+    devices: &[Arc<Device>],
+    tally: &mut Tally,
+    whole: Option<HashSet<u64>>,
+    monitor: &dyn Monitor,
+) -> Result<Freed> {
     let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, inodes::Inodes::count);
     let expected = devices.iter().map(count).sum();
     monitor.phase("reading trees", Some(Amount { files: expected, bytes: 0 }));
@@ -211,10 +238,17 @@ fn by_trees(volume: &Volume, devices: &[Arc<Device>], tally: &mut Tally, monitor
     }
     monitor.phase("asking who shares", None);
     let subvolumes: HashSet<u64> = devices.iter().map(|device| device.tree).collect();
-    let backrefs::Freed { bytes, undecided } =
-        backrefs::judge(volume, &subvolumes, &mut tally.paths, &mut tally.set, monitor)?;
-    let bound = if undecided > 0 { Bound::AtLeast } else { Bound::Exact };
-    Ok(Freed { bytes, inode_bytes: 0, undecided_bytes: undecided, bound })
+    // Without access to the devices, only the data is counted.
+    let is_forecast = whole.is_some();
+    let doomed = whole.filter(|whole| !whole.is_empty());
+    let doomed = doomed.and_then(|whole| metadata::doomed(volume, whole, monitor).ok());
+    let backrefs::Freed { bytes, undecided, entries, items } =
+        backrefs::judge(volume, &subvolumes, doomed.as_ref(), &mut tally.paths, &mut tally.set, monitor)?;
+    let metadata_bytes = doomed.as_ref().map_or(0, |doomed| doomed.bytes(items, entries, bytes));
+    // The trees that describe extents may shrink by more or by less.
+    let bound = Bound::of(undecided > 0 || is_forecast, doomed.is_some());
+    let bytes = bytes + metadata_bytes;
+    Ok(Freed { bytes, inode_bytes: 0, metadata_bytes, undecided_bytes: undecided, bound })
 }
 
 /// Any filesystem with files that were mapped one by one.
@@ -295,6 +329,7 @@ impl Freed {
         Freed {
             bytes: self.bytes + other.bytes,
             inode_bytes: self.inode_bytes + other.inode_bytes,
+            metadata_bytes: self.metadata_bytes + other.metadata_bytes,
             undecided_bytes: self.undecided_bytes + other.undecided_bytes,
             bound: self.bound.and(other.bound),
         }

@@ -73,7 +73,7 @@ on_filesystems! {
         let (rows, summary) = measured(&repo, &["b", "c", "b"]);
         assert_eq!(own.used(), before, "measuring takes no space");
         let set = number(&summary, "set_freed_bytes");
-        let bound = if fs.kind == Kind::Xfs { "exact" } else { "at_least" };
+        let bound = if fs.kind == Kind::Xfs { "exact" } else { "about" };
         assert_eq!(summary["set_freed_is"], bound);
         let [(b, alone_b), (c, alone_c)] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((b.as_str(), c.as_str()), ("b", "c"));

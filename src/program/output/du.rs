@@ -54,6 +54,8 @@ struct SetFreed {
     set_freed_is: &'static str,
     /// The part of `set_freed_bytes` that inodes take.
     set_freed_inode_bytes: u64,
+    /// The part of `set_freed_bytes` that Btrfs's own trees take.
+    set_freed_metadata_bytes: u64,
     /// The bytes that may be freed in addition to `set_freed_bytes`.
     set_undecided_bytes: u64,
 }
@@ -64,6 +66,7 @@ impl SetFreed {
             set_freed_bytes: freed.bytes,
             set_freed_is: bound::name(freed.bound),
             set_freed_inode_bytes: freed.inode_bytes,
+            set_freed_metadata_bytes: freed.metadata_bytes,
             set_undecided_bytes: freed.undecided_bytes,
         }
     }
@@ -156,6 +159,7 @@ struct SnapshotLine<'a> {
     freed_bytes: u64,
     freed_is: &'static str,
     freed_inode_bytes: u64,
+    freed_metadata_bytes: u64,
     undecided_bytes: u64,
 }
 
@@ -181,6 +185,7 @@ pub(crate) fn show_snapshots(output: &Output, stats: &snapshots::Stats, repo: &P
                 freed_bytes: freed.bytes,
                 freed_is: bound::name(freed.bound),
                 freed_inode_bytes: freed.inode_bytes,
+                freed_metadata_bytes: freed.metadata_bytes,
                 undecided_bytes: freed.undecided_bytes,
             });
         }

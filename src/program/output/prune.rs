@@ -31,6 +31,9 @@ struct Summary {
     freed_bytes: u64,
     freed_is: &'static str,
     freed_from: &'static str,
+    /// The part of `freed_bytes` that Btrfs's own trees take. Only a dry run counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freed_metadata_bytes: Option<u64>,
     errors: u64,
     seconds: f64,
 }
@@ -72,6 +75,7 @@ fn object_of_sums(command: &'static str, stats: &Stats) -> Summary {
             Counted::FreeSpace => "free-space",
             _ => "extents",
         },
+        freed_metadata_bytes: (freed.counted == Counted::Extents).then_some(freed.metadata_bytes),
         errors: *errors,
         seconds: *seconds,
     }

@@ -2,10 +2,9 @@
 //! `remove --dry-run` and of `du --snapshots`. `steps` removes, `space` counts afterwards.
 
 use crate::error::Result;
-use crate::fs::filesystem::Kind;
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository};
-use crate::usage::{self, Bound};
+use crate::usage;
 use std::path::PathBuf;
 
 /// The space that removing all these snapshots together would free, and the number of failures, which were reported to
@@ -20,9 +19,5 @@ pub(in crate::snapshot) fn forecast(
         return Ok((usage::Freed::default(), 0));
     }
     let paths: Vec<PathBuf> = names.iter().flat_map(|name| repository::parts(repository, name)).collect();
-    let (mut freed, errors) = usage::freed(&paths, options, monitor)?;
-    // The trees of Btrfs shrink too; by how much is not known beforehand.
-    let has_trees = Kind::of(repository.fd()).is_ok_and(|kind| kind == Kind::Btrfs);
-    freed.bound = freed.bound.and(Bound::of(has_trees, false));
-    Ok((freed, errors))
+    usage::freed(&paths, options, monitor)
 }

@@ -76,9 +76,9 @@ impl Meter {
         match (self.used, used(repository)) {
             (Some(before), Some(after)) => {
                 let bound = if self.is_settled { Bound::About } else { Bound::AtLeast };
-                Freed { bytes: before.saturating_sub(after), bound, counted: Counted::FreeSpace }
+                Freed { bytes: before.saturating_sub(after), metadata_bytes: 0, bound, counted: Counted::FreeSpace }
             }
-            _ => Freed { bytes: 0, bound: Bound::AtLeast, counted: Counted::FreeSpace },
+            _ => Freed { bytes: 0, metadata_bytes: 0, bound: Bound::AtLeast, counted: Counted::FreeSpace },
         }
     }
 }

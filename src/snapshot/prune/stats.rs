@@ -35,6 +35,8 @@ pub enum Counted {
 pub struct Freed {
     /// Bytes on the disk.
     pub bytes: u64,
+    /// The part of `bytes` in Btrfs's own trees, if it was counted from extents.
+    pub metadata_bytes: u64,
     /// How exact `bytes` is.
     pub bound: Bound,
     /// How it was counted.

@@ -258,7 +258,8 @@ impl<'a> Removal<'a> {
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
         let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
         self.errors += errors;
-        Ok(Freed { bytes: freed.bytes, bound: freed.bound, counted: Counted::Extents })
+        let usage::Freed { bytes, metadata_bytes, bound, .. } = freed;
+        Ok(Freed { bytes, metadata_bytes, bound, counted: Counted::Extents })
     }
 }
 

@@ -1,9 +1,10 @@
 //! Calls that only Btrfs has. Here: the identity of the filesystem, which `st_dev` does not show on Btrfs. `logical`
-//! leads from an address to its files, `tree` reads the trees themselves, `file_extent` parses the items of file
-//! content in them, and `subvolume` creates and deletes subvolumes.
+//! leads from an address to its files, `tree` reads the trees themselves, `device` names the devices, `file_extent`
+//! parses the items of file content in the trees, and `subvolume` creates and deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
+pub(crate) mod device;
 mod file_extent;
 pub(crate) mod logical;
 pub(crate) mod subvolume;
@@ -40,9 +41,18 @@ const _: () = assert!(size_of::<FsInfo>() == 1024);
 /// `BTRFS_IOC_FS_INFO`: the filesystem's UUID, the same for all its subvolumes. Needs no privilege.
 #[doc(alias = "BTRFS_IOC_FS_INFO")]
 pub(crate) fn filesystem_uuid(fd: impl AsFd) -> Result<[u8; 16]> {
+    Ok(info(fd)?.fsid)
+}
+
+/// `BTRFS_IOC_FS_INFO`: the bytes of a node and of a leaf.
+#[doc(alias = "BTRFS_IOC_FS_INFO")]
+pub(crate) fn node_size(fd: impl AsFd) -> Result<u32> {
+    Ok(info(fd)?.nodesize)
+}
+
+fn info(fd: impl AsFd) -> Result<FsInfo> {
     // SAFETY: the number belongs to this structure (checked above), and any bytes are a valid value of it.
     let request = unsafe { Getter::<BTRFS_IOC_FS_INFO, FsInfo>::new() };
     // SAFETY: the kernel fills the structure that the request carries.
-    let info = unsafe { ioctl::ioctl(fd, request) }?;
-    Ok(info.fsid)
+    unsafe { ioctl::ioctl(fd, request) }
 }

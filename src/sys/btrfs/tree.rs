@@ -17,6 +17,8 @@ const _: () = assert!(BTRFS_IOC_TREE_SEARCH_V2 == 0xc070_9411);
 pub(crate) const ROOT_TREE: u64 = 1;
 /// The tree of the allocated extents and the references to them.
 pub(crate) const EXTENT_TREE: u64 = 2;
+/// The tree of the chunks, which assigns places on devices to addresses.
+pub(crate) const CHUNK_TREE: u64 = 3;
 
 /// `BTRFS_INODE_ITEM_KEY`: an inode's status.
 pub(crate) const INODE_ITEM: u8 = 1;
@@ -31,12 +33,16 @@ pub(crate) const EXTENT_DATA: u8 = 108;
 pub(crate) const ROOT_ITEM: u8 = 132;
 /// `BTRFS_EXTENT_ITEM_KEY`: an extent. Its key has its address, this type, and its length.
 pub(crate) const EXTENT_ITEM: u8 = 168;
+/// `BTRFS_METADATA_ITEM_KEY`: a block of a tree. Its key has its address, this type, and its level.
+pub(crate) const METADATA_ITEM: u8 = 169;
 /// `BTRFS_EXTENT_OWNER_REF_KEY`: the tree for which an extent was created.
 pub(crate) const EXTENT_OWNER_REF: u8 = 172;
 /// `BTRFS_EXTENT_DATA_REF_KEY`: references to an extent from a file.
 pub(crate) const EXTENT_DATA_REF: u8 = 178;
 /// `BTRFS_SHARED_DATA_REF_KEY`: references to an extent from a leaf.
 pub(crate) const SHARED_DATA_REF: u8 = 184;
+/// `BTRFS_CHUNK_ITEM_KEY`: a chunk. Its key has the address of its first byte.
+pub(crate) const CHUNK_ITEM: u8 = 228;
 
 /// The key of an item. Trees are sorted by key, field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
