@@ -50,7 +50,7 @@ pub struct Stats {
     pub set: Freed,
     /// The number of maps of snapshots that were made and kept for the next time.
     pub new_maps: u64,
-    /// The number of files whose extents were read for maps, or to check them. If maps could not be used, further files
+    /// The number of files that were mapped to make maps, or to check them. If maps could not be used, further files
     /// were examined.
     pub mapped_files: u64,
     /// Whether the figures come from kept maps.

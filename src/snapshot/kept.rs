@@ -1,5 +1,5 @@
-//! The kept maps of snapshots (`usage::kept`): made when somebody measures, and used for the figures of `du`, `list` and
-//! of dry runs. Without maps everything is measured.
+//! The kept maps of snapshots (`usage::kept`): made by `du`, and used for the figures of `du`, `list` and dry runs.
+//! Without maps everything is measured.
 
 use super::repository::{self, MapDraft, Repository};
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub(super) struct Figures {
 pub(super) struct Work {
     /// The number of maps that were made and kept.
     pub(super) made: u64,
-    /// The number of files whose extents were read, one by one.
+    /// The number of files that were mapped, one by one.
     pub(super) mapped: u64,
 }
 

@@ -270,7 +270,8 @@ on_filesystems! {
     [xfs, btrfs] fn the_list_shows_what_only_one_snapshot_holds(fs: &Filesystem) {
         let Some(own) = own(fs, "du::maps::list") else { return };
         let (source, repo) = several(&own, 3);
-        let rows = || pleach([OsStr::new("list"), "--json".as_ref(), repo.as_ref()]).expect(0).lines_of_type("snapshot");
+        let listed = || pleach([OsStr::new("list"), "--json".as_ref(), repo.as_ref()]).expect(0);
+        let rows = || listed().lines_of_type("snapshot");
         assert!(rows().iter().all(|row| row.get("only_here_bytes").is_none()));
         run(&repo, &[]);
         for row in rows() {

@@ -10,7 +10,9 @@ use crate::usage::{self, Bound};
 use std::path::PathBuf;
 
 /// The space that removing all these snapshots together would free, and the number of failures, which were reported to
-/// the monitor. It takes no lock and writes nothing. If all of them have maps (`kept`), only what may have changed is examined.
+/// the monitor. It takes no lock and writes nothing.
+///
+/// If all of them have maps (`kept`), only what may have changed is examined.
 pub(in crate::snapshot) fn forecast(
     repository: &Repository,
     names: &[String],

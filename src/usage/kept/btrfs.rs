@@ -5,7 +5,8 @@
 //! the references that it has to them.
 
 use super::merge::{self, Piece};
-use super::{Figures, Identity, Made, References, Subjects, Tree, subvolume};
+use super::task::{Figures, Made, Subjects};
+use super::types::{Identity, References, Tree, subvolume};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::bound::Bound;
@@ -22,23 +23,16 @@ use crate::usage::references::Referrers;
 use crate::usage::{Freed, Options, freed};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 /// Inodes between two reports of progress.
 const REPORT: u64 = 4096;
 
-/// The read-only subvolume with this root.
-pub(super) fn identity(fd: impl AsFd) -> Option<Identity> {
-    let found = subvolume(fd).filter(|found| found.read_only)?;
-    Some(Identity::Btrfs { tree: found.id, uuid: found.uuid, changed: found.changed })
-}
-
 /// Makes the maps of the trees that are read-only subvolumes.
 pub(super) fn make(trees: &[Tree<'_>], monitor: &dyn Monitor, each: &mut dyn FnMut(usize, Made)) -> Result<()> {
     for (number, subject) in trees.iter().enumerate() {
         let failed = |errno: Errno| Error::io("read the trees of the filesystem of", &subject.path, errno);
-        let Some(identity) = identity(subject.fd) else { continue };
+        let Some(identity) = subvolume(subject.fd) else { continue };
         let Identity::Btrfs { tree, .. } = identity else { continue };
         let space = AddressSpace::from(Filesystem::identify(subject.fd).map_err(failed)?).id();
         let mut ranges = Merged::new(space);

@@ -3,7 +3,7 @@
 //! A reader trusts nothing: each block has a digest that depends on everything before it, and no number in the file
 //! decides how much memory is reserved. A map only saves time, so anything unexpected means that there is no map.
 
-use super::{Identity, Range, Run};
+use super::types::{Identity, Range, Run};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufReader, Read, Write};

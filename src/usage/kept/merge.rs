@@ -3,8 +3,8 @@
 //!
 //! Memory: a block of each map, and the ranges that cover one address.
 
-use super::Range;
 use super::file::Reader;
+use super::types::Range;
 use crate::extents::intervals::{Bounds, Holder, Interval, Sweep};
 use crate::extents::ranges::Bytes;
 use std::cmp::Reverse;

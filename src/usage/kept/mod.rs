@@ -11,6 +11,7 @@
 //! | `file` | the file of a map |
 //! | `merge` | one pass over several maps |
 //! | `names` | the inodes of a tree |
+//! | `types`, `task` | the content of maps; requests and results |
 //! | `xfs`, `btrfs` | making maps, and figures from maps |
 //!
 //! Where maps are kept is for the caller to decide.
@@ -19,151 +20,23 @@ mod btrfs;
 mod file;
 mod merge;
 mod names;
+mod task;
 #[cfg(test)]
 mod tests;
+mod types;
 mod xfs;
 
-pub(crate) use file::{Header, Reader};
+pub(crate) use file::Reader;
+pub(crate) use task::{Figures, Made, Subjects};
+pub(crate) use types::Tree;
 
-use super::Freed;
-use super::inodes::Inodes;
 use crate::error::{Error, Result};
-use crate::extents::intervals::{Holder, Interval, Merge, Merged};
 use crate::fs::filesystem::Kind;
-use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::sys::btrfs::logical;
-use serde::{Deserialize, Serialize};
-use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use types::Identity;
 
-/// A run of inode numbers.
-type Run = std::ops::Range<u64>;
-
-/// A range of the disk in a map. On Btrfs it is a whole extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    start: u64,
-    length: u32,
-    /// The number of references from files of the tree.
-    count: u32,
-    /// One of these files.
-    inode: u64,
-}
-
-/// The tree of a map, as it was when the map was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Identity {
-    /// A directory of an XFS.
-    Xfs {
-        /// Its inode.
-        root: u64,
-        /// The ctime of that inode.
-        changed: (i64, u32),
-        /// A digest of everything that the list of inodes shows of the inodes of the tree.
-        digest: [u8; 32],
-        /// Blocks that these inodes take beside the content of files.
-        own: u64,
-    },
-    /// A read-only subvolume of a Btrfs.
-    Btrfs {
-        /// Its number, and its UUID.
-        tree: u64,
-        uuid: [u8; 16],
-        /// The last transaction that changed one of its inodes.
-        changed: u64,
-    },
-}
-
-impl Identity {
-    /// Whether the tree at `path`, open as `fd`, can still be the tree of this map, as far as it shows without a look at
-    /// its files.
-    pub(crate) fn is_plausible(&self, fd: impl AsFd) -> bool {
-        match self {
-            Identity::Xfs { root, changed, .. } => {
-                let is_xfs = Kind::of(&fd).is_ok_and(|kind| kind == Kind::Xfs);
-                is_xfs && Status::of(&fd).is_ok_and(|found| found.ino == *root && ctime(&found) == *changed)
-            }
-            identity => btrfs::identity(fd).is_some_and(|found| found == *identity),
-        }
-    }
-}
-
-fn ctime(status: &Status) -> (i64, u32) {
-    (status.ctime.seconds, status.ctime.nanos)
-}
-
-/// A map that was just made.
-pub(crate) struct Made {
-    identity: Identity,
-    inodes: Inodes,
-    ranges: Merged<References>,
-}
-
-impl Made {
-    /// Writes the map of the tree called `name`. The caller syncs the file.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub(crate) fn write(&mut self, name: &str, out: &mut impl Write) -> std::io::Result<()> {
-        let sorted = self.ranges.sorted();
-        let header = Header {
-            name: name.to_string(),
-            identity: self.identity.clone(),
-            runs: self.inodes.runs().count() as u64,
-            ranges: sorted.len() as u64,
-        };
-        let ranges = sorted.iter().map(|range| Range {
-            start: range.start(),
-            // It was stored in 32 bits.
-            length: range.length() as u32,
-            count: range.by.count,
-            inode: range.by.inode,
-        });
-        file::write(out, &header, self.inodes.runs(), ranges)
-    }
-}
-
-/// The references of a tree to a range, while its map is made.
-#[derive(Clone, Copy, Debug)]
-struct References {
-    count: u32,
-    inode: u64,
-}
-
-impl Holder for References {
-    type Length = u32;
-    type Order = (u64, u32);
-
-    fn order(&self, start: u64, length: u32) -> (u64, u32) {
-        (start, length)
-    }
-}
-
-impl Merge for References {
-    fn merge(&mut self, other: &References) {
-        self.count = self.count.saturating_add(other.count);
-        self.inode = self.inode.min(other.inode);
-    }
-}
-
-/// The most memory that a distinct range takes while a map is made.
-const BYTES_A_RANGE: usize = size_of::<Interval<References>>() * 3 / 2;
-const _: () = assert!(BYTES_A_RANGE <= 48);
-
-/// A tree to map.
-#[derive(Debug)]
-pub(crate) struct Tree<'a> {
-    /// The path of its root, and the root itself.
-    pub(crate) path: PathBuf,
-    pub(crate) fd: BorrowedFd<'a>,
-    /// About how many files it has.
-    pub(crate) files: u64,
-}
-
-/// Makes the maps of trees on one filesystem. Passes each map that could be made to `each`, with the number of its tree.
-/// There is none for a tree whose files have names elsewhere. Returns the number of files that were mapped.
+/// Makes the maps of trees on one filesystem. Passes each map that could be made to `each`, with the number of its
+/// tree. There is none for a tree if its files have names elsewhere. Returns the number of files that were mapped.
 ///
 /// Memory: 48 bytes for each distinct range of the trees that are mapped together, at most about a million files or one
 /// tree.
@@ -182,30 +55,6 @@ pub(crate) fn make(
         Ok(Kind::Btrfs) => btrfs::make(trees, monitor, each).map(|()| 0),
         _ => Ok(0),
     }
-}
-
-/// The figures from maps.
-#[derive(Debug)]
-pub(crate) enum Figures {
-    /// What deleting each tree alone frees (only those of the set mean anything), and what deleting the set frees.
-    Known { rows: Vec<Freed>, set: Freed, mapped: u64 },
-    /// These maps, by their numbers, no longer fit.
-    Stale(Vec<usize>),
-}
-
-/// The trees of maps.
-pub(crate) struct Subjects<'a> {
-    /// A directory of the filesystem, and its path for messages.
-    pub(crate) fd: BorrowedFd<'a>,
-    pub(crate) path: &'a Path,
-    /// The maps of all trees that have one.
-    pub(crate) maps: Vec<Reader>,
-    /// For each map: whether its tree belongs to the set.
-    pub(crate) set: Vec<bool>,
-    /// For each map: files and directories outside the tree that are deleted with it, without anything below them.
-    pub(crate) beside: Vec<Vec<PathBuf>>,
-    /// Whether figures for each tree are needed as well.
-    pub(crate) each: bool,
 }
 
 /// What deleting each tree of the set alone would free, and the set.
@@ -237,10 +86,4 @@ pub(crate) fn alone(maps: &mut [Reader]) -> Option<Vec<u64>> {
         }
     };
     merge::merge(maps, &set, each).ok().map(|()| bytes)
-}
-
-/// The number of the subvolume with this root.
-fn subvolume(fd: impl AsFd) -> Option<logical::Subvolume> {
-    let is_root = Status::of(&fd).is_ok_and(|status| status.ino == logical::ROOT_DIRECTORY);
-    is_root.then(|| logical::subvolume(fd).ok()).flatten()
 }

@@ -1,9 +1,9 @@
 //! The inodes of a tree, and by how many names each was found: one walk that only lists directories.
 
-use super::Inodes;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::tree::walk::{self, Directory, Name, Sources, Visitor};
+use crate::usage::inodes::Inodes;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,5 @@
-//! Maps of trees on XFS, for root. XFS lists all inodes of a filesystem quickly (`BULKSTAT`), and files can be opened by
-//! their numbers. So making maps opens no directory twice and no file by its path.
+//! Maps of trees on XFS, for root. XFS lists all inodes of a filesystem quickly (`BULKSTAT`), and files can be opened
+//! by their numbers. So making maps opens no directory twice and no file by its path.
 //!
 //! Nothing shows that FIDEDUPERANGE gave a file other extents. So figures rest on these checks, all in one pass:
 //!
@@ -12,8 +12,11 @@
 //! that only one tree holds since then is missed, so figures are lower bounds. A range with several references in one
 //! tree may have another one in another tree: then a figure is marked as approximate, unless all trees are in the set.
 
+use super::file::Reader;
 use super::merge::{self, Piece};
-use super::{Figures, Identity, Made, Reader, References, Run, Subjects, Tree, ctime, names};
+use super::names;
+use super::task::{Figures, Made, Subjects};
+use super::types::{Identity, References, Run, Tree, ctime};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::bound::Bound;
@@ -36,7 +39,7 @@ use std::path::{Path, PathBuf};
 
 /// The number of files that are mapped before the results are used.
 const BATCH: usize = 1024;
-/// The number of files whose trees are mapped together.
+/// How many files are in the trees that are mapped together.
 const TOGETHER: u64 = 1 << 20;
 
 /// A tree while its map is made.
@@ -53,7 +56,7 @@ struct Draft {
     is_unfit: bool,
 }
 
-/// Makes the maps of trees whose files have all their names in them. Returns the number of files that were mapped.
+/// Makes the maps of trees if all names of their files are in them. Returns the number of files that were mapped.
 pub(super) fn make(
     trees: &[Tree<'_>],
     threads: usize,
