@@ -78,9 +78,10 @@ pub struct Stats {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// If no snapshot is named, a map of each snapshot is kept in the repository, if it can be written to and the filesystem
-/// is XFS or Btrfs. Later runs then examine only what may have changed. Otherwise the repository is read once for the
-/// set, and once more for each snapshot if there are several. It may be mounted read-only, and no lock is taken.
+/// If no snapshot is named, a map of each snapshot is kept in the repository. This needs XFS or Btrfs, and a
+/// repository that can be written to. Later runs then examine only what may have changed. Otherwise the repository is
+/// read once for the set, and once more for each snapshot if there are several. It may be mounted read-only, and no
+/// lock is taken.
 ///
 /// Memory: that of [`measure`](crate::usage::measure) for the set alone, whatever the number of snapshots.
 ///

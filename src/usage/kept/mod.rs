@@ -12,6 +12,7 @@
 //! | `merge` | one pass over several maps |
 //! | `names` | the inodes of a tree |
 //! | `types`, `task` | the content of maps; requests and results |
+//! | `pass` | one pass over the inodes of an XFS |
 //! | `xfs`, `btrfs` | making maps, and figures from maps |
 //!
 //! Where maps are kept is for the caller to decide.
@@ -20,6 +21,7 @@ mod btrfs;
 mod file;
 mod merge;
 mod names;
+mod pass;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,9 @@
 use super::file::Reader;
 use super::merge::{self, Piece};
 use super::names;
+use super::pass::{Owners, Pass, is_mappable, note};
 use super::task::{Figures, Made, Subjects};
-use super::types::{Identity, References, Run, Tree, ctime};
+use super::types::{Identity, References, Tree, ctime};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::bound::Bound;
@@ -28,17 +29,13 @@ use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
 use crate::usage::Freed;
 use crate::usage::inodes::Inodes;
-use crate::usage::xfs::{extents, inode_bytes};
-use rayon::prelude::*;
+use crate::usage::xfs::inode_bytes;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The number of files that are mapped before the results are used.
-const BATCH: usize = 1024;
 /// How many files are in the trees that are mapped together.
 const TOGETHER: u64 = 1 << 20;
 
@@ -128,121 +125,6 @@ pub(super) fn make(
         }
     }
     Ok(mapped)
-}
-
-/// Adds everything to a digest that shows a change of an inode.
-fn note(digest: &mut blake3::Hasher, inode: &xfs::Inode) {
-    let xfs::Inode { number, generation, names, mode, blocks, state, .. } = inode;
-    let fields = [*number, u64::from(*generation), u64::from(*names), u64::from(*mode), *blocks];
-    fields.iter().chain(state).for_each(|field| {
-        digest.update(&field.to_le_bytes());
-    });
-}
-
-fn is_mappable(inode: &xfs::Inode) -> bool {
-    FileType::from_raw_mode(inode.mode) == FileType::RegularFile && inode.blocks > 0 && !inode.realtime
-}
-
-/// Which tree has an inode, for inodes in ascending order.
-struct Owners {
-    /// The runs of all trees, and the number of the tree.
-    runs: Vec<(Run, usize)>,
-    next: usize,
-    /// Trees with inodes that another tree has too.
-    common: Vec<usize>,
-}
-
-impl Owners {
-    fn new<I: Iterator<Item = Run>>(trees: impl Iterator<Item = I>) -> Owners {
-        let mut runs: Vec<(Run, usize)> =
-            trees.enumerate().flat_map(|(tree, runs)| runs.map(move |run| (run, tree))).collect();
-        runs.sort_unstable_by_key(|(run, _)| run.start);
-        let mut common = Vec::new();
-        let mut last: Option<(u64, usize)> = None;
-        for (run, tree) in &runs {
-            if let Some((end, other)) = last
-                && end > run.start
-            {
-                common.extend([other, *tree]);
-            }
-            if last.is_none_or(|(end, _)| end < run.end) {
-                last = Some((run.end, *tree));
-            }
-        }
-        Owners { runs, next: 0, common }
-    }
-
-    fn of(&mut self, inode: u64) -> Option<usize> {
-        while self.runs.get(self.next).is_some_and(|(run, _)| run.end <= inode) {
-            self.next += 1;
-        }
-        self.runs.get(self.next).filter(|(run, _)| run.start <= inode).map(|(_, tree)| *tree)
-    }
-
-    /// The same, for inodes in any order.
-    fn find(&self, inode: u64) -> Option<usize> {
-        let at = self.runs.partition_point(|(run, _)| run.end <= inode);
-        self.runs.get(at).filter(|(run, _)| run.start <= inode).map(|(_, tree)| *tree)
-    }
-}
-
-type Extents = Vec<(Bytes, bool)>;
-
-/// A pass over all inodes of the filesystem.
-struct Pass<'a> {
-    fd: BorrowedFd<'a>,
-    path: &'a Path,
-    threads: usize,
-    monitor: &'a dyn Monitor,
-}
-
-impl Pass<'_> {
-    /// Passes each inode to `is_wanted`, and the extents of the wanted ones to `each`. Returns how many these were.
-    fn run<J: Send + Sync + Copy>(
-        &self,
-        mut is_wanted: impl FnMut(&xfs::Inode) -> Option<J>,
-        mut each: impl FnMut(J, &xfs::Inode, Extents),
-    ) -> Result<u64> {
-        let Pass { fd, path, threads, monitor } = *self;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|_| Error::failed("start the threads that measure"))?;
-        let failed = |errno: Errno| Error::io("list the inodes of the filesystem of", path, errno);
-        let mut inodes = xfs::inodes(fd);
-        let mut mapped = 0;
-        loop {
-            let (mut batch, mut is_over) = (Vec::new(), true);
-            for (seen, inode) in inodes.by_ref().enumerate() {
-                let inode = inode.map_err(failed)?;
-                batch.extend(is_wanted(&inode).map(|job| (job, inode)));
-                if batch.len() >= BATCH || seen >= 64 * BATCH {
-                    is_over = false;
-                    break;
-                }
-            }
-            let found = pool.install(|| {
-                batch
-                    .par_iter()
-                    .map(|(_, inode)| match extents(fd, inode) {
-                        // Deleted since: it holds nothing any more.
-                        Err(Errno::STALE | Errno::NOENT) => Ok(Extents::new()),
-                        found => found,
-                    })
-                    .collect::<rustix::io::Result<Vec<_>>>()
-            });
-            let found = found.map_err(|errno| Error::io("map files on the filesystem of", path, errno))?;
-            mapped += batch.len() as u64;
-            monitor.advance(Amount { files: batch.len() as u64, bytes: 0 });
-            batch.iter().zip(found).for_each(|((job, inode), found)| each(*job, inode, found));
-            if monitor.is_cancelled() {
-                return Err(Error::interrupted());
-            }
-            if is_over {
-                return Ok(mapped);
-            }
-        }
-    }
 }
 
 /// Why a file is mapped again.
