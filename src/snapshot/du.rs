@@ -1,12 +1,32 @@
 //! Measures what each snapshot alone holds, and what a set of snapshots would free. Nothing here writes.
 
+use super::kept::{self, Work};
 use super::prune::forecast::forecast;
 use super::repository::{self, Repository};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
-pub use crate::usage::{Bound, Freed, Options};
+use crate::usage;
+pub use crate::usage::{Bound, Freed};
 use std::path::Path;
 use std::time::Instant;
+
+/// How snapshots are measured.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Options {
+    /// Sync the filesystem first: data that is only in memory has no place on the disk yet.
+    pub sync: bool,
+    /// The number of threads.
+    pub threads: Option<usize>,
+    /// Measure everything anew. Without it, maps of the snapshots that an earlier run kept are used as far as they fit.
+    pub measure_again: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { sync: true, threads: None, measure_again: false }
+    }
+}
 
 /// A snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +48,13 @@ pub struct Stats {
     /// The space that removing all of them together would free. This is often more than the sum of the rows, since
     /// they share data with each other.
     pub set: Freed,
+    /// The number of maps of snapshots that were made and kept for the next time.
+    pub new_maps: u64,
+    /// The number of files that were mapped to make maps, or to check them. If maps could not be used, further files
+    /// were examined.
+    pub mapped_files: u64,
+    /// Whether the figures come from kept maps.
+    pub from_maps: bool,
     /// The number of failures, which were reported to the monitor.
     pub errors: u64,
     /// How long it took.
@@ -51,8 +78,10 @@ pub struct Stats {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The repository is read once for the set, and once more for each snapshot if there are several. It may be mounted
-/// read-only, and no lock is taken.
+/// If no snapshot is named, a map of each snapshot is kept in the repository. This needs XFS or Btrfs, and a
+/// repository that can be written to. Later runs then examine only what may have changed. Otherwise the repository is
+/// read once for the set, and once more for each snapshot if there are several. It may be mounted read-only, and no
+/// lock is taken.
 ///
 /// Memory: that of [`measure`](crate::usage::measure) for the set alone, whatever the number of snapshots.
 ///
@@ -75,19 +104,26 @@ pub fn du(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -
             names.push(name);
         }
     }
-    let mut failures;
-    (stats.set, failures) = forecast(&repository, &names, options, monitor)?;
-    stats.errors += failures;
-    // The set's pass has synced the filesystem.
-    let unsynced = Options { sync: false, ..*options };
-    for name in &names {
-        let mut freed = stats.set;
-        if names.len() > 1 {
-            (freed, failures) = forecast(&repository, std::slice::from_ref(name), &unsynced, monitor)?;
-            stats.errors += failures;
-        }
-        stats.rows.push(Row { name: name.clone(), freed });
+    let mut work = Work::default();
+    let usage = usage::Options { sync: options.sync, threads: options.threads };
+    // The sync of the filesystem, if any, is the first thing that each of these does.
+    if ids.is_empty() {
+        kept::prepare(&repository, &names, options.measure_again, &usage, monitor, &mut work)?;
     }
+    let figures = match options.measure_again || names.is_empty() {
+        true => None,
+        false => kept::figures(&repository, &names, (true, ids.is_empty()), &usage, monitor, &mut work)?,
+    };
+    stats.from_maps = figures.is_some();
+    match figures {
+        Some(figures) => {
+            stats.set = figures.set;
+            let rows = names.into_iter().zip(figures.rows);
+            stats.rows.extend(rows.map(|(name, freed)| Row { name, freed }));
+        }
+        None => anew(&repository, names, &usage, monitor, &mut stats)?,
+    }
+    (stats.new_maps, stats.mapped_files) = (work.made, work.mapped);
     // A figure of a snapshot that was removed meanwhile means nothing.
     stats.rows.retain(|row| {
         let is_there = !repository::parts(&repository, &row.name).is_empty();
@@ -100,4 +136,31 @@ pub fn du(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -
     });
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
+}
+
+/// Measures without maps.
+fn anew(
+    repository: &Repository,
+    names: Vec<String>,
+    options: &usage::Options,
+    monitor: &dyn Monitor,
+    stats: &mut Stats,
+) -> Result<()> {
+    let mut failures = 0;
+    if !names.is_empty() {
+        (stats.set, failures) = forecast(repository, &names, options, monitor)?;
+    }
+    stats.errors += failures;
+    // The set's pass has synced the filesystem.
+    let unsynced = usage::Options { sync: false, ..*options };
+    let is_only = names.len() == 1;
+    for name in names {
+        let mut freed = stats.set;
+        if !is_only {
+            (freed, failures) = forecast(repository, std::slice::from_ref(&name), &unsynced, monitor)?;
+            stats.errors += failures;
+        }
+        stats.rows.push(Row { name, freed });
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Lists the snapshots of a repository: quickly from the ends of their manifests, and on request with their exclusive
 //! data.
 
+use super::kept;
 use super::manifest::{Entry, Header, Item, Time, Totals};
 use super::repository::{self, Added, Marks, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
@@ -56,6 +57,11 @@ pub struct Row {
     /// least these. (Data that only its own files share with each other is freed too, but not counted.) Measured from
     /// extents, on request.
     pub exclusive_bytes: Option<u64>,
+    /// Bytes of the disk that it holds and no other snapshot of the repository does, by the maps that
+    /// [`du`](super::du::du) keeps; `None` without a map of it. Other files may hold them too.
+    pub only_here_bytes: Option<u64>,
+    /// Whether all snapshots have maps. Otherwise `only_here_bytes` is an upper bound.
+    pub has_all_maps: bool,
     /// The space that it added on the disk, measured when it was made; `None` if that was not recorded.
     pub added: Option<Added>,
 }
@@ -107,6 +113,9 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
         ),
         _ => None,
     };
+    let mut names: Vec<String> = listing.snapshots.iter().map(|info| info.name.clone()).collect();
+    names.extend(listing.unlisted);
+    let (mut only_here, has_all_maps) = kept::alone(&repository, &names);
     for info in listing.snapshots {
         let mut exclusive_bytes = None;
         if options.exclusive {
@@ -132,7 +141,8 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
             stats.errors += 1;
             Marks { tags: info.header.tags.clone(), pinned: true }
         });
-        stats.rows.push(row(info, marks, exclusive_bytes, added));
+        let only_here_bytes = only_here.remove(&info.name);
+        stats.rows.push(Row { only_here_bytes, has_all_maps, ..row(info, marks, exclusive_bytes, added) });
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
@@ -143,7 +153,8 @@ fn row(info: SnapshotInfo, marks: Marks, exclusive_bytes: Option<u64>, added: Op
     let SnapshotInfo { name, header, totals } = info;
     let Header { created, host, .. } = header;
     let Marks { tags, pinned } = marks;
-    Row { name, created, host, sources, tags, pinned, totals, exclusive_bytes, added }
+    let (only_here_bytes, has_all_maps) = (None, false);
+    Row { name, created, host, sources, tags, pinned, totals, exclusive_bytes, only_here_bytes, has_all_maps, added }
 }
 
 /// A directory of a snapshot's tree.

@@ -7,6 +7,7 @@ mod devices;
 pub mod diff;
 pub mod du;
 pub mod find;
+mod kept;
 pub mod list;
 pub mod log;
 pub(crate) mod manifest;

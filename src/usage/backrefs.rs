@@ -371,7 +371,9 @@ impl Judge<'_> {
         match logical::logical_to_inodes(&self.volume.fd, extent.start) {
             Ok(references) => {
                 let trees: HashSet<_> = references.found.iter().map(|reference| reference.root).collect();
-                let freed = if is_held || references.total() > leaving { 0 } else { extent.length };
+                let is_outside = trees.iter().any(|tree| !self.trees.contains(tree));
+                let is_held = is_held || is_outside || references.total() > leaving;
+                let freed = if is_held { 0 } else { extent.length };
                 Verdict { is_shared: is_surely_shared || trees.len() > 1, freed, undecided: 0 }
             }
             Err(_) => {

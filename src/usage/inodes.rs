@@ -47,6 +47,12 @@ impl Inodes {
         true
     }
 
+    /// Adds a run of inodes that were not added before, with one name each.
+    pub(super) fn add_run(&mut self, run: Range<u64>) {
+        self.count += run.end.saturating_sub(run.start);
+        self.runs.insert(run.start, run.end);
+    }
+
     /// Whether the inode was added.
     pub(super) fn contains(&self, inode: u64) -> bool {
         self.runs.range(..=inode).next_back().is_some_and(|(_, end)| *end > inode)

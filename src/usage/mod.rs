@@ -12,6 +12,7 @@ mod backrefs;
 mod census;
 mod device;
 mod inodes;
+pub(crate) mod kept;
 mod mapped;
 mod metadata;
 mod nodes;
@@ -206,7 +207,7 @@ fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally,
 }
 
 /// Uncached data must be read from the device: use more threads than cores, since they mostly wait.
-fn threads(options: &Options) -> usize {
+pub(crate) fn threads(options: &Options) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     options.threads.unwrap_or_else(|| (cores * 4).clamp(4, 16))
 }
@@ -283,7 +284,7 @@ fn by_maps(
             let inodes = tally.set.inodes.get(device).unwrap_or(&empty);
             let staying: HashSet<u64> =
                 staying.iter().filter(|(on, _)| *on == device).map(|(_, inode)| *inode).collect();
-            match xfs::inode_bytes(volume, inodes, &staying) {
+            match xfs::inode_bytes(&volume.fd, inodes, &staying) {
                 Ok(bytes) => freed.inode_bytes = bytes,
                 // Only root may read this.
                 Err(_) => is_at_least = true,

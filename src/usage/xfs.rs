@@ -15,6 +15,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 /// The number of inodes that are mapped before their ranges are removed.
 const BATCH: usize = 1024;
@@ -24,17 +25,17 @@ const BATCH: usize = 1024;
 ///
 /// # Errors
 /// `PERM` without root.
-pub(super) fn inode_bytes(volume: &Volume, inodes: &Inodes, staying: &HashSet<u64>) -> rustix::io::Result<u64> {
-    let geometry = xfs::geometry(&volume.fd)?;
+pub(super) fn inode_bytes(fd: impl AsFd, inodes: &Inodes, staying: &HashSet<u64>) -> rustix::io::Result<u64> {
+    let geometry = xfs::geometry(&fd)?;
     let (inode, block) = (u64::from(geometry.inode_size), u64::from(geometry.block_size));
-    let keeps_chunks = mounts::of(&volume.fd).is_ok_and(|mounts| mounts.iter().any(|mount| mount.has("ikeep")));
+    let keeps_chunks = mounts::of(&fd).is_ok_and(|mounts| mounts.iter().any(|mount| mount.has("ikeep")));
     // Chunks are kept for later if a block holds more than one chunk, or if the mount options say so.
     if block > inode * CHUNK || keeps_chunks {
         return Ok(0);
     }
     let (Some(first), Some(last)) = (inodes.runs().next(), inodes.runs().last()) else { return Ok(0) };
     let mut chunks = 0;
-    xfs::chunks(&volume.fd, first.start, |chunk| {
+    xfs::chunks(&fd, first.start, |chunk| {
         let mut used = (0..CHUNK).filter(|bit| chunk.used >> bit & 1 == 1).map(|bit| chunk.first + bit);
         let goes = chunk.used != 0 && used.all(|inode| inodes.contains(inode) && !staying.contains(&inode));
         chunks += u64::from(goes);
@@ -87,13 +88,19 @@ pub(super) fn subtract_outside(
 
 /// The shared ranges that an inode holds.
 fn held(volume: &Volume, inode: &xfs::Inode) -> rustix::io::Result<Vec<Range<u64>>> {
+    let extents = extents(&volume.fd, inode)?;
+    Ok(extents.into_iter().filter(|(_, is_shared)| *is_shared).map(|(range, _)| range).collect())
+}
+
+/// The ranges of the disk that an inode holds, and whether the kernel marks each as shared.
+pub(super) fn extents(mount: impl AsFd, inode: &xfs::Inode) -> rustix::io::Result<Vec<(Range<u64>, bool)>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOATIME;
-    let fd = xfs::open_inode(&volume.fd, inode.number, inode.generation, flags)?;
+    let fd = xfs::open_inode(mount, inode.number, inode.generation, flags)?;
     let mut ranges = Vec::new();
     for extent in fiemap::extents(&fd, false) {
         let extent = extent?;
-        if let Some(physical) = extent.physical.filter(|_| extent.is_shared()) {
-            ranges.push(physical..mapped::end(physical, extent.length));
+        if let Some(physical) = extent.physical {
+            ranges.push((physical..mapped::end(physical, extent.length), extent.is_shared()));
         }
     }
     Ok(ranges)

@@ -25,7 +25,8 @@ pub(crate) struct Interval<H: Holder> {
 }
 
 impl<H: Holder> Interval<H> {
-    pub(super) fn new(start: u64, length: H::Length, by: H) -> Self {
+    /// An interval. Its place is an offset in the address space of the list, or of the sweep.
+    pub(crate) fn new(start: u64, length: H::Length, by: H) -> Self {
         Interval { start, length, by }
     }
 

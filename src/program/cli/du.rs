@@ -39,6 +39,12 @@ pub(crate) struct Du {
     /// IDs, all snapshots are measured.
     #[arg(long)]
     pub(crate) snapshots: bool,
+    /// Do not use what an earlier run kept
+    ///
+    /// Without IDs, --snapshots keeps a map of each snapshot in the repository and uses it the next time. This option
+    /// reads all snapshots again.
+    #[arg(long, requires = "snapshots")]
+    pub(crate) measure_again: bool,
 }
 
 impl Du {

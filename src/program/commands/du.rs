@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let options = Options { sync: !args.no_sync, threads: globals.threads };
     if let Some((repo, ids)) = args.repo_and_ids() {
+        let Options { sync, threads } = options;
+        let options = snapshot::du::Options { sync, threads, measure_again: args.measure_again };
         return run_on_snapshots(repo, ids, &options, output);
     }
     let scope = Scope { paths: &args.paths, one_file_system: false, skip: None, counts: false };
@@ -22,7 +24,12 @@ pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<
     Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { status(stats.errors) })
 }
 
-fn run_on_snapshots(repo: &Path, ids: &[PathBuf], options: &Options, output: &Output) -> Result<ExitStatus> {
+fn run_on_snapshots(
+    repo: &Path,
+    ids: &[PathBuf],
+    options: &snapshot::du::Options,
+    output: &Output,
+) -> Result<ExitStatus> {
     let ids = ids.iter().map(|id| as_id(id.as_os_str())).collect::<Result<Vec<_>>>()?;
     let stats = progress::watch(output, |monitor| snapshot::du::du(repo, &ids, options, monitor))?;
     du::show_snapshots(output, &stats, repo);

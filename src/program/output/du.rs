@@ -170,13 +170,19 @@ struct SummaryOfSnapshots {
     snapshots: u64,
     #[serde(flatten)]
     freed: SetFreed,
+    /// Whether the figures come from maps that are kept in the repository.
+    from_maps: bool,
+    /// How many maps were made and kept.
+    new_maps: u64,
+    /// How many files were mapped for maps, or to check them.
+    mapped_files: u64,
     errors: u64,
     seconds: f64,
 }
 
 /// Prints what removing snapshots would free.
 pub(crate) fn show_snapshots(output: &Output, stats: &snapshots::Stats, repo: &Path) {
-    let snapshots::Stats { rows, set, errors, seconds, .. } = stats;
+    let snapshots::Stats { rows, set, from_maps, new_maps, mapped_files, errors, seconds, .. } = stats;
     if output.is_json() {
         for snapshots::Row { name, freed, .. } in rows {
             output.json(&SnapshotLine {
@@ -194,6 +200,9 @@ pub(crate) fn show_snapshots(output: &Output, stats: &snapshots::Stats, repo: &P
             command: "du",
             snapshots: rows.len() as u64,
             freed: SetFreed::new(set),
+            from_maps: *from_maps,
+            new_maps: *new_maps,
+            mapped_files: *mapped_files,
             errors: *errors,
             seconds: *seconds,
         });

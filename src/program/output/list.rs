@@ -1,9 +1,11 @@
 //! The snapshots of a repository: a table for people, objects for scripts.
 
 use super::Output;
+use super::bound;
 use super::json::PathField;
 use super::table::{Align, Cell, Table};
 use super::terminal::{Style, harmless, stdout_columns};
+use crate::extents::bound::Bound;
 use crate::snapshot::list::{Row, Stats};
 use crate::snapshot::repository::Added;
 use crate::util::text::{self, count, counted, size};
@@ -32,6 +34,10 @@ struct SnapshotLine<'a> {
     added_metadata_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exclusive_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_here_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_here_is: Option<&'static str>,
     errors: u64,
 }
 
@@ -82,6 +88,8 @@ fn object(row: &Row) -> SnapshotLine<'_> {
         added_data_bytes: row.added.map(|added| added.data_bytes),
         added_metadata_bytes: row.added.map(|added| added.metadata_bytes),
         exclusive_bytes: row.exclusive_bytes,
+        only_here_bytes: row.only_here_bytes,
+        only_here_is: row.only_here_bytes.map(|_| bound::name(only_here_is(row))),
         errors: totals.errors,
     }
 }
@@ -204,6 +212,14 @@ fn all_columns(rows: &[Row], has_sources: bool) -> Vec<Column> {
         let alone = |row: &Row| Cell::from(row.exclusive_bytes.map_or("?".to_string(), size));
         columns.push(column("alone", Align::Right, None, &alone));
     }
+    if has(&|row| row.only_here_bytes.is_some()) {
+        let figure = |bytes: u64, row: &Row| match only_here_is(row) {
+            Bound::AtMost => format!("≤ {}", size(bytes)),
+            _ => size(bytes),
+        };
+        let only_here = |row: &Row| Cell::from(row.only_here_bytes.map_or("-".to_string(), |bytes| figure(bytes, row)));
+        columns.push(column("only here", Align::Right, Some(6), &only_here));
+    }
     if has(&|row| row.totals.errors > 0) {
         columns.push(column("errors", Align::Right, Some(4), &|row| errors(row.totals.errors)));
     }
@@ -219,6 +235,11 @@ fn all_columns(rows: &[Row], has_sources: bool) -> Vec<Column> {
         columns.push(column(SOURCES, Align::Left, Some(1), &shown));
     }
     columns
+}
+
+/// How exact the bytes are that only this snapshot holds. Its files may have changed since they were mapped.
+fn only_here_is(row: &Row) -> Bound {
+    if row.has_all_maps { Bound::About } else { Bound::AtMost }
 }
 
 fn created(row: &Row) -> String {

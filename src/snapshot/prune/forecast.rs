@@ -1,5 +1,5 @@
 //! Counts what removing snapshots would free, from extents and inodes: the one figure of `prune --dry-run`, of
-//! `remove --dry-run` and of `du --snapshots`. `steps` removes, `space` counts afterwards.
+//! `remove --dry-run` and of `du --snapshots` without maps. `steps` removes, `space` counts afterwards.
 
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -8,7 +8,7 @@ use crate::usage;
 use std::path::PathBuf;
 
 /// The space that removing all these snapshots together would free, and the number of failures, which were reported to
-/// the monitor. It takes no lock and writes nothing.
+/// the monitor. It takes no lock and writes nothing. It does not use kept maps, because their figures are bounds.
 pub(in crate::snapshot) fn forecast(
     repository: &Repository,
     names: &[String],

@@ -8,6 +8,7 @@ use super::block_hashes;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::layout::{BLOCKS, FINISHED};
+use super::maps;
 use super::marks;
 use super::name::check_name;
 use super::reopened::complete_repairs;
@@ -98,6 +99,7 @@ pub(crate) fn clear_leftovers(
     }
     block_hashes::clear(repository)?;
     added::clear(repository, None);
+    maps::clear(repository, None);
     marks::clear(repository, None)?;
     empty_trash(repository, threads, monitor)
 }

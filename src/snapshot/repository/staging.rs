@@ -6,6 +6,7 @@ use super::added;
 use super::dir::Dir;
 use super::handle::Repository;
 use super::layout::{FINISHED, LIVE};
+use super::maps;
 use super::marks;
 use super::name::check_name;
 use super::subvolume::{self, Start};
@@ -99,6 +100,7 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
     added::clear(repository, Some(name));
+    maps::clear(repository, Some(name));
     marks::clear(repository, Some(name))?;
     let partial = repository.partial()?;
     if partial.stat(name)?.is_some() {

@@ -93,6 +93,9 @@ pub(crate) struct Inode {
     pub blocks: u64,
     /// Its content is on the realtime device.
     pub realtime: bool,
+    /// Everything else that shows a change: size, mtime and ctime (seconds, nanoseconds), and the numbers of extents of
+    /// its content and of its attributes.
+    pub state: [u64; 7],
 }
 
 /// Makes one call: the inodes from number `from` on, as many as fit, and the number to continue from.
@@ -106,6 +109,15 @@ fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option
         mode: raw.mode.into(),
         blocks: raw.blocks,
         realtime: raw.xflags & FS_XFLAG_REALTIME != 0,
+        state: [
+            raw.size,
+            raw.times[1].cast_unsigned(),
+            raw.times_nsec[1].into(),
+            raw.times[2].cast_unsigned(),
+            raw.times_nsec[2].into(),
+            u64::from(raw.extents).max(raw.extents64),
+            raw.aextents.into(),
+        ],
     });
     Ok((inodes.collect(), next))
 }
