@@ -10,6 +10,7 @@ pub mod find;
 pub mod list;
 pub mod log;
 pub(crate) mod manifest;
+mod noting;
 mod part;
 pub mod prune;
 mod recorded;

@@ -10,6 +10,7 @@ use super::handle::Repository;
 use super::layout::{BLOCKS, FINISHED};
 use super::marks;
 use super::name::check_name;
+use super::problems;
 use super::reopened::complete_repairs;
 use super::staging::Staging;
 use super::subvolume;
@@ -97,6 +98,7 @@ pub(crate) fn clear_leftovers(
     }
     block_hashes::clear(repository)?;
     added::clear(repository, None);
+    problems::clear(repository, None);
     marks::clear(repository, None)?;
     empty_trash(repository, threads, monitor)
 }

@@ -16,6 +16,7 @@ use super::dir::os;
 use super::handle::Repository;
 use super::layout::LATEST;
 use super::marks;
+use super::problems;
 use super::publish::point_latest_to;
 use super::reading::{Claim, has_reader};
 use super::subvolume::subvolume_at;
@@ -78,6 +79,7 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Remove
     for name in &removed.gone {
         clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh)?;
         added::remove(repository, name);
+        problems::remove(repository, name);
         // The next run clears what remains of these.
         let _ = marks::remove(repository, name);
         let _ = block_hashes::drop_blocks(repository, name);
@@ -94,7 +96,8 @@ pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
 
 /// The paths of everything that is removed with a snapshot.
 pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
-    let control = ["manifests", "added", "marks", "blocks"].map(|part| repository.control.join(part).join(name));
+    let control =
+        ["manifests", "added", "problems", "marks", "blocks"].map(|part| repository.control.join(part).join(name));
     let paths = [repository.root.join(name)].into_iter().chain(control);
     // No link is followed, not even one that replaced a directory of the repository.
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());

@@ -8,6 +8,7 @@ use super::handle::Repository;
 use super::layout::FINISHED;
 use super::marks;
 use super::name::check_name;
+use super::problems;
 use super::subvolume::{self, Start};
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
@@ -96,6 +97,7 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
     added::clear(repository, Some(name));
+    problems::clear(repository, Some(name));
     marks::clear(repository, Some(name))?;
     let partial = repository.partial()?;
     if partial.stat(name)?.is_some() {
