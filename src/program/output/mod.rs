@@ -17,6 +17,7 @@ pub(crate) mod log;
 pub(crate) mod map;
 mod margin;
 mod messages;
+mod own_file;
 pub(crate) mod owners;
 pub(crate) mod probe;
 mod problems;
