@@ -15,6 +15,7 @@ mod part;
 pub mod prune;
 mod recorded;
 pub mod remove;
+pub mod report;
 pub(crate) mod repository;
 pub mod restore;
 mod source_path;
