@@ -94,6 +94,7 @@ pub(crate) struct Globals {
     ///
     /// auto: if stderr is a terminal.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(hide_short_help = true)]
     pub(crate) progress: When,
     /// Use colours: auto, always, never
     ///

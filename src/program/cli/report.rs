@@ -24,20 +24,24 @@ pub(crate) struct Report {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) repo: PathBuf,
-    /// Write a page for a browser to FILE ('-': stdout)
+    /// Write a page to FILE ('-': stdout)
+    ///
+    /// One file for a browser.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
-    /// Do not measure what removing snapshots would free
+    /// Do not measure what removing would free
     ///
     /// Measuring reads the extents of all files of the repository.
     #[arg(long)]
     pub(crate) no_measure: bool,
-    /// Compare the newest N snapshots with the one before
+    /// Compare the last N pairs
     ///
-    /// For the largest changes. 0: none.
+    /// Each snapshot with the one before it, for the largest changes. 0: none.
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) compare: usize,
-    /// Show the versions of the N largest files
+    /// Draw the N largest files
+    ///
+    /// Their versions, and what these share.
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=20))]
     pub(crate) largest: usize,
