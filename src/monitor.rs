@@ -5,6 +5,7 @@
 
 mod damage;
 mod event;
+mod note;
 mod reason;
 
 use crate::error::Error;
@@ -14,6 +15,8 @@ use std::sync::Mutex;
 
 pub use damage::{Damage, Fault, Repaired};
 pub use event::Event;
+pub(crate) use note::MOST;
+pub use note::Note;
 pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};
 
 /// An amount of work, done or expected.

@@ -15,6 +15,7 @@ mod probe;
 mod prune;
 mod put;
 mod repo_first;
+mod report;
 mod restore;
 mod run;
 mod snapshot;
@@ -36,6 +37,7 @@ pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
 pub(crate) use repo_first::is_path;
+pub(crate) use report::Report;
 pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use run::{InitProfile, Run};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
@@ -92,6 +94,7 @@ pub(crate) struct Globals {
     ///
     /// auto: if stderr is a terminal.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(hide_short_help = true)]
     pub(crate) progress: When,
     /// Use colours: auto, always, never
     ///
@@ -164,6 +167,9 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
+    /// Write a page about a repository: growth, changes, problems
+    #[command(after_help = help::MORE, after_long_help = help::long(report::EXAMPLES))]
+    Report(Report),
     /// Turn the backups of rsync, rsnapshot and others into snapshots
     #[command(override_usage = "pleach adopt [OPTIONS] DIR... REPO")]
     #[command(after_help = help::MORE, after_long_help = help::long(adopt::EXAMPLES))]
@@ -301,6 +307,11 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             fiemap
                 .assert_one_use_of_stdout(cli.globals.json)
                 .map_err(|message| usage("fiemap", ErrorKind::ArgumentConflict, message))?;
+        }
+        Command::Report(report) => {
+            report
+                .assert_consistent(cli.globals.json)
+                .map_err(|message| usage("report", ErrorKind::ArgumentConflict, message))?;
         }
         // A variable that should hold the command was empty: stdin is not what the user meant.
         Command::Put(put) if put.command.is_empty() && args.last().is_some_and(|last| last == "--") => {

@@ -4,7 +4,7 @@
 //! that `remove` needs too, `forecast` counts the bytes that a removal would free, `space` those that it freed, and
 //! `stats` has the results.
 
-mod calendar;
+pub(super) mod calendar;
 pub(super) mod forecast;
 mod keep;
 mod policy;
@@ -13,6 +13,7 @@ mod stats;
 pub(super) mod steps;
 
 pub use crate::usage::Bound;
+pub use calendar::Local;
 pub use keep::{Free, Keep, Reason};
 pub use stats::{Counted, Freed, Row, Stats};
 

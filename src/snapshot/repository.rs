@@ -14,6 +14,7 @@ mod lock;
 mod maps;
 mod marks;
 mod name;
+mod problems;
 mod publish;
 mod reading;
 mod removal;
@@ -22,6 +23,7 @@ mod snapshots;
 mod staging;
 mod subvolume;
 mod trash;
+mod verification;
 mod verified;
 
 pub use added::Added;
@@ -34,6 +36,8 @@ pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
 pub(crate) use lock::Lock;
 pub(crate) use maps::{MapDraft, map};
 pub(crate) use marks::{Marks, check_tag, marks, set_marks};
+pub use problems::Problems;
+pub(crate) use problems::{note_problems, problems};
 pub(crate) use publish::{publish, try_publishing};
 pub(crate) use removal::{Removed, correct_latest, is_in_use, parts, remove};
 pub(crate) use reopened::{Reopened, TEMPORARY, complete_repairs};
@@ -41,6 +45,8 @@ pub(crate) use snapshots::SnapshotInfo;
 pub(crate) use staging::{Staging, begin, free_name};
 pub(crate) use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
 pub(crate) use trash::empty_trash;
+pub use verification::Verification;
+pub(crate) use verification::{note_verification, verification};
 pub(crate) use verified::{note_verified, verified};
 
 #[cfg(test)]

@@ -11,8 +11,9 @@
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
 //!
-//! Without a repair, nothing is changed, and the repository's lock is not taken. Each manifest is locked against
-//! removal. A snapshot that is deleted nevertheless is recognised by its directory.
+//! `record` keeps the result for reports. Without a repair, nothing else is changed, and the repository's lock is not
+//! taken. Each manifest is locked against removal. A snapshot that is deleted nevertheless is recognised by its
+//! directory.
 
 mod batch;
 mod claim;
@@ -30,6 +31,7 @@ mod partners;
 mod path;
 mod queue;
 mod reading;
+mod record;
 mod repair;
 mod replace;
 mod results;
@@ -40,6 +42,7 @@ mod work;
 pub use options::{Options, RepairFrom};
 pub use stats::{Row, Stats, Stopped};
 
+use super::noting::Noting;
 use super::repository::{self, Lock, Repository};
 use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
@@ -109,6 +112,8 @@ pub fn verify(
     }
     procfs::require()?;
     let repository = Repository::open(repo)?;
+    let noting = Noting::new(monitor);
+    let monitor: &dyn Monitor = &noting;
     let repair = options.repair_from.as_ref().map(|from| Repair::begin(&repository, from, monitor)).transpose()?;
     let part = options.read.map(|percent| Part::new(repository::verified(&repository), percent));
     let mut stats = Stats::default();
@@ -144,7 +149,10 @@ pub fn verify(
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     match result {
-        Ok(()) => Ok(stats),
+        Ok(()) => {
+            record::record(&repository, ids.is_empty() && is_all, options, &stats, noting);
+            Ok(stats)
+        }
         Err(error) => Err(Stopped::after(error, stats)),
     }
 }

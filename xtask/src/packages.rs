@@ -42,6 +42,7 @@ pub const TESTING: Tools = &[
     ("pkill", "procps"),
     ("zsh", "zsh"),
     ("fish", "fish"),
+    ("chromium", "chromium"),
 ];
 
 /// The tools that pleach is measured against.

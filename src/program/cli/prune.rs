@@ -2,7 +2,7 @@
 
 use super::repo_first::with_repo_before_ids;
 use super::values;
-use crate::snapshot::prune::Free;
+use crate::snapshot::prune::{Free, Keep};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,16 @@ pub(crate) struct Prune {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) repo: PathBuf,
+    #[command(flatten)]
+    pub(crate) keep: KeepRules,
+    /// Only show what would be removed and freed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// The rules by which snapshots are kept.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeepRules {
     /// Keep the last N snapshots
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) keep_last: u64,
@@ -74,9 +84,23 @@ pub(crate) struct Prune {
     /// The oldest first. A size, or a percentage of the filesystem.
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = free)]
     pub(crate) keep_free: Option<Free>,
-    /// Only show what would be removed and freed
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+}
+
+impl KeepRules {
+    /// The rules of the engine.
+    pub(crate) fn keep(&self) -> Keep {
+        Keep {
+            last: self.keep_last,
+            hourly: self.keep_hourly,
+            daily: self.keep_daily,
+            weekly: self.keep_weekly,
+            monthly: self.keep_monthly,
+            yearly: self.keep_yearly,
+            tags: self.keep_tags.clone(),
+            within: self.keep_within,
+            free: self.keep_free,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

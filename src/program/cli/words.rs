@@ -47,7 +47,7 @@ pub(crate) fn wanted(words: &[OsString], environment: Option<PathBuf>) -> Wanted
     let is_repository = |path: &&PathBuf| is_path(*path) || path.join(".pleach").is_dir();
     match parsed.command.as_deref() {
         _ if is_option => Wanted::Static,
-        Some("list" | "find" | "prune") if parsed.paths.is_empty() => Wanted::Repository,
+        Some("list" | "find" | "prune" | "report") if parsed.paths.is_empty() => Wanted::Repository,
         Some("run") if parsed.paths.is_empty() && !current.as_bytes().contains(&b'/') => Wanted::Profile,
         Some("log") => match (environment, &parsed.paths[..]) {
             (None, []) => Wanted::Repository,

@@ -20,6 +20,7 @@ mod patch;
 mod probe;
 mod prune;
 mod put;
+mod report;
 mod restore;
 mod run;
 mod snapshot;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Pin(args) => tag::run_pin(args, true, &output),
         Command::Unpin(args) => tag::run_pin(args, false, &output),
         Command::Verify(args) => verify::run(args, &cli.globals, &output),
+        Command::Report(args) => report::run(args, &cli.globals, &output),
         Command::Run(args) => run::run(args, &cli.globals, &output),
         Command::InitProfile(args) => init_profile::run(args, &output),
         Command::Copy(args) => copy::run(args, &cli.globals, &output),
@@ -70,7 +72,9 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
 fn after_interruption(error: Error, command: &Command) -> Error {
     let state = match command {
         _ if error.kind() != ErrorKind::Interrupted => return error,
-        Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) => "nothing was changed",
+        Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) | Command::Report(_) => {
+            "nothing was changed"
+        }
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
         // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => "nothing was changed",

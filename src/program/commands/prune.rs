@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, prune as show};
-use crate::snapshot::prune::{Keep, Options, Stats, prune};
+use crate::snapshot::prune::{Options, Stats, prune};
 use crate::snapshot::remove::{self, remove};
 use std::path::Path;
 
@@ -14,18 +14,8 @@ use std::path::Path;
 pub(super) const INTERRUPTED: &str = "each snapshot exists complete or not at all; the next run finishes deleting";
 
 pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<ExitStatus> {
-    let keep = Keep {
-        last: args.keep_last,
-        hourly: args.keep_hourly,
-        daily: args.keep_daily,
-        weekly: args.keep_weekly,
-        monthly: args.keep_monthly,
-        yearly: args.keep_yearly,
-        tags: args.keep_tags.clone(),
-        within: args.keep_within,
-        free: args.keep_free,
-    };
-    let options = Options { keep, dry_run: args.dry_run, threads: globals.threads, ..Options::default() };
+    let options =
+        Options { keep: args.keep.keep(), dry_run: args.dry_run, threads: globals.threads, ..Options::default() };
     let (_, status) = rotate(&args.repo, options, output)?;
     Ok(reported(output, status))
 }

@@ -119,7 +119,7 @@ fn table(output: &Output, rows: &[Row], is_dry_run: bool) {
 }
 
 /// A reason to keep a snapshot.
-fn words(reason: &Reason) -> String {
+pub(super) fn words(reason: &Reason) -> String {
     match reason {
         Reason::Newest => "newest of its sources".into(),
         Reason::NewestComplete => "newest complete one".into(),

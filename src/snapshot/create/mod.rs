@@ -21,6 +21,7 @@ mod file_hash;
 mod finished_list;
 mod freeze;
 mod hard_link;
+mod header;
 mod inherited_entry;
 mod large_file;
 mod link_map;
@@ -56,11 +57,13 @@ use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::repository::{self, BlockHashes, Repository, Staging, Start};
+use crate::snapshot::noting::{Notes, Noting};
+use crate::snapshot::repository::{self, BlockHashes, Problems, Repository, Staging, Start};
 use crate::tree::exclude::Filter;
 use crate::tree::walk::{self, Sources};
 use context::{Context, Own};
 use freeze::Frozen;
+use header::header;
 use merge::Merge;
 use past::Scaffold;
 use previous::{Candidates, Previous};
@@ -68,7 +71,6 @@ use removal::Removal;
 use resume::Resume;
 use staged::Staged;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use timestamp::Timestamp;
@@ -127,6 +129,8 @@ fn take(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
+    let noting = Noting::new(monitor);
+    let monitor: &dyn Monitor = &noting;
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
@@ -157,7 +161,14 @@ fn take(
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
-            result => return result,
+            Ok(stats) => {
+                let Notes { problems, count, .. } = noting.finish();
+                if count > 0 {
+                    repository::note_problems(&repository, &stats.name, &Problems { count, first: problems });
+                }
+                return Ok(stats);
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -277,18 +288,6 @@ fn fill(
     let mut staged = Staged::new(staging, blocks, filesystem)?;
     staged.resume = resume;
     visit((staged, writer))
-}
-
-fn header(name: &str, created: Time, sources: &Sources, options: &Options, previous: Option<&Previous>) -> Header {
-    Header {
-        name: name.to_string(),
-        created,
-        program: concat!("pleach ", env!("CARGO_PKG_VERSION")).to_string(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        sources: sources.paths().iter().map(|path| path.as_os_str().as_bytes().to_vec().into()).collect(),
-        tags: options.tags.clone(),
-        parent: previous.map(|previous| previous.reader.header().name.clone()),
-    }
 }
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::Time;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 /// A kind of period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,25 @@ pub(super) enum Period {
     Year(i16),
 }
 
+/// A moment in a time zone, to the minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Local {
+    /// The year.
+    pub year: i16,
+    /// The month, from 1.
+    pub month: i8,
+    /// The day of the month, from 1.
+    pub day: i8,
+    /// The hour, from 0 to 23.
+    pub hour: i8,
+    /// The minute.
+    pub minute: i8,
+}
+
 /// A time zone.
 #[derive(Clone, Debug)]
-pub(super) struct Calendar(TimeZone);
+pub(in crate::snapshot) struct Calendar(TimeZone);
 
 impl Calendar {
     /// The zone with this name, as `Europe/Berlin`; without a name the local one. If it cannot be found, UTC, unless it
@@ -43,7 +59,7 @@ impl Calendar {
     ///
     /// # Errors
     /// If there is no such zone, or the local one is required and cannot be found.
-    pub(super) fn new(name: Option<&str>, is_required: bool) -> Result<Calendar> {
+    pub(in crate::snapshot) fn new(name: Option<&str>, is_required: bool) -> Result<Calendar> {
         let unknown = |action: String, cause: jiff::Error| {
             Error::failed(action).because(std::io::Error::other(cause.to_string())).hint("nothing was changed")
         };
@@ -61,9 +77,7 @@ impl Calendar {
 
     /// The period of this kind that contains a moment.
     pub(super) fn period(&self, unit: Unit, time: Time) -> Period {
-        let nanos = i32::try_from(time.nanos).unwrap_or(0);
-        let moment = Timestamp::new(time.seconds, nanos).unwrap_or(Timestamp::MAX);
-        let local = moment.to_zoned(self.0.clone());
+        let local = self.zoned(time);
         let (year, month, day) = (local.year(), local.month(), local.day());
         match unit {
             Unit::Hour => Period::Hour(year, month, day, local.hour(), local.offset().seconds()),
@@ -75,6 +89,24 @@ impl Calendar {
             Unit::Month => Period::Month(year, month),
             Unit::Year => Period::Year(year),
         }
+    }
+
+    /// The moment as the clocks of this zone show it.
+    pub(in crate::snapshot) fn local(&self, time: Time) -> Local {
+        let local = self.zoned(time);
+        let (year, month, day) = (local.year(), local.month(), local.day());
+        Local { year, month, day, hour: local.hour(), minute: local.minute() }
+    }
+
+    /// The zone's name, as `Europe/Berlin`; without one, its offset from UTC now.
+    pub(in crate::snapshot) fn name(&self) -> String {
+        let offset = || Timestamp::now().to_zoned(self.0.clone()).offset().to_string();
+        self.0.iana_name().map_or_else(offset, str::to_string)
+    }
+
+    fn zoned(&self, time: Time) -> Zoned {
+        let nanos = i32::try_from(time.nanos).unwrap_or(0);
+        Timestamp::new(time.seconds, nanos).unwrap_or(Timestamp::MAX).to_zoned(self.0.clone())
     }
 }
 

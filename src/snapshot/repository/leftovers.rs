@@ -11,6 +11,7 @@ use super::layout::{BLOCKS, FINISHED};
 use super::maps;
 use super::marks;
 use super::name::check_name;
+use super::problems;
 use super::reopened::complete_repairs;
 use super::staging::Staging;
 use super::subvolume;
@@ -100,6 +101,7 @@ pub(crate) fn clear_leftovers(
     block_hashes::clear(repository)?;
     added::clear(repository, None);
     maps::clear(repository, None);
+    problems::clear(repository, None);
     marks::clear(repository, None)?;
     empty_trash(repository, threads, monitor)
 }

@@ -75,7 +75,7 @@ pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
     let Some(dir) = usage_dir(&repository.control) else { return };
     for name in dir.names().unwrap_or_default() {
         let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || repository.root.has_dir(os(&name)).is_ok_and(|has| !has) {
+        if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
             let _ = dir.unlink(os(&name));
         }
     }

@@ -17,6 +17,7 @@ use super::handle::Repository;
 use super::layout::LATEST;
 use super::maps;
 use super::marks;
+use super::problems;
 use super::publish::point_latest_to;
 use super::reading::{Claim, has_reader};
 use super::subvolume::subvolume_at;
@@ -80,6 +81,7 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Remove
         clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh)?;
         added::remove(repository, name);
         maps::remove(repository, name);
+        problems::remove(repository, name);
         // The next run clears what remains of these.
         let _ = marks::remove(repository, name);
         let _ = block_hashes::drop_blocks(repository, name);
@@ -96,8 +98,8 @@ pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
 
 /// The paths of everything that is removed with a snapshot.
 pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
-    let control =
-        ["manifests", "added", "marks", "blocks", maps::USAGE].map(|part| repository.control.join(part).join(name));
+    let control = ["manifests", "added", "problems", "marks", "blocks", maps::USAGE]
+        .map(|part| repository.control.join(part).join(name));
     let paths = [repository.root.join(name)].into_iter().chain(control);
     // No link is followed, not even one that replaced a directory of the repository.
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());

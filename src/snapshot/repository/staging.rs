@@ -9,6 +9,7 @@ use super::layout::{FINISHED, LIVE};
 use super::maps;
 use super::marks;
 use super::name::check_name;
+use super::problems;
 use super::subvolume::{self, Start};
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
@@ -101,6 +102,7 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
     added::clear(repository, Some(name));
     maps::clear(repository, Some(name));
+    problems::clear(repository, Some(name));
     marks::clear(repository, Some(name))?;
     let partial = repository.partial()?;
     if partial.stat(name)?.is_some() {

@@ -29,8 +29,10 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) fn of(layout: &Layout) -> Geometry {
+    /// `is_compact`: with little room between few rows, for a page with other things.
+    pub(super) fn of(layout: &Layout, is_compact: bool) -> Geometry {
         let (bar, gap): (f64, f64) = match layout.rows.len() {
+            0..=8 if is_compact => (26.0, 30.0),
             0..=8 => (34.0, 66.0),
             9..=20 => (26.0, 38.0),
             21..=40 => (22.0, 24.0),

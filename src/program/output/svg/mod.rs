@@ -4,35 +4,78 @@
 //! monospaced font, so they never overlap.
 
 mod bands;
-mod file;
 mod geometry;
 mod legend;
 mod rows;
 mod style;
 mod xml;
 
-pub(crate) use file::{check, save};
 pub(crate) use geometry::{BANDS, CELLS, ROWS, SPANS};
 
+use super::own_file::OwnFile;
 use super::sharing::SharingReport;
+use crate::error::Result;
 use crate::extents::picture::{Layout, label, shorten, ticks};
 use crate::util::text::{counted, size};
 use geometry::{Geometry, MARGIN, WIDTH, x};
 use std::fmt::Write as _;
-use xml::escape;
+use std::path::Path;
+pub(in crate::program::output) use xml::escape;
 
-/// The picture.
+/// The second line of each picture. The next picture may replace a file that has it.
+const MARK: &str = "<!-- Drawn by pleach fiemap, which replaces this file when it draws it again. -->";
+
+/// The file of a picture.
+const FILE: OwnFile = OwnFile { noun: "picture", verb: "draw", ending: ".svg.part", is_own: is_picture };
+
+/// Whether a file with this beginning is a picture that pleach drew.
+fn is_picture(begins: &[u8]) -> bool {
+    let mut lines = begins.split(|byte| *byte == b'\n');
+    lines.next().is_some_and(|first| first.starts_with(b"<svg ")) && lines.next() == Some(MARK.as_bytes())
+}
+
+/// Refuses a path where no picture can be written, before any work is done.
+///
+/// # Errors
+/// If something else is there, or the directory does not exist.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    FILE.check(path)
+}
+
+/// Writes a picture to a file.
+///
+/// # Errors
+/// Like [`check`], or if the picture cannot be written; the previous file stays.
+pub(crate) fn save(path: &Path, picture: &str) -> Result<()> {
+    FILE.save(path, picture)
+}
+
+/// The picture, as a file of its own.
 pub(crate) fn render(report: &SharingReport<'_>, layout: &Layout) -> String {
-    let geometry = Geometry::of(layout);
+    let style = format!("<style>\n{}</style>\n<defs>\n{}</defs>\n", style::rules(""), style::patterns());
+    picture(report, layout, &format!("{MARK}\n"), &style)
+}
+
+/// The picture as a part of a page that has [`style`] once.
+pub(in crate::program::output) fn inline(report: &SharingReport<'_>, layout: &Layout) -> String {
+    picture(report, layout, "", "")
+}
+
+/// The style of pictures in a page, for those in elements that `scope` selects, and the patterns that they use.
+pub(in crate::program::output) fn style(scope: &str) -> (String, String) {
+    (style::rules(scope), style::patterns())
+}
+
+fn picture(report: &SharingReport<'_>, layout: &Layout, mark: &str, style: &str) -> String {
+    let geometry = Geometry::of(layout, style.is_empty());
     let legend = legend::entries(report, layout);
     let height = geometry.bottom() + 52.0 + legend::height(&legend);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\">\n{MARK}\n",
-        MARK = file::MARK
+         height=\"{height:.0}\" role=\"img\">\n{mark}"
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&title(report, layout)));
-    style::write(&mut out);
+    out.push_str(style);
     let _ = writeln!(out, "<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height:.0}\"/>");
     head(report, layout, &mut out);
     axis(layout, &geometry, &mut out);

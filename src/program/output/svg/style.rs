@@ -29,12 +29,33 @@ pub(super) fn letter(group: u8, x: f64, y: f64, out: &mut String) {
 /// The first of the darker colours.
 const FIRST_DARK: u8 = 16;
 
-pub(super) fn write(out: &mut String) {
-    out.push_str(STYLE);
-    out.push_str(PATTERNS);
+/// The rules of the style, each for the elements in those that `scope` selects.
+pub(super) fn rules(scope: &str) -> String {
+    format!("{}@media (prefers-color-scheme:dark){{\n{}}}\n", scoped(RULES, scope), scoped(DARK, scope))
 }
 
-const STYLE: &str = "<style>
+/// Patterns, for the definitions of a picture.
+pub(super) fn patterns() -> String {
+    PATTERNS.to_string()
+}
+
+/// Writes `scope` before each selector.
+fn scoped(rules: &str, scope: &str) -> String {
+    if scope.is_empty() {
+        return rules.to_string();
+    }
+    let mut out = String::new();
+    for rule in rules.split_inclusive('}') {
+        let (selectors, body) = rule.trim_start().split_once('{').unwrap_or_default();
+        if !selectors.is_empty() {
+            let selectors: Vec<_> = selectors.split(',').map(|selector| format!("{scope} {selector}")).collect();
+            let _ = writeln!(out, "{}{{{body}", selectors.join(","));
+        }
+    }
+    out
+}
+
+const RULES: &str = "\
 text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12.5px;fill:#3c4650}
 .mono,.title{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}
 .mono{font-size:12px}
@@ -63,19 +84,18 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-se
 .band:hover{fill-opacity:.62}
 .lines{stroke:#8794a0;stroke-width:1.4;fill:none}
 .ground{fill:#fff}
-@media (prefers-color-scheme:dark){
+";
+
+const DARK: &str = "\
 text{fill:#c4ccd4}.title{fill:#eef2f5}.sub,.dim,.axis text{fill:#8f9ba6}.letter{fill:#0d1115}.letter.light{fill:#fff}
 .paper{fill:#14181d}.track,.hole{fill:#1b2027}.track{stroke:#3a444e}.frame{stroke:#56626d}.axis path{stroke:#252c34}
 .data{fill:#5d6873}.inline{fill:#9d92b0}.lines{stroke:#7f8c98}.ground{fill:#20262d}
 .band{fill-opacity:.3}.g6{fill:#ddd24a}
-}
-</style>
 ";
 
-const PATTERNS: &str = "<defs>
+const PATTERNS: &str = "\
 <pattern id=\"unwritten\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
 <rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M-1 7L7 -1M-1 1L1 -1M5 7L7 5\"/></pattern>
 <pattern id=\"unplaced\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
 <rect class=\"ground\" width=\"6\" height=\"6\"/><path class=\"lines\" d=\"M0 0L6 6M6 0L0 6\"/></pattern>
-</defs>
 ";

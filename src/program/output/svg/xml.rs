@@ -4,7 +4,7 @@ use crate::util::text::{escape_char, is_unprintable};
 
 /// Escapes text for character data or an attribute. Markup is escaped. Characters that XML forbids, or that display as
 /// something else, are written as in C. Line feeds stay.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::program::output) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
