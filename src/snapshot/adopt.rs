@@ -163,7 +163,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
     Ok(stats)
 }
 
-/// Reports what is true of the repository once, and not for each backup.
+/// Reports events about the repository once, and not for each backup.
 struct Once<'a> {
     monitor: &'a dyn Monitor,
     has_no_reflinks: AtomicBool,

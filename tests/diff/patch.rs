@@ -12,7 +12,8 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         fs::create_dir(source.join("dir")).unwrap();
         let text = |seed: u64| (0..200).map(|line| format!("line {} of {seed}\n", line % 37)).collect::<String>();
-        let names = ["a", "b", "-rf", "dir/c", "dir/gone", "with space", "tab\tname", "new\nline", "\"quoted\"", "back\\n"];
+        let hostile = ["with space", "tab\tname", "new\nline", "\"quoted\"", "back\\n"];
+        let names = [&["a", "b", "-rf", "dir/c", "dir/gone"][..], &hostile].concat();
         for (number, name) in names.iter().enumerate() {
             write(source.join(name), text(number as u64).as_bytes());
         }
@@ -20,7 +21,7 @@ on_filesystems! {
         write(&latin, text(9).as_bytes());
         take("one", &source, &repo);
         write(&latin, text(1).replace("line 5 ", "another line ").as_bytes());
-        for name in ["b", "-rf", "dir/c"].iter().chain(&names[5..]) {
+        for name in ["b", "-rf", "dir/c"].iter().chain(&hostile) {
             write(source.join(name), text(1).replace("line 5 ", "another line ").as_bytes());
         }
         fs::remove_file(source.join("dir/gone")).unwrap();

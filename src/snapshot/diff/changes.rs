@@ -205,8 +205,8 @@ impl<'r> Changes<'r> {
 }
 
 impl Sink<'_> {
-    /// Whether the content of a renamed file has the hash that begins so. A live file is read. A snapshot's file without
-    /// a hash is not, as everywhere in a comparison of two snapshots: then the sizes decide.
+    /// Whether the content of a renamed file has the hash that begins so. A live file is read. A comparison of two
+    /// snapshots reads no content: if one has no hash, the sizes decide.
     fn has_hash(&mut self, hash: u128, path: &[u8], (old, new): (Option<Facts>, Option<Facts>)) -> Result<bool> {
         let (Some(old), Some(new)) = (old, new) else { return Ok(false) };
         if old.size != new.size || !self.trees.is_live {
