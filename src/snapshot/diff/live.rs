@@ -190,8 +190,8 @@ impl Visitor for LiveVisitor<'_> {
     }
 
     fn approach(&self, above: &Directory<()>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {
-        // Of a filesystem that it did not enter, and of an unreadable directory, the snapshot has only the place. If such
-        // a directory can be read now, its entries are new.
+        // The snapshot has only the place of a filesystem that it did not enter, and of an unreadable directory. If the
+        // directory can be read now, its entries are new.
         match self.old_directory(path).filter(|old| old.meta.ino == 0) {
             Some(old) if self.is_empty(path) && is_elsewhere(&above.fd, above.status.dev, split(path).1) => {
                 let items = vec![Item::Directory(old)];
