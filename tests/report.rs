@@ -315,13 +315,15 @@ on_filesystems! {
         let file = out.join("page.html");
         let old = page(&repo, &file, 0);
         snapshot(&source, &repo);
+        // Now each snapshot has a map, so no other file is synced.
+        page(&repo, &out.join("other.html"), 0);
         // It is killed when it syncs the new page, which is then complete under another name.
         let mut strace = Command::new("strace");
         strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:signal=KILL"]);
         strace.arg(env!("CARGO_BIN_EXE_pleach")).arg("report").arg(&repo).arg("--html").arg(&file);
         assert_ne!(finish(strace.env_remove("PLEACH_REPO")).status, 0);
         assert_eq!(fs::read_to_string(&file).unwrap(), old);
-        assert_eq!(names(&out).len(), 2, "it was killed while it wrote: {:?}", names(&out));
+        assert_eq!(names(&out).len(), 3, "it was killed while it wrote: {:?}", names(&out));
         assert_ne!(page(&repo, &file, 0), old);
     }
 
