@@ -3,8 +3,8 @@
 //!
 //! It takes no lock, writes nothing but maps of snapshots, and works on a read-only mount. `snapshots` lists, measures
 //! and groups the snapshots, `changes` compares them (`growth` measures the new data of one file, `top` keeps the
-//! largest), `files` finds the largest files and the extents of their versions. `stats` has the results, `work` what all
-//! parts need. A part that fails is reported, and the others are collected nevertheless.
+//! largest), `files` finds the largest files and the extents of their versions. `stats` has the results, `work` the
+//! common parts. A part that fails is reported, and the others are collected nevertheless.
 
 mod changes;
 mod files;
