@@ -86,7 +86,7 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
         rows.push(("skipped", format!("{} lack entries that could not be read", counted(runs, "snapshot"))));
     }
     if let Some(verified) = &stats.verification {
-        rows.push(("verified", problems::verified(stats, verified)));
+        rows.push(("verify", problems::verified(stats, verified)));
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
     let heading = format!("{} in {}", counted(snapshots, "snapshot"), text::path(&stats.path));
