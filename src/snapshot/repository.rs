@@ -17,6 +17,7 @@ mod name;
 mod problems;
 mod publish;
 mod reading;
+mod records;
 mod removal;
 mod reopened;
 mod snapshots;

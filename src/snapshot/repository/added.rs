@@ -2,7 +2,6 @@
 //! manifest cannot have it, because the manifest is part of the measured space. A snapshot without such a file is
 //! complete.
 
-use super::dir::{Dir, os};
 use super::handle::Repository;
 use crate::error::Error;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
 /// The directory of these files, in the control directory.
-const ADDED: &str = "added";
+pub(super) const ADDED: &str = "added";
 /// The beginning of such a file.
 const SENTENCE: &str = "added 1";
 
@@ -48,7 +47,7 @@ pub(crate) fn space(dir: impl AsFd) -> Option<Space> {
 
 /// The space that a snapshot added, if it was recorded.
 pub(crate) fn added(repository: &Repository, name: &str) -> Option<Added> {
-    let dir = added_dir(&repository.control)?;
+    let dir = repository.control.dir_if_any(ADDED)?;
     let mut text = String::new();
     dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
     parse(&text)
@@ -67,29 +66,6 @@ pub(crate) fn note_added(repository: &Repository, name: &str, added: &Added) {
             .map_err(|cause| Error::io("write", dir.join(name), cause))
     };
     let _ = write();
-}
-
-fn added_dir(control: &Dir) -> Option<Dir> {
-    control.has_dir(ADDED).ok().filter(|has| *has)?;
-    control.dir(ADDED).ok()
-}
-
-/// Removes the records of snapshots that no longer exist, and that of `fresh`, which will be made next.
-pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
-    let Some(dir) = added_dir(&repository.control) else { return };
-    for name in dir.names().unwrap_or_default() {
-        let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
-            let _ = dir.unlink(os(&name));
-        }
-    }
-}
-
-/// Removes the record of one snapshot.
-pub(super) fn remove(repository: &Repository, name: &str) {
-    if let Some(dir) = added_dir(&repository.control) {
-        let _ = dir.unlink(name);
-    }
 }
 
 fn parse(text: &str) -> Option<Added> {

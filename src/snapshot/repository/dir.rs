@@ -115,6 +115,12 @@ impl Dir {
         }
     }
 
+    /// Opens a directory in it; `None` if there is none that can be opened.
+    pub(super) fn dir_if_any(&self, name: &str) -> Option<Dir> {
+        self.has_dir(name).ok().filter(|has| *has)?;
+        self.dir(name).ok()
+    }
+
     /// Whether an entry is a directory, and not a link to one.
     pub(crate) fn has_dir(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         Ok(self.stat(name)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))

@@ -3,15 +3,13 @@
 //!
 //! All functions that change the repository need its lock.
 
-use super::added;
 use super::block_hashes;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::layout::{BLOCKS, FINISHED};
-use super::maps;
 use super::marks;
 use super::name::check_name;
-use super::problems;
+use super::records;
 use super::reopened::complete_repairs;
 use super::staging::Staging;
 use super::subvolume;
@@ -99,9 +97,7 @@ pub(crate) fn clear_leftovers(
         }
     }
     block_hashes::clear(repository)?;
-    added::clear(repository, None);
-    maps::clear(repository, None);
-    problems::clear(repository, None);
+    records::clear(repository, None);
     marks::clear(repository, None)?;
     empty_trash(repository, threads, monitor)
 }

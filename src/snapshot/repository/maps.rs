@@ -3,7 +3,7 @@
 //!
 //! They need no lock: a map appears by a rename, and it describes the tree that it was made of, or is ignored.
 
-use super::dir::{Dir, os};
+use super::dir::Dir;
 use super::handle::Repository;
 use rustix::fs::{self, Mode, OFlags};
 use std::fs::File;
@@ -16,7 +16,7 @@ const DRAFT: &str = ".new-";
 
 /// The file of the map of a snapshot, if there is one.
 pub(crate) fn map(repository: &Repository, name: &str) -> Option<File> {
-    usage_dir(&repository.control)?.file(name, OFlags::RDONLY, Mode::empty()).ok()
+    repository.control.dir_if_any(USAGE)?.file(name, OFlags::RDONLY, Mode::empty()).ok()
 }
 
 /// A map that is being written.
@@ -62,28 +62,5 @@ impl MapDraft {
     /// Gives it up.
     pub(crate) fn discard(self) {
         let _ = self.dir.unlink(&self.draft);
-    }
-}
-
-fn usage_dir(control: &Dir) -> Option<Dir> {
-    control.has_dir(USAGE).ok().filter(|has| *has)?;
-    control.dir(USAGE).ok()
-}
-
-/// Removes unfinished maps, the maps of snapshots that no longer exist, and that of `fresh`, which will be made next.
-pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
-    let Some(dir) = usage_dir(&repository.control) else { return };
-    for name in dir.names().unwrap_or_default() {
-        let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
-            let _ = dir.unlink(os(&name));
-        }
-    }
-}
-
-/// Removes the map of one snapshot.
-pub(super) fn remove(repository: &Repository, name: &str) {
-    if let Some(dir) = usage_dir(&repository.control) {
-        let _ = dir.unlink(name);
     }
 }

@@ -1,7 +1,6 @@
 //! The problems of the run that made a snapshot, in `.pleach/problems/NAME`: how many there were, and the first ones.
 //! A snapshot without such a file had none, or it was not recorded. Its manifest has the number of skipped entries.
 
-use super::dir::{Dir, os};
 use super::handle::Repository;
 use crate::error::Error;
 use crate::monitor::{MOST, Note};
@@ -10,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
 /// The directory of these files, in the control directory.
-const PROBLEMS: &str = "problems";
+pub(super) const PROBLEMS: &str = "problems";
 /// The beginning of such a file.
 const SENTENCE: &str = "problems 1 all ";
 /// The largest part of a file that is read.
@@ -29,7 +28,7 @@ pub struct Problems {
 /// The recorded problems of the run that made a snapshot.
 pub(crate) fn problems(repository: &Repository, name: &str) -> Option<Problems> {
     let mut text = Vec::new();
-    let file = problems_dir(&repository.control)?.file(name, OFlags::RDONLY, Mode::empty()).ok()?;
+    let file = repository.control.dir_if_any(PROBLEMS)?.file(name, OFlags::RDONLY, Mode::empty()).ok()?;
     file.take(LARGEST).read_to_end(&mut text).ok()?;
     parse(&String::from_utf8_lossy(&text))
 }
@@ -45,29 +44,6 @@ pub(crate) fn note_problems(repository: &Repository, name: &str, problems: &Prob
         file.write_all(format(problems).as_bytes()).map_err(|cause| Error::io("write", dir.join(name), cause))
     };
     let _ = write();
-}
-
-fn problems_dir(control: &Dir) -> Option<Dir> {
-    control.has_dir(PROBLEMS).ok().filter(|has| *has)?;
-    control.dir(PROBLEMS).ok()
-}
-
-/// Removes the records of snapshots that no longer exist, and that of `fresh`, which will be made next.
-pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
-    let Some(dir) = problems_dir(&repository.control) else { return };
-    for name in dir.names().unwrap_or_default() {
-        let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
-            let _ = dir.unlink(os(&name));
-        }
-    }
-}
-
-/// Removes the record of one snapshot.
-pub(super) fn remove(repository: &Repository, name: &str) {
-    if let Some(dir) = problems_dir(&repository.control) {
-        let _ = dir.unlink(name);
-    }
 }
 
 /// A line for a note: its code, a space, its message.

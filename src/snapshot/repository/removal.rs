@@ -10,16 +10,15 @@
 //!
 //! All functions need the repository's lock, except [`is_in_use`].
 
-use super::added;
 use super::block_hashes;
 use super::dir::os;
 use super::handle::Repository;
 use super::layout::LATEST;
 use super::maps;
 use super::marks;
-use super::problems;
 use super::publish::point_latest_to;
 use super::reading::{Claim, has_reader};
+use super::records;
 use super::subvolume::subvolume_at;
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
@@ -79,9 +78,7 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Remove
     repository.trash()?.sync()?;
     for name in &removed.gone {
         clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh)?;
-        added::remove(repository, name);
-        maps::remove(repository, name);
-        problems::remove(repository, name);
+        records::remove(repository, name);
         // The next run clears what remains of these.
         let _ = marks::remove(repository, name);
         let _ = block_hashes::drop_blocks(repository, name);

@@ -2,14 +2,12 @@
 //!
 //! All functions that change the repository need its lock.
 
-use super::added;
 use super::dir::Dir;
 use super::handle::Repository;
 use super::layout::{FINISHED, LIVE};
-use super::maps;
 use super::marks;
 use super::name::check_name;
-use super::problems;
+use super::records;
 use super::subvolume::{self, Start};
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
@@ -100,9 +98,7 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
     check_free(repository, name)?;
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
-    added::clear(repository, Some(name));
-    maps::clear(repository, Some(name));
-    problems::clear(repository, Some(name));
+    records::clear(repository, Some(name));
     marks::clear(repository, Some(name))?;
     let partial = repository.partial()?;
     if partial.stat(name)?.is_some() {

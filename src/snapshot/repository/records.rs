@@ -1,0 +1,34 @@
+//! The files about one snapshot that only inform: in `.pleach/KIND/NAME`. A snapshot without them is complete, so
+//! nothing here fails a run. `added`, `problems` and `maps` know their content.
+
+use super::added::ADDED;
+use super::dir::{Dir, os};
+use super::handle::Repository;
+use super::maps::USAGE;
+use super::problems::PROBLEMS;
+
+/// The directories of these files, in the control directory.
+const KINDS: [&str; 3] = [ADDED, USAGE, PROBLEMS];
+
+/// Removes the files of snapshots that no longer exist, unfinished ones, and those of `fresh`, which will be made next.
+pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
+    for dir in dirs(repository) {
+        for name in dir.names().unwrap_or_default() {
+            let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
+            if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
+                let _ = dir.unlink(os(&name));
+            }
+        }
+    }
+}
+
+/// Removes the files of one snapshot.
+pub(super) fn remove(repository: &Repository, name: &str) {
+    for dir in dirs(repository) {
+        let _ = dir.unlink(name);
+    }
+}
+
+fn dirs(repository: &Repository) -> impl Iterator<Item = Dir> {
+    KINDS.into_iter().filter_map(|kind| repository.control.dir_if_any(kind))
+}
