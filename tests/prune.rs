@@ -1,9 +1,10 @@
 //! `pleach prune` and `pleach remove`: which snapshots survive, and why. `killed` interrupts them, `marks` has tags and
-//! pins, `space` counts the freed bytes and fills filesystems.
+//! pins, `space` counts the freed bytes and fills filesystems, `trees` looks at how trees are deleted.
 
 mod killed;
 mod marks;
 mod space;
+mod trees;
 
 use crate::harness::json_lines::{Line, Problem, Warning};
 use crate::harness::manifests::{self, edit};

@@ -38,6 +38,11 @@ pub(crate) struct Prune {
     /// Only show what would be removed and freed
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not wait until the space is free
+    ///
+    /// XFS and Btrfs free it in the background. By default a run waits, and reports how much it freed.
+    #[arg(long, conflicts_with_all = ["dry_run", "keep_free"])]
+    pub(crate) no_wait: bool,
 }
 
 /// The rules by which snapshots are kept.
@@ -113,6 +118,11 @@ pub(crate) struct Remove {
     /// Only show what would be removed, and what that would free
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not wait until the space is free
+    ///
+    /// XFS and Btrfs free it in the background. By default a run waits, and reports how much it freed.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) no_wait: bool,
 }
 
 impl Remove {

@@ -66,6 +66,12 @@ impl Meter {
         }
     }
 
+    /// Commits the removal, without the wait for its space.
+    pub(super) fn hurry(&mut self, repository: &Repository) {
+        let _ = repository.sync();
+        self.is_settled = false;
+    }
+
     /// Whether everything that was removed is freed.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled

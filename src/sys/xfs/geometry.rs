@@ -52,12 +52,36 @@ pub(crate) struct Geometry {
     pub block_size: u32,
     /// The size of an inode in bytes.
     pub inode_size: u32,
+    /// The number of allocation groups.
+    pub groups: u32,
+    /// The blocks of each group; the last group may have fewer.
+    pub group_blocks: u32,
     /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
     pub reverse_map: bool,
     /// Files can share extents (`mkfs.xfs -m reflink=1`).
     pub reflink: bool,
     /// It has a realtime device in addition to the data device.
     pub realtime: bool,
+}
+
+impl Geometry {
+    /// The allocation group of an inode.
+    pub(crate) fn group_of_inode(&self, number: u64) -> u32 {
+        let inodes = self.block_size.checked_div(self.inode_size).and_then(u32::checked_ilog2).unwrap_or(0);
+        let blocks = self.group_blocks.checked_next_power_of_two().map_or(32, u32::trailing_zeros);
+        self.group(number >> (inodes + blocks))
+    }
+
+    /// The allocation group of an address in bytes on the data device, as FIEMAP reports it.
+    pub(crate) fn group_of_address(&self, address: u64) -> u32 {
+        let bytes = u64::from(self.group_blocks) * u64::from(self.block_size);
+        self.group(address.checked_div(bytes).unwrap_or(0))
+    }
+
+    /// A group that exists.
+    fn group(&self, number: u64) -> u32 {
+        u32::try_from(number).unwrap_or(u32::MAX).min(self.groups.saturating_sub(1))
+    }
 }
 
 /// `XFS_IOC_FSGEOMETRY`. Needs no privilege.
@@ -74,6 +98,8 @@ pub(crate) fn geometry(fd: impl AsFd) -> Result<Geometry> {
         uuid: raw.uuid,
         block_size: raw.blocksize,
         inode_size: raw.inodesize,
+        groups: raw.agcount,
+        group_blocks: raw.agblocks,
         reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,
         reflink: raw.flags & XFS_FSOP_GEOM_FLAGS_REFLINK != 0,
         realtime: raw.rtblocks != 0,
