@@ -2,6 +2,7 @@
 
 use super::manifest::{Body, Entry, Meta, Reader, Time};
 use super::repository::{Repository, SnapshotInfo};
+use super::skipped::Skipped;
 use super::source_path::{normal, split};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
@@ -36,9 +37,11 @@ pub enum Kind {
     Other,
     /// The path did not exist.
     Absent,
+    /// It is unknown whether the path existed: the run of the snapshot skipped it with an error.
+    Unreadable,
 }
 
-/// A version of a path, or a time when it did not exist.
+/// A version of a path, or a time when it did not exist or was unreadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Version {
@@ -58,10 +61,12 @@ pub struct Version {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The versions and absences, the newest first.
+    /// The versions, and the times without one, the newest first.
     pub versions: Vec<Version>,
     /// The snapshots that were searched: those with the path in a source, or a source below the path.
     pub snapshots: u64,
+    /// The snapshots without the path that are incomplete: it may have been unreadable.
+    pub incomplete: u64,
     /// Snapshots that could not be searched; each was reported to the monitor.
     pub errors: u64,
     /// Wall-clock seconds.
@@ -101,7 +106,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     let searched: Vec<SnapshotInfo> = listing.snapshots.into_iter().filter(|info| info.may_have(&shown)).collect();
     monitor.phase("searching", Some(Amount { files: searched.len() as u64, bytes: 0 }));
     let mut found: Vec<(Identity, Version)> = Vec::new();
-    let mut is_absent = false;
+    // The last one that may lack it for that reason.
+    let mut incomplete = None;
+    let mut last_kind = Kind::Unreadable;
     for info in searched {
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -118,15 +125,27 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
         stats.snapshots += 1;
         let (identity, kind, mtime) = match state {
             Some((identity, kind, mtime)) => (identity, kind, Some(mtime)),
-            // It did not exist yet.
-            None if found.is_empty() => continue,
-            None => (Identity::Absent, Kind::Absent, None),
+            None => {
+                let skipped = Skipped::of(&repository, &info.name, &info.totals);
+                let kind = match &skipped {
+                    Some(skipped) if skipped.has(&wanted) => Kind::Unreadable,
+                    _ => Kind::Absent,
+                };
+                if let Some(skipped) = skipped.filter(|skipped| kind == Kind::Unreadable || skipped.may_have_others()) {
+                    stats.incomplete += 1;
+                    incomplete = Some(skipped);
+                }
+                // It did not exist yet.
+                if kind == Kind::Absent && found.iter().all(|(identity, _)| *identity == Identity::None) {
+                    continue;
+                }
+                (Identity::None, kind, None)
+            }
         };
-        let was_absent = std::mem::replace(&mut is_absent, kind == Kind::Absent);
-        // Each absence is of its own; a version that comes back is not.
-        let known = match kind {
-            Kind::Absent if was_absent => found.last_mut().filter(|(identity, _)| *identity == Identity::Absent),
-            Kind::Absent => None,
+        let is_same_kind = std::mem::replace(&mut last_kind, kind.clone()) == kind;
+        // Each time without a version is of its own; a version that comes back is not.
+        let known = match identity {
+            Identity::None => found.last_mut().filter(|_| is_same_kind),
             _ => found.iter_mut().find(|(known, _)| *known == identity),
         };
         match known {
@@ -140,6 +159,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
                 found.push((identity, Version { kind, mtime, first, last, snapshots: 1 }));
             }
         }
+    }
+    if let Some(skipped) = incomplete {
+        skipped.report(monitor);
     }
     if found.is_empty() && stats.errors == 0 {
         let action = format!("find {} in a snapshot in", text::path(&shown));
@@ -162,7 +184,8 @@ enum Identity {
     Directory(Time),
     /// A device, named pipe or socket: mode and numbers.
     Node(u32, u32, u32),
-    Absent,
+    /// There is no version.
+    None,
 }
 
 /// The path in a snapshot.

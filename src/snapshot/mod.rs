@@ -19,6 +19,7 @@ pub mod remove;
 pub mod report;
 pub(crate) mod repository;
 pub mod restore;
+mod skipped;
 mod source_path;
 pub mod tag;
 pub mod verify;

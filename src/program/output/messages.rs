@@ -1,6 +1,7 @@
 //! The sentences for the reports of engines: events and errors. Results and tables are in the file of their command.
 
 use super::reasons;
+use super::summary::entries;
 use crate::error::{Advice, Error};
 use crate::monitor::Event;
 use crate::util::text::{self, count, counted, size};
@@ -86,6 +87,19 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::RenamesNotSought { changes } => {
             let changes = counted(changes, "change");
             format!("renamed entries were found among the first {changes}; further ones are shown as - and +")
+        }
+        Event::SnapshotIncomplete { snapshot, problems, skipped } => {
+            let snapshot = shown(OsStr::new(snapshot));
+            match skipped {
+                Some(skipped) => format!(
+                    "the snapshot {snapshot} is incomplete: its run skipped {} because of errors",
+                    entries(skipped)
+                ),
+                None => format!(
+                    "the snapshot {snapshot} is incomplete ({} in its run): entries that it lacks may have been unreadable",
+                    counted(problems, "problem")
+                ),
+            }
         }
         Event::RepositoryKept(path) => format!("the repository itself was not deleted: {}", text::path(path)),
         Event::SnapshotDeleted(name) => {

@@ -88,7 +88,7 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<StagedDirectory
     let attributes = Attributes::of(&directory.status, &last.xattrs).with(staged.takes(last.fileattr));
     let Err(errno) = staged.creator.end_directory(copy, &attributes) else { return Ok(()) };
     let hint = "the snapshot's tree lacks some of its metadata, which the manifest has";
-    context.entry_failed(&directory.path, errno, hint, part)
+    context.part_failed(&directory.path, errno, hint, part)
 }
 
 /// The last component of a path.

@@ -156,15 +156,16 @@ fn take(
     }
     loop {
         let previous = candidates.open(monitor)?;
-        match take_beside(&repository, filesystem, (sources, past), timestamp, previous.as_ref(), options, monitor) {
+        match take_beside(&repository, filesystem, (sources, past), timestamp, previous.as_ref(), options, &noting) {
             // A block of the manifest was damaged. That is found only when the block is read.
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
             Ok(stats) => {
-                let Notes { problems, count, .. } = noting.finish();
+                let Notes { problems: first, count, skipped, skipped_count, .. } = noting.finish();
                 if count > 0 {
-                    repository::note_problems(&repository, &stats.name, &Problems { count, first: problems });
+                    let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
+                    repository::note_problems(&repository, &stats.name, &problems);
                 }
                 return Ok(stats);
             }
@@ -184,8 +185,9 @@ fn take_beside(
     timestamp: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
-    monitor: &dyn Monitor,
+    noting: &Noting<'_>,
 ) -> Result<Stats> {
+    let monitor: &dyn Monitor = noting;
     let name = repository::free_name(repository, options.name.as_deref(), timestamp.created)?;
     // Data written before the run does not count as its cost.
     repository.sync()?;
@@ -200,7 +202,7 @@ fn take_beside(
     let result = freeze((sources, past), repository, options, monitor).and_then(|(frozen, _scaffold)| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
             let own = frozen.own(repository);
-            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, monitor)
+            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, noting)
         });
         frozen.end(monitor);
         result
@@ -291,14 +293,15 @@ fn fill(
 }
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let noting = Noting::new(monitor);
     let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
-    let Some(repository) = repository else { return visit(sources, None, None, None, options, monitor) };
+    let Some(repository) = repository else { return visit(sources, None, None, None, options, &noting) };
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
     loop {
         let previous = candidates.open(monitor)?;
         let own = Frozen::default().own(&repository);
-        match visit(sources, own, previous.as_ref(), None, options, monitor) {
+        match visit(sources, own, previous.as_ref(), None, options, &noting) {
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -327,8 +330,9 @@ fn visit(
     previous: Option<&Previous>,
     staged: Option<((Staged, Writer), Timestamp)>,
     options: &Options,
-    monitor: &dyn Monitor,
+    noting: &Noting<'_>,
 ) -> Result<Stats> {
+    let monitor: &dyn Monitor = noting;
     let (staged, timestamp) = staged.unzip();
     let (staged, writer) = staged.unzip();
     let expected = previous.map(|previous| {
@@ -345,7 +349,8 @@ fn visit(
         None => None,
     };
     let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
-    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal, block_size)?;
+    let old = previous.map(|previous| previous.reader.items());
+    let mut merge = Merge::new(writer, old, plan, removal, block_size, noting)?;
     let filter = Filter::new(&options.excludes, sources);
     let begun = timestamp.map(|timestamp| timestamp.begun);
     let visitor = SnapshotVisitor::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
@@ -379,7 +384,10 @@ fn visit(
     }
     for path in merge.shortened() {
         monitor.problem(
-            &Error::failed("keep the extended attributes of").at(path).hint("they are too large for a manifest"),
+            &Error::failed("keep the extended attributes of")
+                .at(path)
+                .hint("they are too large for a manifest")
+                .keeping_entry(),
         );
         stats.errors += 1;
     }

@@ -243,7 +243,8 @@ impl Sink<'_> {
     }
 }
 
-fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
+/// The path of an entry with this name; of the directory itself, if the name is empty.
+pub(super) fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if name.is_empty() { directory.to_vec() } else { join(directory, name) }
 }
 

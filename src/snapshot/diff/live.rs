@@ -11,13 +11,13 @@ use crate::snapshot::devices::{Devices, Relation};
 use crate::snapshot::manifest::{
     Body, Directory as Record, DirectoryCursor, Entry, FileBody, Item, Meta, Reader, Stored,
 };
+use crate::snapshot::skipped::Subtrees;
 use crate::snapshot::source_path::{is_within, split};
 use crate::tree::exclude::mounts::is_elsewhere;
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,28 +26,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories that could not be read: nothing is known about the entries in them.
 #[derive(Default)]
-pub(super) struct Unread(Mutex<HashSet<Vec<u8>>>);
+pub(super) struct Unread(Mutex<Subtrees>);
 
 impl Unread {
     fn add(&self, path: &[u8]) {
-        lock(&self.0).insert(path.to_vec());
+        lock(&self.0).add(path);
     }
 
     /// Whether a directory is one of them or lies in one.
-    pub(super) fn has(&self, mut path: &[u8]) -> bool {
-        let unread = lock(&self.0);
-        loop {
-            if unread.is_empty() {
-                return false;
-            }
-            if unread.contains(path) {
-                return true;
-            }
-            if path.is_empty() {
-                return false;
-            }
-            path = split(path).0;
-        }
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        lock(&self.0).has(path)
     }
 }
 
