@@ -113,6 +113,8 @@ pub enum Event<'a> {
     },
     /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
     SnapshotDeleted(&'a str),
+    /// `verify` of a part: how far it came could not be recorded, so the next run reads the same part.
+    PositionNotRecorded(&'a Error),
     /// `prune`: snapshots are dated in the future. They are kept, and no rule counts them.
     DatedAhead {
         /// How many.
@@ -257,6 +259,7 @@ impl<'a> Event<'a> {
             Event::RepositoryKept(_) => "repository-kept",
             Event::SnapshotDeleted(_) => "snapshot-deleted",
             Event::SnapshotIncomplete { .. } => "snapshot-incomplete",
+            Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",
             Event::Stray { .. } => "no-manifest",
             Event::NotKept { .. } => "not-kept",
@@ -286,6 +289,7 @@ impl<'a> Event<'a> {
             Event::Accepted(error)
             | Event::ParentMetadata(error)
             | Event::FrozenNotDeleted(error)
+            | Event::PositionNotRecorded(error)
             | Event::CacheFailed(error)
             | Event::NotFreed(error)
             | Event::SharersUnknown(error) => error.path(),

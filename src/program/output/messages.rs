@@ -105,6 +105,14 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::SnapshotDeleted(name) => {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
         }
+        Event::PositionNotRecorded(failure) => {
+            let remedy = match failure.code() {
+                "no-space" => "free some space",
+                "read-only" => "make the repository writable, or verify everything, without --read",
+                _ => "verify as a user who can write to the repository, or without --read",
+            };
+            format!("{}, so the next run reads the same part again: {remedy}", error(failure))
+        }
         Event::Stray { path, more, missing } => {
             let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
             let hint = match missing {

@@ -3,11 +3,10 @@
 //! has their number.
 
 use super::handle::Repository;
-use crate::error::Error;
 use crate::monitor::{MOST, Note};
 use rustix::fs::{Mode, OFlags};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 /// The directory of these files, in the control directory.
 pub(super) const PROBLEMS: &str = "problems";
@@ -48,9 +47,7 @@ pub(crate) fn note_problems(repository: &Repository, name: &str, problems: &Prob
     let write = || {
         let dir = repository.control.make_dir(PROBLEMS)?;
         dir.unlink(name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let mut file = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
-        file.write_all(format(problems).as_bytes()).map_err(|cause| Error::io("write", dir.join(name), cause))
+        dir.write_new(name, &format(problems))
     };
     let _ = write();
 }
