@@ -4,6 +4,7 @@ pub(crate) mod damage;
 mod incomplete;
 mod live;
 mod patch;
+mod planned;
 mod random;
 
 use crate::harness::*;

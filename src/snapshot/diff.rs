@@ -1,12 +1,11 @@
 //! Compares two snapshots, or a snapshot with the sources as they are now.
 //!
-//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `judge`
+//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `../judge.rs`
 //! compares two records. `changes` holds the differences back until `renames` has found which removed and added entries
 //! are the same; `difference` is the form in which they are reported.
 
 mod changes;
 mod difference;
-mod judge;
 mod live;
 mod merge;
 mod renames;
@@ -17,13 +16,14 @@ pub use difference::{Difference, Facts};
 pub use stats::Stats;
 
 use super::devices::Devices;
+use super::judge::{Judge, Side};
+use super::live_record;
 use super::manifest::{Item, Reader};
 use super::part::Part;
 use super::repository::{self, Repository};
 use super::skipped::Skipped;
 use super::source_path::{is_within, join, normal};
 use crate::error::{Error, Result};
-use crate::fs::metadata::FileAttrs;
 use crate::fs::procfs;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
@@ -31,13 +31,12 @@ use crate::tree::walk::{self, Sources};
 use crate::util::text;
 use changes::{Changes, Report};
 use difference::{Top, Trees};
-use judge::{Judge, Side};
 use live::{LiveVisitor, Unread};
 use merge::Merge;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use stream::Stream;
 
@@ -176,11 +175,10 @@ impl Compared<'_> {
             manifest: &old,
             devices: &devices,
             repository,
-            fileattrs: FileAttrs::default(),
+            reader: live_record::Reader::new(self.monitor),
             unread: &unread,
             monitor: self.monitor,
             errors: AtomicU64::new(0),
-            read_bytes: AtomicU64::new(0),
         };
         let judge = Judge { old: Side::snapshot(&old, &trees.old), new: Side::live(&devices) };
         let top = self.top(&[&old]);
@@ -218,7 +216,7 @@ impl Compared<'_> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
         let (changes, errors) = merge.finish()?;
-        let (unseen, read_bytes) = (visitor.errors.into_inner(), visitor.read_bytes.into_inner());
+        let (unseen, read_bytes) = (visitor.errors.load(Ordering::Relaxed), visitor.reader.read_bytes());
         let stats = changes.finish()?;
         let (errors, read_bytes) = (errors + unseen + stats.errors, read_bytes + stats.read_bytes);
         Ok(Stats { new: LIVE.into(), errors, read_bytes, old_incomplete, ..stats })

@@ -98,8 +98,7 @@ on_filesystems! {
         let args = ["snapshot".as_ref(), "--parent=one".as_ref(), "--dry-run".as_ref(), source.as_os_str(), repo.as_os_str()];
         let run = finish(&mut command_bound_by_permissions(args)).expect(3);
         let changes: Vec<_> = letters(&run, &source).into_iter().filter(|line| line.starts_with(['-', '!'])).collect();
-        // A plan does not open files.
-        assert_eq!(changes.len(), 4, "{}", run.stdout);
+        assert_eq!(changes.len(), 5, "{}", run.stdout);
         assert_eq!(changes.iter().filter(|line| line.starts_with("- ")).count(), 1, "{}", run.stdout);
     }
 

@@ -31,6 +31,7 @@ mod new_file;
 mod node;
 mod options;
 mod past;
+mod planned;
 mod previous;
 mod recheck;
 mod refuse;

@@ -5,12 +5,12 @@
 //! renamed entries as removed and added ones.
 
 use super::difference::{self, Difference, Facts, Top, Trees};
-use super::judge::{name, state};
 use super::renames::{Candidate, Content, Renames, first};
 use super::stats::Stats;
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
+use crate::snapshot::judge::{name, state};
 use crate::snapshot::manifest::Item;
 use crate::snapshot::source_path::{is_within, join, split};
 use crate::tree::walk::absolute;

@@ -1,12 +1,12 @@
 //! Passes two sorted streams in step: the records of the old snapshot, and those of the new one as they arrive.
 
 use super::changes::{Changes, path_of};
-use super::judge::{Judge, meta, name};
 use super::live::Unread;
 use super::stream::{Located, Stream};
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Amount, Change, Monitor};
+use crate::snapshot::judge::{Judge, meta, name};
 use crate::snapshot::manifest::{Item, compare_paths};
 use crate::snapshot::skipped::Skipped;
 use std::cmp::Ordering;
