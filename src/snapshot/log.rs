@@ -1,9 +1,9 @@
 //! The versions of one path in all snapshots of a repository. Reads only the parts of the manifests that have the path.
 
-use super::manifest::{Body, Entry, Meta, Reader, Time};
+use super::manifest::{Body, Entry, Item, Meta, Reader, Time};
 use super::repository::{Repository, SnapshotInfo};
 use super::skipped::Skipped;
-use super::source_path::{normal, split};
+use super::source_path::{is_within, join, normal, split};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::absolute;
@@ -29,7 +29,7 @@ pub enum Kind {
         /// BLAKE3 of its content. `None`: its size, mtime and inode identify the version.
         hash: Option<[u8; 32]>,
     },
-    /// A directory. Its mtime identifies the version, so each new or removed entry makes one.
+    /// A directory. The names and types of its entries, its mode and its owner identify the version.
     Directory,
     /// A symbolic link to this target.
     Symlink(PathBuf),
@@ -174,6 +174,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     Ok(stats)
 }
 
+/// So many records of a subdirectory are passed one after the other: about a block of the manifest.
+const PASSED: usize = 512;
+
 /// What makes two versions the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
@@ -181,7 +184,8 @@ enum Identity {
     /// A file without a hash: size, mtime, inode.
     Inode(u64, Time, u64),
     Target(Vec<u8>),
-    Directory(Time),
+    /// A directory: a hash of its entries, mode, owner, group.
+    Directory([u8; 32], u32, u32, u32),
     /// A device, named pipe or socket: mode and numbers.
     Node(u32, u32, u32),
     /// There is no version.
@@ -196,8 +200,50 @@ fn find(manifest: &Reader, path: &[u8]) -> Result<Option<(Identity, Kind, Time)>
         return Ok(Some(describe(entry)));
     }
     let Some(found) = manifest.directory(path)? else { return Ok(None) };
-    let mtime = found.directory().meta.mtime;
-    Ok(Some((Identity::Directory(mtime), Kind::Directory, mtime)))
+    let Meta { mode, uid, gid, mtime, .. } = found.directory().meta;
+    let identity = Identity::Directory(entries(manifest, path)?, mode, uid, gid);
+    Ok(Some((identity, Kind::Directory, mtime)))
+}
+
+/// A hash of the names and types of everything in a directory. Records of large subdirectories are not read.
+fn entries(manifest: &Reader, path: &[u8]) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |name: &[u8], kind: u32| {
+        hasher.update(name).update(&[0]).update(&(kind & 0o170_000).to_le_bytes());
+    };
+    let mut items = manifest.items_from(path);
+    // The subdirectory that was added last, and how many records in it were passed.
+    let mut child: Option<(Vec<u8>, usize)> = None;
+    while let Some(item) = items.next() {
+        let item = item?;
+        let directory = items.directory();
+        if !is_within(directory, path) {
+            break;
+        }
+        if directory == path {
+            if let Item::Entry(entry) = item {
+                add(&entry.name, entry.meta.mode);
+            }
+            continue;
+        }
+        let rest = &directory[if path.is_empty() { 0 } else { path.len() + 1 }..];
+        let name = rest.split(|byte| *byte == b'/').next().unwrap_or_default();
+        match &mut child {
+            Some((known, passed)) if known == name => {
+                *passed += 1;
+                if *passed == PASSED {
+                    // No name is between this one and its successors.
+                    let next = [join(path, name).as_slice(), b"\0"].concat();
+                    items = manifest.items_from(&next);
+                }
+            }
+            _ => {
+                add(name, 0o040_000);
+                child = Some((name.to_vec(), 0));
+            }
+        }
+    }
+    Ok(*hasher.finalize().as_bytes())
 }
 
 fn describe(entry: Entry) -> (Identity, Kind, Time) {

@@ -2,7 +2,6 @@
 //! not prove that it is unchanged.
 
 use crate::error::{Error, Result};
-
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::devices::{Devices, Relation};
