@@ -45,6 +45,21 @@ on_filesystems! {
         assert_eq!(names(&repo.join(".pleach")).iter().filter(|name| name.starts_with("verified")).count(), 1);
     }
 
+    [xfs] fn the_headline_says_what_was_not_read(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 5000));
+        take("one", &source, &repo);
+        let headline = |option: &[&str]| {
+            let words = ["verify"].iter().chain(option).map(OsStr::new).chain([repo.as_os_str()]);
+            let run = pleach(words).expect(0);
+            let end = format!("found no damage in 1 snapshot of {}", repo.display());
+            run.stdout.lines().next().unwrap().strip_prefix(&end).unwrap().to_string()
+        };
+        assert_eq!(headline(&["--quick"]), "; no data was read");
+        assert_eq!(headline(&["--read=5%"]), "; only a part of the data was read");
+        assert_eq!((headline(&["--read=100%"]), headline(&[])), (String::new(), String::new()));
+    }
+
     [xfs_small] fn a_part_of_a_full_disk_is_verified_and_nothing_is_left(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         (0..50).for_each(|number| write(source.join(format!("{number}")), &bytes(number, 5000)));

@@ -75,7 +75,8 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
         if let Kind::Symlink(target) = &version.kind {
             time += &format!("  -> {}", text::path(target));
         }
-        table.row(vec![cell(&version.first), cell(last), cell(&count(version.snapshots)), cell(&what), cell(&time)]);
+        let name = |text: &str| Cell::name(text, style);
+        table.row(vec![name(&version.first), name(last), cell(&count(version.snapshots)), cell(&what), cell(&time)]);
     }
     table.finish();
     if !output.is_quiet() {
