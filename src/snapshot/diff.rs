@@ -1,6 +1,6 @@
 //! Compares two snapshots, or a snapshot with the sources as they are now.
 //!
-//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `../judge.rs`
+//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `judge.rs`
 //! compares two records. `changes` holds the differences back until `renames` has found which removed and added entries
 //! are the same; `difference` is the form in which they are reported.
 

@@ -14,7 +14,7 @@ fn close(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
 }
 
-/// A source of which `two` could not read a file and a directory. A file was really removed before `two`.
+/// Two snapshots. The run of `two` could not read a file and a directory. A third file was really removed before it.
 fn snapshots_of_which_two_is_incomplete(fs: &Filesystem) -> (std::path::PathBuf, std::path::PathBuf) {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
     for name in ["kept", "secret", "gone", "closed %/in", "closed %/sub/deep"] {
@@ -95,7 +95,8 @@ on_filesystems! {
 
     [xfs] fn a_plan_does_not_call_unreadable_entries_removed(fs: &Filesystem) {
         let (source, repo) = snapshots_of_which_two_is_incomplete(fs);
-        let args = ["snapshot".as_ref(), "--parent=one".as_ref(), "--dry-run".as_ref(), source.as_os_str(), repo.as_os_str()];
+        let paths = [source.as_os_str(), repo.as_os_str()];
+        let args = ["snapshot", "--parent=one", "--dry-run"].map(OsStr::new).into_iter().chain(paths);
         let run = finish(&mut command_bound_by_permissions(args)).expect(3);
         let changes: Vec<_> = letters(&run, &source).into_iter().filter(|line| line.starts_with(['-', '!'])).collect();
         assert_eq!(changes.len(), 5, "{}", run.stdout);

@@ -1,7 +1,6 @@
 //! The sentences for the reports of engines: events and errors. Results and tables are in the file of their command.
 
 use super::reasons;
-use super::summary::entries;
 use crate::error::{Advice, Error};
 use crate::monitor::Event;
 use crate::util::text::{self, count, counted, size};
@@ -91,12 +90,14 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::SnapshotIncomplete { snapshot, problems, skipped } => {
             let snapshot = shown(OsStr::new(snapshot));
             match skipped {
-                Some(skipped) => format!(
-                    "the snapshot {snapshot} is incomplete: its run skipped {} because of errors",
-                    entries(skipped)
-                ),
+                Some(skipped) => {
+                    let entries = if skipped == 1 { "entry" } else { "entries" };
+                    let skipped = count(skipped);
+                    format!("the snapshot {snapshot} is incomplete: its run skipped {skipped} {entries} with errors")
+                }
                 None => format!(
-                    "the snapshot {snapshot} is incomplete ({} in its run): entries that it lacks may have been unreadable",
+                    "the snapshot {snapshot} is incomplete ({} in its run): entries that it lacks may have been \
+                     unreadable",
                     counted(problems, "problem")
                 ),
             }

@@ -51,7 +51,8 @@ impl Cell {
         self.text.width()
     }
 
-    /// A cell with the name of a snapshot. On a terminal it is cut if the table is too wide: its beginning is an ID too.
+    /// A cell with the name of a snapshot. On a terminal it is cut if the table is too wide: its beginning is an ID
+    /// too.
     pub(crate) fn name(text: &str, style: Style) -> Self {
         Cell { is_name: true, ..Cell::styled(text, style) }
     }

@@ -273,7 +273,8 @@ mod tests {
     fn only_the_first_mistake_in_the_syntax_is_reported_at_its_root() {
         for (text, expected) in [
             (
-                "repository = \"/b\"\n[snapshot]\nsources = [\"/a\", \"/c\"\n\nexclude = [\"x\"]\n[prune]\nkeep_last = 1\n",
+                "repository = \"/b\"\n[snapshot]\nsources = [\"/a\", \"/c\"\n\nexclude = [\"x\"]\n[prune]\n\
+                 keep_last = 1\n",
                 "line 3, column 22: the array is not closed: ']' is missing (line 3 is: sources = [\"/a\", \"/c\")",
             ),
             ("[dedupe]\npaths = [\"/a\"\n", "line 2, column 14: the array is not closed"),

@@ -135,7 +135,7 @@ fn take(
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
-    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, threads(options, true), monitor)?;
+    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, options.threads_for(true), monitor)?;
     repository.report_strays(monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
@@ -218,14 +218,14 @@ fn take_beside(
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository::drop_blocks(repository, &parent.name);
             }
-            let _ = repository::clear_leftovers(repository, &[], threads(options, true), monitor);
+            let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), monitor);
             Ok(stats)
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
             // The error that ended the run matters more than an error of clearing, which the next run tries again.
-            let _ = repository::discard(repository, staging, threads(options, true), monitor);
+            let _ = repository::discard(repository, staging, options.threads_for(true), monitor);
             Err(error)
         }
     }
@@ -357,7 +357,7 @@ fn visit(
     let visitor = SnapshotVisitor::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let mut walk = || {
-        walk::walk(sources, &visitor, threads(options, reads_content), |output| {
+        walk::walk(sources, &visitor, options.threads_for(reads_content), |output| {
             // After a failed sync no snapshot is possible.
             visitor.staged().map_or(Ok(()), Staged::check_synced)?;
             merge.push(output)
@@ -397,13 +397,4 @@ fn visit(
         writer.finish(&stats.totals())?;
     }
     Ok(stats)
-}
-
-/// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and inodes
-/// are read, the processor is the limit, and more threads than the writers and as many readers slow the run down
-/// (docs/benchmarks.md).
-fn threads(options: &Options, reads_content: bool) -> usize {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let best = if reads_content { (cores * 4).clamp(8, 32) } else { (cores * 2).clamp(4, 32) };
-    options.threads.unwrap_or(best)
 }

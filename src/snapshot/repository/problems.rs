@@ -1,6 +1,6 @@
-//! The problems of the run that made a snapshot, in `.pleach/problems/NAME`: how many there were, the first ones, and the
-//! entries that the run skipped. A snapshot without such a file had no problems, or they were not recorded. Its manifest
-//! has their number.
+//! The problems of the run that made a snapshot, in `.pleach/problems/NAME`: how many there were, the first ones, and
+//! the entries that the run skipped. A snapshot without such a file had no problems, or they were not recorded. Its
+//! manifest has their number.
 
 use super::handle::Repository;
 use crate::monitor::{MOST, Note};
