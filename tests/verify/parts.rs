@@ -77,6 +77,19 @@ on_filesystems! {
         assert!(!marks.exists() || names(&marks).is_empty(), "{:?}", names(&marks));
     }
 
+    fn a_position_that_cannot_be_written_leaves_no_file(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("file"), &bytes(1, 5000));
+        take("one", &source, &repo);
+        let before = names(&repo.join(".pleach"));
+        // Files can be made and not written to, as on a disk that is full.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" verify --read 5% --json \"$1\""]);
+        let run = finish(limited.arg(env!("CARGO_BIN_EXE_pleach")).arg(&repo)).expect(0);
+        assert!(run.json().iter().any(|line| line["code"] == "position-not-recorded"), "{}", run.stdout);
+        assert_eq!(names(&repo.join(".pleach")), before);
+    }
+
     fn a_part_of_a_read_only_repository_is_verified_with_a_warning(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         (0..50).for_each(|number| write(source.join(format!("{number}")), &bytes(number, 5000)));
