@@ -144,8 +144,7 @@ pub fn verify(
     if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
-        monitor.problem(&error.hint("the next run reads the same part again"));
-        stats.errors += 1;
+        monitor.event(Event::PositionNotRecorded(&error));
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     match result {
