@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 const _: () = assert!(XFS_IOC_FSGEOMETRY == 0x8100_587e);
 
+const XFS_FSOP_GEOM_FLAGS_V5SB: u32 = 1 << 15;
 const XFS_FSOP_GEOM_FLAGS_RMAPBT: u32 = 1 << 19;
 const XFS_FSOP_GEOM_FLAGS_REFLINK: u32 = 1 << 20;
 
@@ -52,12 +53,32 @@ pub(crate) struct Geometry {
     pub block_size: u32,
     /// The size of an inode in bytes.
     pub inode_size: u32,
+    /// The blocks of an allocation group.
+    pub group_blocks: u32,
+    /// The size of a block of a directory in bytes.
+    pub directory_block_size: u32,
+    /// Its metadata has checksums: version 5 of the format, the default since 2014.
+    pub checksums: bool,
     /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
     pub reverse_map: bool,
     /// Files can share extents (`mkfs.xfs -m reflink=1`).
     pub reflink: bool,
     /// It has a realtime device in addition to the data device.
     pub realtime: bool,
+}
+
+impl Geometry {
+    /// The bytes for records in a block of the trees of an allocation group.
+    pub(crate) fn room_of_tree_block(&self) -> u64 {
+        let header = if self.checksums { 56 } else { 16 };
+        u64::from(self.block_size).saturating_sub(header)
+    }
+
+    /// The allocation group of an inode.
+    pub(crate) fn group_of(&self, inode: u64) -> u64 {
+        let in_block = (self.block_size / self.inode_size.max(1)).max(1).ilog2();
+        inode >> (self.group_blocks.max(1).next_power_of_two().ilog2() + in_block).min(63)
+    }
 }
 
 /// `XFS_IOC_FSGEOMETRY`. Needs no privilege.
@@ -74,6 +95,9 @@ pub(crate) fn geometry(fd: impl AsFd) -> Result<Geometry> {
         uuid: raw.uuid,
         block_size: raw.blocksize,
         inode_size: raw.inodesize,
+        group_blocks: raw.agblocks,
+        directory_block_size: raw.dirblocksize,
+        checksums: raw.flags & XFS_FSOP_GEOM_FLAGS_V5SB != 0,
         reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,
         reflink: raw.flags & XFS_FSOP_GEOM_FLAGS_REFLINK != 0,
         realtime: raw.rtblocks != 0,
