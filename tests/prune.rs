@@ -1,6 +1,8 @@
-//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `killed` interrupts them, `marks` has tags and
+//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `exact` compares
+//! forecasts with the freed space on XFS, `killed` interrupts them, `marks` has tags and
 //! pins, `space` counts the freed bytes and fills filesystems.
 
+mod exact;
 mod killed;
 mod marks;
 mod space;
