@@ -1,10 +1,12 @@
-//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `killed` interrupts them, `marks` has tags and
-//! pins, `space` counts the freed bytes and fills filesystems, `trees` looks at how trees are deleted.
+//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `deletion` looks at how trees are deleted,
+//! `exact` compares forecasts with the freed space on XFS, `killed` interrupts them, `marks` has tags and pins, `space`
+//! counts the freed bytes and fills filesystems.
 
+mod deletion;
+mod exact;
 mod killed;
 mod marks;
 mod space;
-mod trees;
 
 use crate::harness::json_lines::{Line, Problem, Warning};
 use crate::harness::manifests::{self, edit};

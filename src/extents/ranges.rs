@@ -74,6 +74,11 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
+    /// The number of ranges.
+    pub(crate) fn count(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
     /// The number of bytes in the set.
     pub(crate) fn length(&self) -> u64 {
         self.ends.iter().map(|(start, end)| end - start).sum()

@@ -161,9 +161,10 @@ fn known(
         let _ = repository.sync();
     }
     let set: Vec<bool> = (0..maps.len()).map(|map| map < names.len()).collect();
+    let roots = maps.iter().map(|(name, _)| repository.path().join(name)).collect();
     let beside = maps.iter().map(|(name, _)| beside(repository, name)).collect();
     let (members, maps) = maps.into_iter().unzip();
-    let subjects = Subjects { fd: repository.fd(), path: repository.path(), maps, set, beside, each };
+    let subjects = Subjects { fd: repository.fd(), path: repository.path(), maps, set, roots, beside, each };
     match kept::figures(subjects, usage::threads(options), monitor) {
         Ok(figures) => Ok((Some(figures), members)),
         Err(error) if monitor.is_cancelled() => Err(error),

@@ -120,6 +120,11 @@ pub(crate) enum Owner {
     Special(u64),
 }
 
+impl Owner {
+    /// Free space (`FMR_OWN_FREE`).
+    pub(crate) const FREE: Owner = Owner::Special(1);
+}
+
 /// A part of the device and its owner. Shared blocks have a record for each owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {

@@ -222,8 +222,7 @@ struct Linked {
     device: Arc<Device>,
     inode: u64,
     links: u64,
-    own: u64,
-    encoded: u64,
+    leaving: Leaving,
     shared: Vec<Range<u64>>,
 }
 
@@ -245,6 +244,9 @@ pub(super) struct Leaving {
     pub(super) own: u64,
     /// The part of `own` that may take less on the disk.
     pub(super) encoded: u64,
+    /// The number of extents in `own`, and the bytes in `own` that are in none of them.
+    pub(super) extents: u64,
+    pub(super) unmapped: u64,
 }
 
 impl Tally {
@@ -280,20 +282,24 @@ impl Tally {
         count(&mut self.set, &mapped);
         let leaves = mapped.links <= 1;
         refer(&mut self.set, &device.volume, &mapped.shared, 1, u32::from(leaves));
+        let Mapped { inode, links, own, encoded, own_extents: extents, unmapped, shared, .. } = mapped;
+        let leaving = Leaving { own, encoded, extents, unmapped };
         if leaves {
-            self.leave(volume, mapped.own, mapped.encoded);
+            self.leave(volume, leaving);
         } else {
-            let Mapped { inode, links, own, encoded, shared, .. } = mapped;
-            self.linked.push(Linked { device: Arc::clone(device), inode, links, own, encoded, shared });
+            self.linked.push(Linked { device: Arc::clone(device), inode, links, leaving, shared });
         }
     }
 
-    fn leave(&mut self, volume: usize, own: u64, encoded: u64) {
+    fn leave(&mut self, volume: usize, by: Leaving) {
         if self.leaving.len() <= volume {
             self.leaving.resize(volume + 1, Leaving::default());
         }
-        self.leaving[volume].own += own;
-        self.leaving[volume].encoded += encoded;
+        let sum = &mut self.leaving[volume];
+        sum.own += by.own;
+        sum.encoded += by.encoded;
+        sum.extents += by.extents;
+        sum.unmapped += by.unmapped;
     }
 
     /// Called after all paths have been walked. Determines which files with several names have all of them in the set.
@@ -301,13 +307,13 @@ impl Tally {
     pub(super) fn settle(&mut self) -> Vec<(usize, u64)> {
         let mut staying = Vec::new();
         for linked in std::mem::take(&mut self.linked) {
-            let Linked { device, inode, links, own, encoded, shared } = linked;
+            let Linked { device, inode, links, leaving, shared } = linked;
             let names = self.set.inodes.get(device.number).map_or(0, |inodes| inodes.names(inode));
             if names < links {
                 staying.push((device.number, inode));
                 continue;
             }
-            self.leave(device.volume.number, own, encoded);
+            self.leave(device.volume.number, leaving);
             refer(&mut self.set, &device.volume, &shared, 0, 1);
         }
         staying

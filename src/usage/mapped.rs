@@ -25,6 +25,9 @@ pub(super) struct Mapped {
     pub(super) disk: u64,
     /// The part of `disk` that is certainly its own alone, according to the kernel.
     pub(super) own: u64,
+    /// The number of extents in `own`, and the bytes in `own` that are in none of them.
+    pub(super) own_extents: u64,
+    pub(super) unmapped: u64,
     /// The part of `own` that may take less on the disk, since it is compressed.
     pub(super) encoded: u64,
     pub(super) extents: u64,
@@ -40,7 +43,7 @@ impl Mapped {
     pub(super) fn plain(volume: &Volume, status: &Status) -> Mapped {
         let mapped = Mapped::unknown(volume, status);
         let own = if volume.lacks_maps() { 0 } else { mapped.disk };
-        Mapped { own, ..mapped }
+        Mapped { own, unmapped: own, ..mapped }
     }
 
     /// An inode with extents that cannot be read. It takes the bytes in its status, and whether it shares them is
@@ -90,6 +93,7 @@ pub(super) fn map(volume: &Volume, fd: impl AsFd, status: &Status) -> rustix::io
             mapped.shared.push(physical..end(physical, extent.length));
         } else {
             plain += extent.length;
+            mapped.own_extents += 1;
             mapped.encoded += if is_encoded { extent.length } else { 0 };
         }
     }
@@ -100,6 +104,7 @@ pub(super) fn map(volume: &Volume, fd: impl AsFd, status: &Status) -> rustix::io
     } else {
         // Blocks of the map itself and of attributes belong to the file alone, and are not in the map.
         mapped.own = mapped.disk.saturating_sub(shared);
+        mapped.unmapped = mapped.own.saturating_sub(plain);
     }
     Ok(mapped)
 }

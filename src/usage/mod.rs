@@ -42,6 +42,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use xfs::directories;
+use xfs::free_space::FreeSpace;
 
 /// How the paths are measured.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,7 @@ pub struct Freed {
     /// The part of `bytes` in Btrfs's own trees. It is only counted for subvolumes that are deleted as a whole, and by
     /// root.
     pub metadata_bytes: u64,
-    /// The part of `bytes` in chunks of inodes (XFS).
+    /// The part of `bytes` in chunks of inodes, and in the trees that list them (XFS).
     pub inode_bytes: u64,
     /// Further bytes for which it could not be determined whether anything outside the set holds them.
     pub undecided_bytes: u64,
@@ -177,7 +179,7 @@ fn measure_set(paths: &[PathBuf], each: bool, options: &Options, monitor: &dyn M
         let whole = &mut whole;
         let part = pool.install(|| match volume.method {
             Method::Trees => by_trees(volume, &devices, &mut tally, whole.take(), monitor),
-            Method::Maps => by_maps(volume, &devices, &mut tally, &staying, monitor),
+            Method::Maps => by_maps(volume, &devices, &mut tally, (&staying, &resolved), monitor),
         })?;
         freed = freed.and(part);
     }
@@ -257,7 +259,7 @@ fn by_maps(
     volume: &Volume,
     devices: &[Arc<Device>],
     tally: &mut Tally,
-    staying: &[(usize, u64)],
+    (staying, paths): (&[(usize, u64)], &[PathBuf]),
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
     for part in &mut tally.paths {
@@ -274,7 +276,7 @@ fn by_maps(
         }
     });
     tally.set.totals.shared_bytes += shared;
-    let Leaving { own, encoded } = tally.leaving.get(volume.number).copied().unwrap_or_default();
+    let Leaving { own, encoded, extents, unmapped } = tally.leaving.get(volume.number).copied().unwrap_or_default();
     let mut freed = Freed { bytes: own - encoded, undecided_bytes: encoded, ..Freed::default() };
     let (mut is_at_least, mut is_at_most) = (false, false);
     match volume.kind {
@@ -284,21 +286,34 @@ fn by_maps(
             let inodes = tally.set.inodes.get(device).unwrap_or(&empty);
             let staying: HashSet<u64> =
                 staying.iter().filter(|(on, _)| *on == device).map(|(_, inode)| *inode).collect();
-            match xfs::inode_bytes(&volume.fd, inodes, &staying) {
-                Ok(bytes) => freed.inode_bytes = bytes,
-                // Only root may read this.
-                Err(_) => is_at_least = true,
-            }
+            let mut ranges = extents;
             if !doubtful.is_empty() {
                 monitor.phase("asking other files", None);
                 match ask_others(volume, inodes, &doubtful, monitor) {
-                    Ok(certain) => freed.bytes += certain,
+                    Ok(certain) => {
+                        freed.bytes += certain.length();
+                        ranges += certain.count();
+                    }
                     Err(error) if monitor.is_cancelled() => return Err(error),
                     Err(error) => {
                         monitor.event(Event::SharersUnknown(&error));
                         freed.undecided_bytes += doubtful.length();
                     }
                 }
+            }
+            let part_of = |inode| (inodes.contains(inode) && !staying.contains(&inode)).then_some(0);
+            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true) {
+                Ok((chunks, _)) => {
+                    let space = FreeSpace::of(&volume.fd);
+                    let directories = directories::freed(&volume.fd, paths.iter());
+                    freed.inode_bytes = chunks.bytes;
+                    freed.bytes += directories.bytes;
+                    ranges += chunks.chunks + space.blocks(unmapped + directories.bytes);
+                    let is_estimate = chunks.is_estimate || directories.is_estimate || !space.keeps_its_trees(ranges);
+                    (is_at_least, is_at_most) = (is_at_least || is_estimate, is_estimate);
+                }
+                // Only root may read this.
+                Err(_) => is_at_least = true,
             }
         }
         Kind::Ext4 => {}
@@ -318,11 +333,16 @@ fn by_maps(
     Ok(freed)
 }
 
-/// The bytes of `doubtful` that no other file holds.
-fn ask_others(volume: &Volume, inodes: &inodes::Inodes, doubtful: &RangeSet, monitor: &dyn Monitor) -> Result<u64> {
+/// The ranges of `doubtful` that no other file holds.
+fn ask_others(
+    volume: &Volume,
+    inodes: &inodes::Inodes,
+    doubtful: &RangeSet,
+    monitor: &dyn Monitor,
+) -> Result<RangeSet> {
     let mut rest = doubtful.clone();
     xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
-    Ok(rest.length())
+    Ok(rest)
 }
 
 impl Freed {

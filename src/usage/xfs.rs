@@ -1,48 +1,27 @@
-//! Questions that only XFS answers, and only to root: which chunks of inodes are freed with a set, and which files
-//! outside the set hold ranges that the set holds several times.
+//! Questions that only XFS answers, and only to root. Here: which files outside the set hold ranges that the set holds
+//! several times. `chunks` has the inodes that are freed, `directories` the blocks of directories that stay, and
+//! `free_space` shows whether XFS's own trees keep their size.
+
+pub(super) mod chunks;
+pub(super) mod directories;
+pub(super) mod free_space;
 
 use super::device::Volume;
 use super::inodes::Inodes;
 use super::mapped;
 use crate::error::{Error, Result};
 use crate::extents::ranges::RangeSet;
-use crate::fs::mounts;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::fiemap;
-use crate::sys::xfs::{self, CHUNK};
+use crate::sys::xfs;
 use rayon::prelude::*;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
 /// The number of inodes that are mapped before their ranges are removed.
 const BATCH: usize = 1024;
-
-/// Bytes of inodes that are freed when `inodes` without `staying` are deleted: XFS frees chunks of 64 inodes when all
-/// of them are free.
-///
-/// # Errors
-/// `PERM` without root.
-pub(super) fn inode_bytes(fd: impl AsFd, inodes: &Inodes, staying: &HashSet<u64>) -> rustix::io::Result<u64> {
-    let geometry = xfs::geometry(&fd)?;
-    let (inode, block) = (u64::from(geometry.inode_size), u64::from(geometry.block_size));
-    let keeps_chunks = mounts::of(&fd).is_ok_and(|mounts| mounts.iter().any(|mount| mount.has("ikeep")));
-    // Chunks are kept for later if a block holds more than one chunk, or if the mount options say so.
-    if block > inode * CHUNK || keeps_chunks {
-        return Ok(0);
-    }
-    let (Some(first), Some(last)) = (inodes.runs().next(), inodes.runs().last()) else { return Ok(0) };
-    let mut chunks = 0;
-    xfs::chunks(&fd, first.start, |chunk| {
-        let mut used = (0..CHUNK).filter(|bit| chunk.used >> bit & 1 == 1).map(|bit| chunk.first + bit);
-        let goes = chunk.used != 0 && used.all(|inode| inodes.contains(inode) && !staying.contains(&inode));
-        chunks += u64::from(goes);
-        chunk.first < last.end
-    })?;
-    Ok(chunks * CHUNK * inode)
-}
 
 /// Removes from `ranges` all ranges held by files that are not in `inodes`. Maps all other files of the filesystem
 /// until `ranges` is empty.

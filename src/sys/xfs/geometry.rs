@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 const _: () = assert!(XFS_IOC_FSGEOMETRY == 0x8100_587e);
 
+const XFS_FSOP_GEOM_FLAGS_V5SB: u32 = 1 << 15;
 const XFS_FSOP_GEOM_FLAGS_RMAPBT: u32 = 1 << 19;
 const XFS_FSOP_GEOM_FLAGS_REFLINK: u32 = 1 << 20;
 
@@ -54,8 +55,12 @@ pub(crate) struct Geometry {
     pub inode_size: u32,
     /// The number of allocation groups.
     pub groups: u32,
-    /// The blocks of each group; the last group may have fewer.
+    /// The blocks of each allocation group; the last group may have fewer.
     pub group_blocks: u32,
+    /// The size of a block of a directory in bytes.
+    pub directory_block_size: u32,
+    /// Its metadata has checksums: version 5 of the format, the default since 2014.
+    pub checksums: bool,
     /// It keeps a reverse map: which inode owns which block (`mkfs.xfs -m rmapbt=1`).
     pub reverse_map: bool,
     /// Files can share extents (`mkfs.xfs -m reflink=1`).
@@ -65,22 +70,22 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    /// The bytes for records in a block of the trees of an allocation group.
+    pub(crate) fn room_of_tree_block(&self) -> u64 {
+        let header = if self.checksums { 56 } else { 16 };
+        u64::from(self.block_size).saturating_sub(header)
+    }
+
     /// The allocation group of an inode.
-    pub(crate) fn group_of_inode(&self, number: u64) -> u32 {
-        let inodes = self.block_size.checked_div(self.inode_size).and_then(u32::checked_ilog2).unwrap_or(0);
-        let blocks = self.group_blocks.checked_next_power_of_two().map_or(32, u32::trailing_zeros);
-        self.group(number >> (inodes + blocks))
+    pub(crate) fn group_of(&self, inode: u64) -> u64 {
+        let in_block = (self.block_size / self.inode_size.max(1)).max(1).ilog2();
+        inode >> (self.group_blocks.max(1).next_power_of_two().ilog2() + in_block).min(63)
     }
 
     /// The allocation group of an address in bytes on the data device, as FIEMAP reports it.
-    pub(crate) fn group_of_address(&self, address: u64) -> u32 {
+    pub(crate) fn group_of_address(&self, address: u64) -> u64 {
         let bytes = u64::from(self.group_blocks) * u64::from(self.block_size);
-        self.group(address.checked_div(bytes).unwrap_or(0))
-    }
-
-    /// A group that exists.
-    fn group(&self, number: u64) -> u32 {
-        u32::try_from(number).unwrap_or(u32::MAX).min(self.groups.saturating_sub(1))
+        address.checked_div(bytes).unwrap_or(0)
     }
 }
 
@@ -100,6 +105,8 @@ pub(crate) fn geometry(fd: impl AsFd) -> Result<Geometry> {
         inode_size: raw.inodesize,
         groups: raw.agcount,
         group_blocks: raw.agblocks,
+        directory_block_size: raw.dirblocksize,
+        checksums: raw.flags & XFS_FSOP_GEOM_FLAGS_V5SB != 0,
         reverse_map: raw.flags & XFS_FSOP_GEOM_FLAGS_RMAPBT != 0,
         reflink: raw.flags & XFS_FSOP_GEOM_FLAGS_REFLINK != 0,
         realtime: raw.rtblocks != 0,

@@ -91,11 +91,20 @@ pub(crate) struct Inode {
     pub mode: u32,
     /// Blocks that it uses on the disk.
     pub blocks: u64,
+    /// The bytes of the inode that its content may use, before its attributes; 0 if it has no attributes.
+    pub content_room: u16,
     /// Its content is on the realtime device.
     pub realtime: bool,
     /// Everything else that shows a change: size, mtime and ctime (seconds, nanoseconds), and the numbers of extents of
     /// its content and of its attributes.
     pub state: [u64; 7],
+}
+
+impl Inode {
+    /// The number of extents of its attributes.
+    pub(crate) fn attribute_extents(&self) -> u64 {
+        self.state[6]
+    }
 }
 
 /// Makes one call: the inodes from number `from` on, as many as fit, and the number to continue from.
@@ -108,6 +117,7 @@ fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option
         names: raw.nlink,
         mode: raw.mode.into(),
         blocks: raw.blocks,
+        content_room: raw.forkoff,
         realtime: raw.xflags & FS_XFLAG_REALTIME != 0,
         state: [
             raw.size,

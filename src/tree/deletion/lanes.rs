@@ -68,7 +68,7 @@ impl Lanes {
         let mut dirs: Vec<_> = dirs
             .into_par_iter()
             .map(|dir| {
-                let lane = self.lane(geometry.group_of_inode(dir.inode()), &geometry);
+                let lane = self.lane(geometry.group_of(dir.inode()), &geometry);
                 let data = if is_worth_a_look { first_data(&dir) } else { None };
                 let data = data.map(|address| geometry.group_of_address(address));
                 let step = data.map_or(0, |group| (self.lane(group, &geometry) + self.number - lane) % self.number);
@@ -89,8 +89,9 @@ impl Lanes {
     }
 
     /// The lane of an allocation group.
-    fn lane(&self, group: u32, geometry: &Geometry) -> u32 {
-        let lane = u64::from(group) * u64::from(self.number) / u64::from(geometry.groups.max(1));
+    fn lane(&self, group: u64, geometry: &Geometry) -> u32 {
+        let groups = u64::from(geometry.groups.max(1));
+        let lane = group.min(groups - 1) * u64::from(self.number) / groups;
         u32::try_from(lane).unwrap_or(u32::MAX)
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn make(trees: &[Tree<'_>], monitor: &dyn Monitor, each: &mut dyn FnM
 
 /// The figures of the set. All maps are of subvolumes as they are now.
 pub(super) fn figures(subjects: Subjects<'_>, monitor: &dyn Monitor) -> Result<Figures> {
-    let Subjects { fd, path, mut maps, set, beside, each } = subjects;
+    let Subjects { fd, path, mut maps, set, beside, each, .. } = subjects;
     let trees: Vec<u64> = maps
         .iter()
         .map(|map| match map.header().identity {

@@ -58,6 +58,8 @@ pub(crate) struct Subjects<'a> {
     pub(crate) maps: Vec<Reader>,
     /// For each map: whether its tree belongs to the set.
     pub(crate) set: Vec<bool>,
+    /// For each map: the path of its tree.
+    pub(crate) roots: Vec<PathBuf>,
     /// For each map: files and directories outside the tree that are deleted with it, without anything below them.
     pub(crate) beside: Vec<Vec<PathBuf>>,
     /// Whether figures for each tree are needed as well.

@@ -29,11 +29,12 @@ use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
 use crate::usage::Freed;
 use crate::usage::inodes::Inodes;
-use crate::usage::xfs::inode_bytes;
+use crate::usage::xfs::free_space::FreeSpace;
+use crate::usage::xfs::{chunks, directories};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// How many files are in the trees that are mapped together.
@@ -141,7 +142,7 @@ enum Why {
 /// For each tree: bytes that are freed with it and need no further question, and inodes beside it that go with it.
 struct Going {
     bytes: Vec<u64>,
-    inodes: Vec<Vec<u64>>,
+    inodes: HashMap<u64, usize>,
 }
 
 /// The ranges that files hold now.
@@ -156,7 +157,7 @@ struct Now {
 
 /// The figures of the set.
 pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Monitor) -> Result<Figures> {
-    let Subjects { fd, path, mut maps, set, beside, each } = subjects;
+    let Subjects { fd, path, mut maps, set, roots, beside: beside_paths, each } = subjects;
     let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
     let block = u64::from(xfs::geometry(fd).map_err(failed)?.block_size);
     xfs::inode(fd, 0).map_err(failed)?;
@@ -179,12 +180,12 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
     let mut holders: Vec<u64> = pieces.iter().map(|piece| piece.inode).collect();
     holders.sort_unstable();
     holders.dedup();
-    let beside = Beside::find(&beside, &set);
+    let beside = Beside::find(&beside_paths, &set);
     let own = |map: &Reader| match map.header().identity {
         Identity::Xfs { own, .. } => own,
         Identity::Btrfs { .. } => 0,
     };
-    let going = RefCell::new(Going { bytes: maps.iter().map(own).collect(), inodes: vec![Vec::new(); maps.len()] });
+    let going = RefCell::new(Going { bytes: maps.iter().map(own).collect(), inodes: HashMap::new() });
     let mut digests: Vec<_> = maps.iter().map(|_| blake3::Hasher::new()).collect();
     let mut now = Now::default();
     monitor.phase("asking who shares", None);
@@ -196,7 +197,7 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
             }
             let Some(owner) = beside.of(inode) else { return is_mappable(inode).then_some(Why::Outside) };
             let mut going = going.borrow_mut();
-            going.inodes[owner].push(inode.number);
+            going.inodes.insert(inode.number, owner);
             going.bytes[owner] += inode.blocks.saturating_mul(block);
             is_mappable(inode).then_some(Why::Beside(owner))
         },
@@ -252,29 +253,26 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
         return Ok(Figures::Stale(stale));
     }
     let Going { bytes: own, inodes: beside } = going.into_inner();
+    let part_of = |inode| owners.find(inode).or_else(|| beside.get(&inode).copied());
+    let (chunks_of_set, chunks) = chunks::freed(fd, maps.len(), part_of, |map| set[map]).map_err(failed)?;
+    let space = FreeSpace::of(fd);
     let members: Vec<usize> = (0..maps.len()).filter(|number| set[*number]).collect();
-    let freed = |members: &[usize], sum: &Sum| -> Result<Freed> {
-        let mut going = Inodes::default();
-        for member in members {
-            inodes[*member].runs().for_each(|run| going.add_run(run));
-            beside[*member].iter().for_each(|inode| {
-                going.add(*inode);
-            });
-        }
-        let inode_bytes = inode_bytes(fd, &going, &HashSet::new()).map_err(failed)?;
+    let freed = |members: &[usize], sum: &Sum, chunks: &chunks::Freed| {
         let own: u64 = members.iter().map(|member| own[*member]).sum();
+        let paths = members.iter().flat_map(|member| beside_paths[*member].iter().chain([&roots[*member]]));
+        let directories = directories::freed(fd, paths);
+        let ranges = sum.ranges + chunks.chunks + space.blocks(own + directories.bytes);
+        let is_estimate = chunks.is_estimate || directories.is_estimate || !space.keeps_its_trees(ranges);
         let is_doubtful = sum.trusted > 0 && members.len() < maps.len();
-        let bound = if is_doubtful { Bound::About } else { Bound::AtLeast };
-        Ok(Freed { bytes: own + sum.bytes + inode_bytes, inode_bytes, bound, ..Freed::default() })
+        let (bytes, inode_bytes) = (own + sum.bytes + chunks.bytes + directories.bytes, chunks.bytes);
+        Freed { bytes, inode_bytes, bound: Bound::of(true, is_doubtful || is_estimate), ..Freed::default() }
     };
-    let set = freed(&members, &of_set)?;
+    let of_set = freed(&members, &of_set, &chunks_of_set);
     let mut rows = vec![Freed::default(); maps.len()];
     if each {
-        for member in members {
-            rows[member] = freed(&[member], &sums[member])?;
-        }
+        members.iter().for_each(|member| rows[*member] = freed(&[*member], &sums[*member], &chunks[*member]));
     }
-    Ok(Figures::Known { rows, set, mapped })
+    Ok(Figures::Known { rows, set: of_set, mapped })
 }
 
 /// The bytes of ranges, and the part of them for which the maps of other trees were trusted.
@@ -282,10 +280,13 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
 struct Sum {
     bytes: u64,
     trusted: u64,
+    /// The number of ranges.
+    ranges: u64,
 }
 
 impl Sum {
     fn add(&mut self, bytes: u64, is_trusted: bool) {
+        self.ranges += 1;
         self.bytes += bytes;
         self.trusted += if is_trusted { bytes } else { 0 };
     }
