@@ -2,10 +2,11 @@
 
 use super::levels::Place;
 use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A path with its entries.
 pub(super) struct Members {
@@ -13,6 +14,30 @@ pub(super) struct Members {
     pub(super) path: Vec<u8>,
     /// The entry of each snapshot that has one.
     pub(super) all: Vec<Member>,
+    held: Arc<Held>,
+}
+
+/// How many entries are in memory.
+#[derive(Default)]
+pub(super) struct Held(AtomicUsize);
+
+impl Held {
+    pub(super) fn entries(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Members {
+    pub(super) fn new(path: Vec<u8>, all: Vec<Member>, held: &Arc<Held>) -> Members {
+        held.0.fetch_add(all.len(), Ordering::Relaxed);
+        Members { path, all, held: Arc::clone(held) }
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(self.all.len(), Ordering::Relaxed);
+    }
 }
 
 /// An entry of a snapshot.
@@ -22,11 +47,17 @@ pub(super) struct Member {
     pub(super) entry: Entry,
     /// Whether it was reported that its file cannot be read.
     has_failed: AtomicBool,
+    status: OnceLock<rustix::io::Result<Status>>,
 }
 
 impl Member {
     pub(super) fn new(snapshot: usize, place: Arc<Place>, entry: Entry) -> Member {
-        Member { snapshot, place, entry, has_failed: AtomicBool::new(false) }
+        Member { snapshot, place, entry, has_failed: AtomicBool::new(false), status: OnceLock::new() }
+    }
+
+    /// The status of its name, as it was when this was first called.
+    pub(super) fn status(&self) -> rustix::io::Result<Status> {
+        *self.status.get_or_init(|| Status::at(&self.place.fd, &self.entry.name))
     }
 
     /// Notes that a failure of its file is reported. Returns whether one was reported before.

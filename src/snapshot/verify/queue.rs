@@ -1,11 +1,12 @@
-//! The work of all threads: paths to check, and files to read. Files that are not small are read a few at a time,
-//! before anything else. Meanwhile the other threads check further paths, so the device and the processors are both
-//! busy.
+//! The work of all threads: entries to look up, paths to check, and files to read. While there is other work, only one
+//! file that is not small is read: its large requests would keep the device from the small ones of the other threads,
+//! and the processors would wait. So the device and the processors are both busy until the end.
 //!
 //! `batch` fills the queue, and waits for the work of each batch.
 
 use super::claim::Claim;
 use super::context::Context;
+use super::lookup::{self, Lookup};
 use super::member::Members;
 use super::reading::Reading;
 use super::results::Place;
@@ -15,7 +16,8 @@ use crate::util::mutex::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// How many files that are not small are read at once: more would only wear out a disk's arm.
+/// How many files that are not small are read at once if nothing else can be done: more would only wear out a disk's
+/// arm.
 const TURNS: usize = 4;
 
 /// What a batch waits for, and what its work leaves for its end.
@@ -72,6 +74,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
+    lookups: VecDeque<Lookup>,
     paths: VecDeque<(Arc<Members>, Ticket)>,
     reads: VecDeque<(Reading, Ticket)>,
     /// The open files of `reads`.
@@ -83,6 +86,7 @@ struct State {
 }
 
 enum Work {
+    Look(Lookup),
     Path(Arc<Members>, Ticket),
     Read(Reading, Ticket),
 }
@@ -95,7 +99,15 @@ impl Queue {
 
     /// Adds paths.
     pub(super) fn add(&self, paths: impl Iterator<Item = (Arc<Members>, Ticket)>) {
-        lock(&self.state).paths.extend(paths);
+        let mut paths = paths.peekable();
+        while paths.peek().is_some() {
+            let lookups = Lookup::all(paths.by_ref().take(lookup::PATHS).collect());
+            let mut state = lock(&self.state);
+            match lookups {
+                Ok(lookups) => state.lookups.extend(lookups),
+                Err(paths) => state.paths.extend(paths),
+            }
+        }
         self.changed.notify_all();
     }
 
@@ -137,20 +149,23 @@ impl Queue {
     }
 
     fn next(&self, waits: bool) -> Option<Work> {
-        let most_files = open_files::part(8, 8..=512);
+        let most_files = open_files::part(8, 8..=2048);
         let mut state = lock(&self.state);
         loop {
-            if state.reading < TURNS
+            let may_open = state.files < most_files;
+            let has_others = !state.lookups.is_empty() || (may_open && !state.paths.is_empty());
+            if state.reading < (if has_others { 1 } else { TURNS })
                 && let Some((reading, ticket)) = state.reads.pop_front()
             {
                 state.reading += 1;
                 state.files -= reading.files();
                 return Some(Work::Read(reading, ticket));
             }
-            if state.files < most_files
-                && let Some((members, ticket)) = state.paths.pop_front()
-            {
+            if may_open && let Some((members, ticket)) = state.paths.pop_front() {
                 return Some(Work::Path(members, ticket));
+            }
+            if let Some(lookup) = state.lookups.pop_front() {
+                return Some(Work::Look(lookup));
             }
             if state.is_closed || !waits {
                 return None;
@@ -161,6 +176,14 @@ impl Queue {
 
     fn run(&self, context: &Context<'_>, work: Work) {
         let result = match work {
+            Work::Look(lookup) => {
+                let paths = lookup.run(context);
+                if !paths.is_empty() {
+                    lock(&self.state).paths.extend(paths);
+                    self.changed.notify_all();
+                }
+                Ok(())
+            }
             Work::Path(members, ticket) => (self.check)(context, self, &members, ticket),
             Work::Read(reading, _ticket) => {
                 let result = reading.read(context);
