@@ -71,7 +71,7 @@ impl<'q> Batch<'q> {
             return Ok(());
         }
         self.start();
-        while self.is_too_far(many_places) {
+        while self.is_too_far(many_places) || (self.has_too_many_entries() && !self.wait()) {
             self.end_first(context)?;
         }
         context.check()
@@ -80,8 +80,20 @@ impl<'q> Batch<'q> {
     /// Whether the first batch must end before another one is collected.
     fn is_too_far(&self, many_places: usize) -> bool {
         let places = || self.started.iter().map(|started| started.places).sum::<usize>();
-        let is_full = self.started.len() > MOST_BATCHES || self.held.entries() > MOST_ENTRIES || places() > many_places;
-        is_full && !self.started.is_empty()
+        !self.started.is_empty() && (self.started.len() > MOST_BATCHES || places() > many_places)
+    }
+
+    fn has_too_many_entries(&self) -> bool {
+        !self.started.is_empty() && self.held.entries() > MOST_ENTRIES
+    }
+
+    /// Waits until there are fewer entries, or the first batch can end. Returns whether there are fewer entries.
+    ///
+    /// If the first batch has a large file, many batches behind it are done before it is.
+    fn wait(&self) -> bool {
+        let Some(first) = self.started.front().filter(|_| self.has_threads) else { return false };
+        self.held.wait(MOST_ENTRIES, || first.progress.is_done());
+        !self.has_too_many_entries()
     }
 
     /// Does all the work.
@@ -97,7 +109,7 @@ impl<'q> Batch<'q> {
     }
 
     fn start(&mut self) {
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::new(Progress::new(&self.held));
         let paths = std::mem::take(&mut self.paths).into_iter();
         self.queue.add(paths.map(|members| (Arc::new(members), Ticket::of(&progress))));
         let endings = std::mem::take(&mut self.endings);

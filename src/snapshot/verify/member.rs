@@ -4,9 +4,10 @@ use super::levels::Place;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
+use crate::util::mutex::lock;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// A path with its entries.
 pub(super) struct Members {
@@ -19,24 +20,41 @@ pub(super) struct Members {
 
 /// How many entries are in memory.
 #[derive(Default)]
-pub(super) struct Held(AtomicUsize);
+pub(super) struct Held {
+    entries: Mutex<usize>,
+    changed: Condvar,
+}
 
 impl Held {
     pub(super) fn entries(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        *lock(&self.entries)
+    }
+
+    /// Waits until there are at most this many, or something else has happened, which [`Held::wake`] announces.
+    pub(super) fn wait(&self, most: usize, or: impl Fn() -> bool) {
+        let is_over = |entries: &mut usize| *entries > most && !or();
+        drop(self.changed.wait_while(lock(&self.entries), is_over).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Wakes the thread that waits.
+    pub(super) fn wake(&self) {
+        // Under the lock, so that it does not come between the check of the waiting thread and its sleep.
+        let _entries = lock(&self.entries);
+        self.changed.notify_all();
     }
 }
 
 impl Members {
     pub(super) fn new(path: Vec<u8>, all: Vec<Member>, held: &Arc<Held>) -> Members {
-        held.0.fetch_add(all.len(), Ordering::Relaxed);
+        *lock(&held.entries) += all.len();
         Members { path, all, held: Arc::clone(held) }
     }
 }
 
 impl Drop for Members {
     fn drop(&mut self) {
-        self.held.0.fetch_sub(self.all.len(), Ordering::Relaxed);
+        *lock(&self.held.entries) -= self.all.len();
+        self.held.changed.notify_all();
     }
 }
 
