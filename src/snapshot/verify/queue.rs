@@ -1,6 +1,6 @@
-//! The work of all threads: entries to look up, paths to check, and files to read. While there is other work, only one
-//! file that is not small is read: its large requests would keep the device from the small ones of the other threads,
-//! and the processors would wait. So the device and the processors are both busy until the end.
+//! The work of all threads: entries to look up, paths to check, and files to read. While there is other work, few
+//! files that are not small are read: their large requests would keep the device from the small ones of the other
+//! threads, and the processors would wait. So the device and the processors are both busy until the end.
 //!
 //! `batch` fills the queue, and waits for the work of each batch.
 
@@ -19,6 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// How many files that are not small are read at once if nothing else can be done: more would only wear out a disk's
 /// arm.
 const TURNS: usize = 4;
+/// How many while there is other work.
+const TURNS_BESIDE: usize = 2;
 
 /// What a batch waits for, and what its work leaves for its end.
 pub(super) struct Progress {
@@ -93,7 +95,7 @@ struct State {
     reads: VecDeque<(Reading, Ticket)>,
     /// The open files of `reads`.
     files: usize,
-    /// How many threads are reading one of `reads`.
+    /// The turns of the `reads` that are in progress.
     reading: usize,
     is_closed: bool,
     failure: Option<Error>,
@@ -168,10 +170,11 @@ impl Queue {
         loop {
             let may_open = state.files < most_files;
             let has_others = !state.lookups.is_empty() || (may_open && !state.paths.is_empty());
-            if state.reading < (if has_others { 1 } else { TURNS })
+            let most = if has_others { TURNS_BESIDE } else { TURNS };
+            if state.reading < most
                 && let Some((reading, ticket)) = state.reads.pop_front()
             {
-                state.reading += 1;
+                state.reading += reading.turns();
                 state.files -= reading.files();
                 return Some(Work::Read(reading, ticket));
             }
@@ -200,8 +203,9 @@ impl Queue {
             }
             Work::Path(members, ticket) => (self.check)(context, self, &members, ticket),
             Work::Read(reading, _ticket) => {
+                let turns = reading.turns();
                 let result = reading.read(context);
-                lock(&self.state).reading -= 1;
+                lock(&self.state).reading -= turns;
                 self.changed.notify_all();
                 result
             }
