@@ -3,7 +3,7 @@
 //! - `merge` joins the manifests of all snapshots, sorted as they are, into one stream: each path once. So one path's
 //!   files are in memory, however many snapshots there are.
 //! - `levels` has the directories of each snapshot, and finds entries without a record. `batch` checks paths in
-//!   parallel.
+//!   parallel. `lookup` gets the status of their entries first.
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
 //!   on the same blocks are read once, by `reading` (`results` remembers them across paths). `claim` reports each file.
 //!   Files that are not small go through the `queue`, which has all work. `sharing` measures extents.
@@ -22,6 +22,7 @@ mod content;
 mod context;
 mod findings;
 mod levels;
+mod lookup;
 mod member;
 mod merge;
 mod options;

@@ -8,7 +8,6 @@ use super::context::Context;
 use super::member::Members;
 use super::queue::{Queue, Ticket};
 use crate::error::Result;
-use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Entry;
 use crate::util::mutex::lock;
@@ -34,7 +33,7 @@ pub(super) fn check(context: &Context<'_>, queue: &Queue, members: &Arc<Members>
         let file = member.entry.file();
         counts.files.add(u64::from(file.is_some()));
         counts.unhashed_files.add(u64::from(file.is_some_and(|file| file.hash.is_none())));
-        let status = match Status::at(&member.place.fd, name) {
+        let status = match member.status() {
             Ok(status) => status,
             Err(errno) => {
                 if errno == Errno::NOENT {

@@ -49,6 +49,11 @@ impl Reading {
         self.0.iter().map(|same| same.size).max().unwrap_or(0)
     }
 
+    /// How many files it counts as when files are read side by side: a large one is read by several threads.
+    pub(super) fn turns(&self) -> usize {
+        if self.largest() < LARGE { 1 } else { THREADS }
+    }
+
     /// Adds a claim to the files with this data.
     ///
     /// # Errors
