@@ -6,7 +6,8 @@
 //!   parallel. `lookup` gets the status of their entries first.
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
 //!   on the same blocks are read once, by `reading` (`results` remembers them across paths). `claim` reports each file.
-//!   Files that are not small go through the `queue`, which has all work. `sharing` measures extents.
+//!   Files that are not small go through the `queue`, which has all work (`progress`: that of a batch). `sharing`
+//!   measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
@@ -30,6 +31,7 @@ mod origin;
 mod part;
 mod partners;
 mod path;
+mod progress;
 mod queue;
 mod reading;
 mod record;

@@ -4,7 +4,7 @@
 
 use super::context::Context;
 use super::member::Members;
-use super::queue::Ticket;
+use super::progress::Ticket;
 use crate::util::mutex::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -4,12 +4,11 @@
 //!
 //! `batch` fills the queue, and waits for the work of each batch.
 
-use super::claim::Claim;
 use super::context::Context;
 use super::lookup::{self, Lookup};
-use super::member::{Held, Members};
+use super::member::Members;
+use super::progress::Ticket;
 use super::reading::Reading;
-use super::results::Place;
 use crate::error::{Error, Result};
 use crate::fs::open_files;
 use crate::util::mutex::lock;
@@ -19,64 +18,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// How many files that are not small are read at once if nothing else can be done: more would only wear out a disk's
 /// arm.
 const TURNS: usize = 4;
-/// How many while there is other work.
-const TURNS_BESIDE: usize = 2;
-
-/// What a batch waits for, and what its work leaves for its end.
-pub(super) struct Progress {
-    pending: Mutex<usize>,
-    done: Condvar,
-    /// Its thread that waits hears of the end too.
-    held: Arc<Held>,
-    /// Files with data that another thread was reading under another name.
-    pub(super) later: Mutex<Vec<(Place, Claim)>>,
-    /// Paths with readable files, and the numbers of their members, if sharing must be measured.
-    pub(super) readable: Mutex<Vec<(Arc<Members>, Vec<usize>)>>,
-}
-
-/// A part of a batch that is not done until this is dropped.
-pub(super) struct Ticket(Arc<Progress>);
-
-impl Ticket {
-    pub(super) fn of(progress: &Arc<Progress>) -> Ticket {
-        *lock(&progress.pending) += 1;
-        Ticket(Arc::clone(progress))
-    }
-
-    pub(super) fn progress(&self) -> &Arc<Progress> {
-        &self.0
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut pending = lock(&self.0.pending);
-        *pending -= 1;
-        let is_done = *pending == 0;
-        drop(pending);
-        if is_done {
-            self.0.done.notify_all();
-            self.0.held.wake();
-        }
-    }
-}
-
-impl Progress {
-    pub(super) fn new(held: &Arc<Held>) -> Progress {
-        let (pending, done, held) = (Mutex::new(0), Condvar::new(), Arc::clone(held));
-        Progress { pending, done, held, later: Mutex::default(), readable: Mutex::default() }
-    }
-
-    /// Whether all of it is done.
-    pub(super) fn is_done(&self) -> bool {
-        *lock(&self.pending) == 0
-    }
-
-    /// Waits until all of it is done.
-    pub(super) fn wait(&self) {
-        drop(self.done.wait_while(lock(&self.pending), |pending| *pending > 0).unwrap_or_else(PoisonError::into_inner));
-    }
-}
+/// How many threads read them while there is other work.
+const THREADS_BESIDE: usize = 2;
 
 /// Checks a path. It may add files to the queue, with further tickets.
 pub(super) type Check = fn(&Context<'_>, &Queue, &Arc<Members>, Ticket) -> Result<()>;
@@ -95,8 +38,9 @@ struct State {
     reads: VecDeque<(Reading, Ticket)>,
     /// The open files of `reads`.
     files: usize,
-    /// The turns of the `reads` that are in progress.
+    /// How many of `reads` are in progress, and by how many threads.
     reading: usize,
+    threads: usize,
     is_closed: bool,
     failure: Option<Error>,
 }
@@ -170,11 +114,10 @@ impl Queue {
         loop {
             let may_open = state.files < most_files;
             let has_others = !state.lookups.is_empty() || (may_open && !state.paths.is_empty());
-            let most = if has_others { TURNS_BESIDE } else { TURNS };
-            if state.reading < most
-                && let Some((reading, ticket)) = state.reads.pop_front()
-            {
-                state.reading += reading.turns();
+            let has_turn = if has_others { state.threads < THREADS_BESIDE } else { state.reading < TURNS };
+            if has_turn && let Some((reading, ticket)) = state.reads.pop_front() {
+                state.reading += 1;
+                state.threads += reading.threads();
                 state.files -= reading.files();
                 return Some(Work::Read(reading, ticket));
             }
@@ -203,9 +146,12 @@ impl Queue {
             }
             Work::Path(members, ticket) => (self.check)(context, self, &members, ticket),
             Work::Read(reading, _ticket) => {
-                let turns = reading.turns();
+                let threads = reading.threads();
                 let result = reading.read(context);
-                lock(&self.state).reading -= turns;
+                let mut state = lock(&self.state);
+                state.reading -= 1;
+                state.threads -= threads;
+                drop(state);
                 self.changed.notify_all();
                 result
             }

@@ -49,8 +49,8 @@ impl Reading {
         self.0.iter().map(|same| same.size).max().unwrap_or(0)
     }
 
-    /// How many files it counts as when files are read side by side: a large one is read by several threads.
-    pub(super) fn turns(&self) -> usize {
+    /// How many threads read it, unless the user chose a number.
+    pub(super) fn threads(&self) -> usize {
         if self.largest() < LARGE { 1 } else { THREADS }
     }
 
