@@ -4,6 +4,7 @@
 use super::Meter;
 use super::forecast::forecast;
 use super::keep::{Free, Reason};
+use super::space::wait_for_earlier;
 use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
@@ -105,6 +106,9 @@ impl<'a> Removal<'a> {
         if names.is_empty() {
             return Ok(Freed::default());
         }
+        if !self.no_wait {
+            wait_for_earlier(self.repository, self.monitor);
+        }
         let mut meter = Meter::begin(self.repository);
         for names in names.chunks(BATCH) {
             self.apply(names, &mut meter)?;
@@ -158,6 +162,7 @@ impl<'a> Removal<'a> {
             }
             return Ok(freed);
         }
+        wait_for_earlier(self.repository, self.monitor);
         let mut meter = Meter::begin(self.repository);
         self.no_wait = false;
         for (number, name) in names.iter().enumerate() {
@@ -275,6 +280,8 @@ impl<'a> Removal<'a> {
             self.results.insert(name.clone(), None);
         }
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
+        // Whoever compares the figure with the free space should not see the space of earlier deletions.
+        wait_for_earlier(self.repository, self.monitor);
         let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
         self.errors += errors;
         let usage::Freed { bytes, metadata_bytes, bound, .. } = freed;
