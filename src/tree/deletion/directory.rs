@@ -1,6 +1,5 @@
 //! A directory that is being emptied, its place, and the limits on how many of them are known and open.
 
-use super::lanes::Waiting;
 use crate::fs::open_files;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +18,7 @@ pub(super) struct Directory<'a> {
     /// `None`: it is an entry of the trash itself.
     pub parent: Option<Arc<Directory<'a>>>,
     pub name: CString,
-    inode: u64,
+    pub inode: u64,
     /// Only open while subdirectories wait.
     pub fd: OnceLock<OwnedFd>,
     /// The subdirectories that wait.
@@ -72,16 +71,6 @@ impl<'a> Directory<'a> {
             above = &parent.parent;
         }
         names.iter().rev().fold(trash.to_path_buf(), |path, name| path.join(OsStr::from_bytes(name.to_bytes())))
-    }
-}
-
-impl Waiting for Arc<Directory<'_>> {
-    fn inode(&self) -> u64 {
-        self.inode
-    }
-
-    fn place(&self) -> (BorrowedFd<'_>, &CStr) {
-        (self.above(), &self.name)
     }
 }
 

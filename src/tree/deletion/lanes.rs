@@ -7,6 +7,7 @@
 //! have their data in its own groups, then takes those with data in the next thread's groups, and so on: in step, they
 //! keep out of each other's way.
 
+use super::directory::Directory;
 use super::entry::{is_dot, open};
 use crate::fs::openat;
 use crate::sys::xfs::{Geometry, geometry};
@@ -14,8 +15,8 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use rustix::fs::{self, FileType, OFlags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// So few directories for each lane are not worth a look at their data.
 const FEW: usize = 16;
@@ -27,15 +28,6 @@ pub(super) struct Lanes {
     number: u32,
     /// `None`: not XFS.
     geometry: Option<Geometry>,
-}
-
-/// A directory that will be emptied.
-pub(super) trait Waiting: Send + Sync {
-    /// Its inode number.
-    fn inode(&self) -> u64;
-
-    /// Its parent and its name there.
-    fn place(&self) -> (BorrowedFd<'_>, &CStr);
 }
 
 impl Lanes {
@@ -58,9 +50,9 @@ impl Lanes {
     }
 
     /// Distributes directories: one thread empties the directories of one lane, in their order.
-    pub(super) fn distribute<D: Waiting>(&self, mut dirs: Vec<D>) -> Vec<Vec<D>> {
+    pub(super) fn distribute<'a>(&self, mut dirs: Vec<Arc<Directory<'a>>>) -> Vec<Vec<Arc<Directory<'a>>>> {
         let Some(geometry) = self.geometry.filter(|_| self.number > 1) else {
-            dirs.sort_unstable_by_key(Waiting::inode);
+            dirs.sort_unstable_by_key(|dir| dir.inode);
             // Neighbouring inodes, in parts small enough for threads that finish early.
             return chunks(dirs, self.number as usize * 8);
         };
@@ -68,23 +60,16 @@ impl Lanes {
         let mut dirs: Vec<_> = dirs
             .into_par_iter()
             .map(|dir| {
-                let lane = self.lane(geometry.group_of(dir.inode()), &geometry);
+                let lane = self.lane(geometry.group_of(dir.inode), &geometry);
                 let data = if is_worth_a_look { first_data(&dir) } else { None };
                 let data = data.map(|address| geometry.group_of_address(address));
                 let step = data.map_or(0, |group| (self.lane(group, &geometry) + self.number - lane) % self.number);
-                ((lane, step, data, dir.inode()), dir)
+                ((lane, step, data, dir.inode), dir)
             })
             .collect();
         dirs.sort_unstable_by_key(|(key, _)| *key);
-        let mut lanes: Vec<Vec<D>> = Vec::new();
-        let mut current = None;
-        for ((lane, ..), dir) in dirs {
-            match lanes.last_mut().filter(|_| current == Some(lane)) {
-                Some(last) => last.push(dir),
-                None => lanes.push(vec![dir]),
-            }
-            current = Some(lane);
-        }
+        let mut lanes = vec![Vec::new(); self.number as usize];
+        dirs.into_iter().for_each(|((lane, ..), dir)| lanes[lane as usize].push(dir));
         lanes
     }
 
@@ -108,9 +93,8 @@ fn chunks<T>(items: Vec<T>, number: usize) -> Vec<Vec<T>> {
 }
 
 /// Where the data of a directory probably is: the address of the first extent of its first file.
-fn first_data(dir: &impl Waiting) -> Option<u64> {
-    let (parent, name) = dir.place();
-    let fd = open(parent, name, OFlags::RDONLY).ok()?;
+fn first_data(dir: &Directory<'_>) -> Option<u64> {
+    let fd = open(dir.above(), &dir.name, OFlags::RDONLY).ok()?;
     for entry in fs::Dir::read_from(&fd).ok()? {
         let entry = entry.ok()?;
         if !is_dot(entry.file_name()) && entry.file_type() == FileType::RegularFile {

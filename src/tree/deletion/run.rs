@@ -73,19 +73,12 @@ impl<'a> Run<'a> {
         if self.monitor.is_cancelled() {
             return None;
         }
-        let problem = match fs::unlinkat(self.trash, &name, AtFlags::empty()) {
-            Ok(()) => {
-                self.count(&self.files);
-                return None;
-            }
-            Err(Errno::NOENT) => return None,
-            // POSIX allows PERM for directories. Linux also returns it for immutable files.
-            Err(errno) if errno == Errno::ISDIR || errno == Errno::PERM && is_dir(self.trash, &name) => {
-                match self.guard.mount_at(name.to_bytes()) {
-                    None => return Some(Arc::new(Directory::new(self.trash, None, name, inode))),
-                    Some(point) => busy(&self.path.join(os(&name)), &point),
-                }
-            }
+        let problem = match self.delete_file(self.trash, &name, FileType::Unknown) {
+            Ok(()) => return None,
+            Err(Errno::ISDIR) => match self.guard.mount_at(name.to_bytes()) {
+                None => return Some(Arc::new(Directory::new(self.trash, None, name, inode))),
+                Some(point) => busy(&self.path.join(os(&name)), &point),
+            },
             Err(errno) => refused(self.path.join(os(&name)), errno),
         };
         self.report(&problem);
@@ -173,6 +166,7 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Err(Errno::NOENT) => Ok(()),
+            // POSIX allows this error for directories. Linux also returns it for immutable files.
             Err(Errno::PERM) if kind == FileType::Unknown && is_dir(dir, name) => Err(Errno::ISDIR),
             Err(errno) => Err(errno),
         }
