@@ -25,20 +25,28 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meter {
     used: Option<u64>,
+    /// Whether to wait until the space is free.
+    waits: bool,
     /// Whether everything that was removed since is freed.
     is_settled: bool,
 }
 
 impl Meter {
-    /// Notes the space in use.
-    pub(super) fn begin(repository: &Repository) -> Meter {
+    /// Notes the space in use. If it `waits`, the space of earlier deletions is free before.
+    pub(super) fn begin(repository: &Repository, waits: bool, monitor: &dyn Monitor) -> Meter {
+        if waits {
+            wait_for_earlier(repository, monitor);
+        }
         let _ = repository.sync();
-        Meter { used: used(repository), is_settled: true }
+        Meter { used: used(repository), waits, is_settled: waits }
     }
 
-    /// Waits until the space of removed snapshots is free.
+    /// Commits a removal, and waits until the space of the removed snapshots is free.
     pub(super) fn settle(&mut self, repository: &Repository, subvolumes: &[u64], monitor: &dyn Monitor) {
         let _ = repository.sync();
+        if !self.waits {
+            return;
+        }
         let mut rest: Vec<u64> = subvolumes.to_vec();
         if !rest.is_empty() {
             let _ = subvolume::sync(repository.fd());
@@ -48,7 +56,7 @@ impl Meter {
         while looks < STILL {
             sleep(PAUSE);
             let before = rest.len();
-            rest.retain(|number| exists(repository, *number));
+            rest.retain(|number| has_item(repository, *number, ROOT_ITEM));
             if rest.len() < before && rest.is_empty() {
                 // Its blocks are free after one more transaction.
                 let _ = subvolume::sync(repository.fd());
@@ -64,12 +72,6 @@ impl Meter {
                 return;
             }
         }
-    }
-
-    /// Commits the removal, without the wait for its space.
-    pub(super) fn hurry(&mut self, repository: &Repository) {
-        let _ = repository.sync();
-        self.is_settled = false;
     }
 
     /// Whether everything that was removed is freed.
@@ -94,7 +96,7 @@ impl Meter {
 pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
     let begun = Instant::now();
     let mut has_waited = false;
-    while has_deleted(repository) && begun.elapsed() < PATIENCE && !monitor.is_cancelled() {
+    while has_item(repository, ORPHANS, ORPHAN_ITEM) && begun.elapsed() < PATIENCE && !monitor.is_cancelled() {
         let _ = subvolume::sync(repository.fd());
         has_waited = true;
         sleep(PAUSE);
@@ -104,25 +106,15 @@ pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
     }
 }
 
-/// Whether the space of a deleted subvolume is not free yet. Only root can find out.
-fn has_deleted(repository: &Repository) -> bool {
-    let mut found = false;
-    let (from, to) = (Key::new(ORPHANS, ORPHAN_ITEM, 0), Key::new(ORPHANS, ORPHAN_ITEM, u64::MAX));
-    let searched = tree::search(repository.fd(), ROOT_TREE, from, to, |item| {
-        found = item.key.objectid == ORPHANS && item.key.kind == ORPHAN_ITEM;
-        Step::Stop
-    });
-    searched.is_ok() && found
-}
-
 fn used(repository: &Repository) -> Option<u64> {
     repository::space(repository.fd()).map(|space| space.used)
 }
 
-/// Whether a subvolume still exists. Only root can find out; for others the free space decides.
-fn exists(repository: &Repository, number: u64) -> bool {
+/// Whether Btrfs's tree of trees has an item of this type: a subvolume has one as long as it exists, and a deleted one
+/// has one until its space is free. Only root can find out; for others the free space decides.
+fn has_item(repository: &Repository, object: u64, kind: u8) -> bool {
     let mut found = false;
-    let (from, to) = (Key::new(number, ROOT_ITEM, 0), Key::new(number, ROOT_ITEM, u64::MAX));
+    let (from, to) = (Key::new(object, kind, 0), Key::new(object, kind, u64::MAX));
     let searched = tree::search(repository.fd(), ROOT_TREE, from, to, |_| {
         found = true;
         Step::Stop

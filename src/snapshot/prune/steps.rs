@@ -106,15 +106,9 @@ impl<'a> Removal<'a> {
         if names.is_empty() {
             return Ok(Freed::default());
         }
-        if !self.no_wait {
-            wait_for_earlier(self.repository, self.monitor);
-        }
-        let mut meter = Meter::begin(self.repository);
+        let mut meter = Meter::begin(self.repository, !self.no_wait, self.monitor);
         for names in names.chunks(BATCH) {
             self.apply(names, &mut meter)?;
-        }
-        if self.no_wait {
-            meter.hurry(self.repository);
         }
         Ok(meter.freed(self.repository))
     }
@@ -162,9 +156,7 @@ impl<'a> Removal<'a> {
             }
             return Ok(freed);
         }
-        wait_for_earlier(self.repository, self.monitor);
-        let mut meter = Meter::begin(self.repository);
-        self.no_wait = false;
+        let mut meter = Meter::begin(self.repository, true, self.monitor);
         for (number, name) in names.iter().enumerate() {
             let errors = self.errors;
             if missing(self)? == 0 {
@@ -231,9 +223,7 @@ impl<'a> Removal<'a> {
                 self.monitor.phase("deleting", None);
                 let emptied = repository::empty_trash(self.repository, self.threads, self.monitor)?;
                 self.errors += emptied.errors;
-                if !self.no_wait {
-                    meter.settle(self.repository, &subvolumes, self.monitor);
-                }
+                meter.settle(self.repository, &subvolumes, self.monitor);
             }
             rest.clear();
             for (name, error) in without_space {
