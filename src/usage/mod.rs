@@ -42,7 +42,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use xfs::directories;
 use xfs::free_space::FreeSpace;
 
 /// How the paths are measured.
@@ -305,12 +304,10 @@ fn by_maps(
             match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true) {
                 Ok((chunks, _)) => {
                     let space = FreeSpace::of(&volume.fd);
-                    let directories = directories::freed(&volume.fd, paths.iter());
+                    let beside = xfs::beside(&volume.fd, &space, &chunks, paths.iter(), (ranges, unmapped));
                     freed.inode_bytes = chunks.bytes;
-                    freed.bytes += directories.bytes;
-                    ranges += chunks.chunks + space.blocks(unmapped + directories.bytes);
-                    let is_estimate = chunks.is_estimate || directories.is_estimate || !space.keeps_its_trees(ranges);
-                    (is_at_least, is_at_most) = (is_at_least || is_estimate, is_estimate);
+                    freed.bytes += beside.bytes;
+                    (is_at_least, is_at_most) = (is_at_least || beside.is_estimate, beside.is_estimate);
                 }
                 // Only root may read this.
                 Err(_) => is_at_least = true,
@@ -328,7 +325,6 @@ fn by_maps(
         }
     }
     is_at_least |= freed.undecided_bytes > 0;
-    freed.bytes += freed.inode_bytes;
     freed.bound = Bound::of(is_at_least, is_at_most);
     Ok(freed)
 }

@@ -1,6 +1,6 @@
 //! Questions that only XFS answers, and only to root. Here: which files outside the set hold ranges that the set holds
-//! several times. `chunks` has the inodes that are freed, `directories` the blocks of directories that stay, and
-//! `free_space` shows whether XFS's own trees keep their size.
+//! several times, and the space that is freed besides the data. `chunks` has the inodes that are freed, `directories`
+//! the blocks of directories that stay, and `free_space` shows whether XFS's own trees keep their size.
 
 pub(super) mod chunks;
 pub(super) mod directories;
@@ -14,14 +14,39 @@ use crate::extents::ranges::RangeSet;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::fiemap;
 use crate::sys::xfs;
+use free_space::FreeSpace;
 use rayon::prelude::*;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 /// The number of inodes that are mapped before their ranges are removed.
 const BATCH: usize = 1024;
+
+/// The space that XFS frees besides the data.
+pub(super) struct Beside {
+    /// Bytes of chunks of inodes, and of directories that stay.
+    pub(super) bytes: u64,
+    /// XFS may free more or less.
+    pub(super) is_estimate: bool,
+}
+
+/// The space that is freed with `chunks`, with the directories around `paths`, and with so many `ranges` of data, if
+/// `paths` are deleted. `unmapped` are the freed bytes that are in none of the ranges.
+pub(super) fn beside<'p>(
+    fd: impl AsFd,
+    space: &FreeSpace,
+    chunks: &chunks::Freed,
+    paths: impl Iterator<Item = &'p PathBuf>,
+    (ranges, unmapped): (u64, u64),
+) -> Beside {
+    let directories = directories::freed(fd, paths);
+    let ranges = ranges + chunks.chunks + space.blocks(unmapped + directories.bytes);
+    let is_estimate = chunks.is_estimate || directories.is_estimate || !space.keeps_its_trees(ranges);
+    Beside { bytes: chunks.bytes + directories.bytes, is_estimate }
+}
 
 /// Removes from `ranges` all ranges held by files that are not in `inodes`. Maps all other files of the filesystem
 /// until `ranges` is empty.

@@ -29,8 +29,9 @@ use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
 use crate::usage::Freed;
 use crate::usage::inodes::Inodes;
+use crate::usage::xfs as xfs_usage;
+use crate::usage::xfs::chunks;
 use crate::usage::xfs::free_space::FreeSpace;
-use crate::usage::xfs::{chunks, directories};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -260,12 +261,10 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
     let freed = |members: &[usize], sum: &Sum, chunks: &chunks::Freed| {
         let own: u64 = members.iter().map(|member| own[*member]).sum();
         let paths = members.iter().flat_map(|member| beside_paths[*member].iter().chain([&roots[*member]]));
-        let directories = directories::freed(fd, paths);
-        let ranges = sum.ranges + chunks.chunks + space.blocks(own + directories.bytes);
-        let is_estimate = chunks.is_estimate || directories.is_estimate || !space.keeps_its_trees(ranges);
+        let beside = xfs_usage::beside(fd, &space, chunks, paths, (sum.ranges, own));
         let is_doubtful = sum.trusted > 0 && members.len() < maps.len();
-        let (bytes, inode_bytes) = (own + sum.bytes + chunks.bytes + directories.bytes, chunks.bytes);
-        Freed { bytes, inode_bytes, bound: Bound::of(true, is_doubtful || is_estimate), ..Freed::default() }
+        let (bytes, inode_bytes) = (own + sum.bytes + beside.bytes, chunks.bytes);
+        Freed { bytes, inode_bytes, bound: Bound::of(true, is_doubtful || beside.is_estimate), ..Freed::default() }
     };
     let of_set = freed(&members, &of_set, &chunks_of_set);
     let mut rows = vec![Freed::default(); maps.len()];
