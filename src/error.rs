@@ -151,6 +151,11 @@ impl Error {
         self.keeps_entry
     }
 
+    /// Whether the path does not exist, or no longer.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.raw_os_error() == Some(libc::ENOENT)
+    }
+
     /// The word by which programs recognize the error: its own, or the word for its kind or its error number.
     pub fn code(&self) -> &'static str {
         match (self.code, self.kind) {

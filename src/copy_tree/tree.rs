@@ -11,7 +11,6 @@ use crate::monitor::{Amount, Change};
 use crate::tree::exclude::mounts;
 use crate::tree::walk::{self, Directory, Name, Visitor};
 use crate::tree::writer::{Failure, Target as _};
-use rustix::io::Errno;
 use std::ops::ControlFlow;
 
 /// Copies the sources of a step.
@@ -114,7 +113,7 @@ impl Visitor for Tree<'_> {
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Output>> {
         // It was deleted after its parent was listed, so it is ignored.
-        if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+        if !error.is_not_found() {
             self.context.report(&error);
         }
         Ok(None)

@@ -150,6 +150,15 @@ impl Gather<'_> {
         self.monitor.problem(error);
     }
 
+    /// Handles a directory that cannot be read. One that was removed or moved after it was listed, as the staging tree
+    /// of a running snapshot is, is no failure, like a file that was removed.
+    fn skipped(&self, error: &Error) {
+        self.filter.note_unreadable();
+        if !error.is_not_found() {
+            self.problem(error);
+        }
+    }
+
     fn put(&self, batches: &mut Vec<Batch>) -> Result<()> {
         let mut catalogue = self.directories();
         for batch in batches.drain(..) {
@@ -292,10 +301,7 @@ impl Visitor for Gather<'_> {
     }
 
     fn incomplete(&self, error: Error) {
-        self.filter.note_unreadable();
-        if !is_vanished(&error) {
-            self.problem(&error);
-        }
+        self.skipped(&error);
     }
 
     fn unreadable(
@@ -304,16 +310,7 @@ impl Visitor for Gather<'_> {
         _: &[u8],
         error: Error,
     ) -> Result<Option<Option<Batch>>> {
-        self.filter.note_unreadable();
-        if !is_vanished(&error) {
-            self.problem(&error);
-        }
+        self.skipped(&error);
         Ok(None)
     }
-}
-
-/// Whether a directory was removed or moved after it was listed, as the staging tree of a running snapshot is. That is
-/// no failure, like a file that was removed.
-fn is_vanished(error: &Error) -> bool {
-    error.raw_os_error() == Some(Errno::NOENT.raw_os_error())
 }

@@ -83,15 +83,23 @@ pub(crate) fn new_entry(directory: BorrowedFd<'_>, name: &[u8], status: &Status)
 
 /// The content of an entry, without a hash.
 fn body(directory: BorrowedFd<'_>, name: &[u8], status: &Status) -> rustix::io::Result<Body> {
-    Ok(match status.file_type() {
+    Ok(match unread_body(status) {
+        Body::Symlink(_) => Body::Symlink(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        body => body,
+    })
+}
+
+/// The content of an entry with this status, as far as the status shows it: without a hash, or a link's target.
+pub(crate) fn unread_body(status: &Status) -> Body {
+    match status.file_type() {
         FileType::RegularFile => {
             Body::File(FileBody { size: status.size, holes: 0, hash: None, stored: Stored::Cloned, changed: false })
         }
-        FileType::Symlink => Body::Symlink(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        FileType::Symlink => Body::Symlink(Vec::new()),
         FileType::Fifo => Body::Fifo,
         FileType::Socket => Body::Socket,
         _ => Body::Device(status.rdev.0, status.rdev.1),
-    })
+    }
 }
 
 /// The record with these attributes. If some are unreadable, it counts as incomplete.

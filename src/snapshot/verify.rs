@@ -223,7 +223,7 @@ fn choose(
                 stats.damaged += 1;
                 stats.rows.push(Row { name, damaged: 1, ..Row::default() });
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+            Err(error) if error.is_not_found() => {
                 monitor.event(Event::SnapshotDeleted(&name));
             }
             Err(error) => {

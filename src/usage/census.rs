@@ -210,7 +210,7 @@ impl Visitor for Census<'_> {
         error: Error,
     ) -> Result<Option<Self::Output>> {
         // A directory that was removed after its parent was listed takes no space.
-        if parent.is_none() || error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+        if parent.is_none() || !error.is_not_found() {
             self.problem(&error);
         }
         Ok(None)

@@ -4,7 +4,6 @@ use super::repo_first::with_repo_before_ids;
 use super::values;
 use crate::snapshot::prune::{Free, Keep};
 use clap::Args;
-use clap::builder::TypedValueParser as _;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +32,7 @@ snapshots and those that another pleach reads are kept.";
 pub(crate) struct Prune {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
-    #[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(values::repository))]
+    #[arg(value_parser = values::repository())]
     pub(crate) repo: PathBuf,
     #[command(flatten)]
     pub(crate) keep: KeepRules,

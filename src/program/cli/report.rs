@@ -3,7 +3,6 @@
 use super::prune::KeepRules;
 use super::values;
 use clap::Args;
-use clap::builder::TypedValueParser as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -25,7 +24,7 @@ the meaning that they have for 'pleach prune'; nothing is removed.";
 pub(crate) struct Report {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
-    #[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(values::repository))]
+    #[arg(value_parser = values::repository())]
     pub(crate) repo: PathBuf,
     /// Write a page to FILE ('-': stdout)
     ///

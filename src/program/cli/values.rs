@@ -1,5 +1,6 @@
 //! Values of options, read from their words.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStringExt as _;
@@ -24,8 +25,11 @@ pub(super) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
 }
 
 /// The path of a repository. An empty one may be from the environment.
-pub(super) fn repository(path: OsString) -> Result<PathBuf, String> {
-    if path.is_empty() { Err("name the repository; PLEACH_REPO may be empty".to_string()) } else { Ok(path.into()) }
+pub(super) fn repository() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| match path.is_empty() {
+        true => Err("name the repository; PLEACH_REPO may be empty"),
+        false => Ok(PathBuf::from(path)),
+    })
 }
 
 /// A size in bytes.

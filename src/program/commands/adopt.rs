@@ -1,6 +1,7 @@
 //! `pleach adopt DIR... REPO`.
 
 use super::outcome::{reported, status};
+use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
         subdir: args.subdir.clone(),
         source: args.source.clone(),
         time: args.time,
-        require_local_time: std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty()),
+        require_local_time: names_time_zone(),
         tags: args.tags.clone(),
         clone_links: args.clone_links,
         threads: globals.threads,

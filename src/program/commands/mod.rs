@@ -25,6 +25,7 @@ mod restore;
 mod run;
 mod snapshot;
 mod tag;
+mod time_zone;
 mod verify;
 mod views;
 pub(crate) mod words;

@@ -2,6 +2,7 @@
 
 use super::id::as_id;
 use super::outcome::{reported, status};
+use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -23,8 +24,7 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
 
 /// Removes the snapshots that no rule keeps, and prints the result.
 pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Result<(Stats, ExitStatus)> {
-    // Whoever names a zone there wants no other one.
-    options.require_local_time = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
+    options.require_local_time = names_time_zone();
     let stats = progress::watch(output, |monitor| prune(repo, &options, monitor))?;
     show::show(output, "prune", &stats, options.dry_run);
     let status = status(stats.errors);

@@ -1,6 +1,7 @@
 //! `pleach report REPO`.
 
 use super::outcome::{reported, status};
+use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -23,8 +24,7 @@ pub(crate) fn run(args: &cli::Report, globals: &Globals, output: &Output) -> Res
         compared: args.compare,
         files: args.largest,
         threads: globals.threads,
-        // Whoever names a zone there wants no other one.
-        require_local_time: std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty()),
+        require_local_time: names_time_zone(),
         ..Options::default()
     };
     let (stats, page) = progress::watch(output, |monitor| {

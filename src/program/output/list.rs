@@ -3,7 +3,7 @@
 use super::Output;
 use super::bound;
 use super::json::PathField;
-use super::table::{Align, Cell, Table};
+use super::table::{Align, Cell, MINIMAL_NAME, Table};
 use super::terminal::{Style, harmless, stdout_columns};
 use crate::extents::bound::Bound;
 use crate::snapshot::list::{Row, Stats};
@@ -135,8 +135,6 @@ fn table(output: &Output, rows: &[Row]) {
 const GAP: usize = 2;
 /// The indentation of the lines below a row.
 const INDENT: usize = 4;
-/// The minimal width of a column of names: that of the names that pleach gives.
-const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
 
 /// Separates the columns that stay from those that move below their row.
 fn fitting(mut shown: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {

@@ -3,7 +3,7 @@
 use super::Output;
 use super::bound;
 use super::summary;
-use super::table::{Align, Cell, Table};
+use super::table::{Align, Cell, MINIMAL_NAME, Table};
 use super::terminal::{Style, harmless, stdout_columns};
 use super::wrap::wrap;
 use crate::snapshot::prune::{Counted, Freed, Reason, Row, Stats};
@@ -81,8 +81,6 @@ fn object_of_sums(command: &'static str, stats: &Stats) -> Summary {
     }
 }
 
-/// The narrowest column of names: that of the names that pleach gives.
-const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
 /// The widths of the other columns and their gaps, without the reasons.
 const FATE: usize = "would be removed".len();
 /// The fewest columns for the reasons.

@@ -151,8 +151,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The fewest columns for a name: those of the names that pleach gives.
-const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
+/// The fewest columns for the name of a snapshot: those of the names that pleach gives.
+pub(super) const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
 
 /// Makes the columns of names narrower, the widest first, until the table fits.
 fn fit(widths: &mut [usize], names: &[bool], columns: usize) {

@@ -5,7 +5,8 @@ use super::stats::Stats;
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::devices::{Devices, Relation};
-use crate::snapshot::manifest::{Body, DirectoryCursor, Entry, FileBody, Meta, Stored};
+use crate::snapshot::live_record::unread_body;
+use crate::snapshot::manifest::{DirectoryCursor, Entry, Meta};
 use crate::tree::walk::Directory;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -71,7 +72,7 @@ impl<'n> SourceEntry<'n> {
     /// Its record in a dry run, which makes nothing.
     pub(super) fn planned(&self) -> Entry {
         let meta = Meta::of(&self.status, false);
-        Entry { name: self.name.to_vec(), meta, body: planned_body(&self.status) }
+        Entry { name: self.name.to_vec(), meta, body: unread_body(&self.status) }
     }
 }
 
@@ -90,16 +91,4 @@ fn compare(old: &Entry, status: &Status, devices: &Devices, relation: &Relation)
         return Some(Change::Metadata);
     }
     None
-}
-
-fn planned_body(status: &Status) -> Body {
-    match status.file_type() {
-        FileType::RegularFile => {
-            Body::File(FileBody { size: status.size, holes: 0, hash: None, stored: Stored::Cloned, changed: false })
-        }
-        FileType::Symlink => Body::Symlink(Vec::new()),
-        FileType::Fifo => Body::Fifo,
-        FileType::Socket => Body::Socket,
-        _ => Body::Device(status.rdev.0, status.rdev.1),
-    }
 }

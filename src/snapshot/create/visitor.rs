@@ -16,7 +16,6 @@ use crate::snapshot::manifest::{Item, LONGEST_PATH, Origin};
 use crate::tree::walk::{Directory, Name, Names, Visitor, absolute};
 use crate::util::mutex::{self, lock};
 use rustix::fs::FileType;
-use rustix::io::Errno;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -164,7 +163,7 @@ impl Visitor for SnapshotVisitor<'_> {
         error: Error,
     ) -> Result<Option<Output>> {
         let mut part = Stats::default();
-        let vanished = error.raw_os_error() == Some(Errno::NOENT.raw_os_error());
+        let vanished = error.is_not_found();
         if !vanished {
             self.context.filter.note_unreadable();
             self.context.problem(&error, &mut part);

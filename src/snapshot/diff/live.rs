@@ -164,7 +164,7 @@ impl Visitor for LiveVisitor<'_> {
 
     fn incomplete(&self, error: Error) {
         // A source that is gone is a removed entry.
-        if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+        if !error.is_not_found() {
             if let Some(path) = error.path() {
                 let path = path.as_os_str().as_bytes();
                 self.unread.add(path.strip_prefix(b"/").unwrap_or(path));
@@ -174,7 +174,7 @@ impl Visitor for LiveVisitor<'_> {
     }
 
     fn unreadable(&self, _: Option<&Directory<()>>, path: &[u8], error: Error) -> Result<Option<Output>> {
-        if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) {
+        if error.is_not_found() {
             return Ok(None);
         }
         self.unread.add(path);
