@@ -15,12 +15,13 @@ use crate::monitor::Monitor;
 use crate::sys::{cachestat, sync_file_range};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, Result, pread};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How much is read at once: a multiple of [`ALIGN`].
 const BUFFER: usize = 1 << 20;
-/// Files of at least this size, in bytes, are worth another open.
-const LARGE: u64 = 1 << 20;
+/// The sizes of files, in bytes, that are worth another open for direct I/O, and have no use for much readahead.
+const MEDIUM: Range<u64> = 1 << 20..16 << 20;
 
 /// Hashes the first `size` bytes of a file from its device.
 ///
@@ -79,10 +80,10 @@ impl<'a> Content<'a> {
         Self::prepare(file, size, || None)
     }
 
-    /// Prepares to read a file in large pieces, next to other threads that do the same: by direct I/O if none of it is
-    /// in memory, which takes the least time of the processors.
-    pub(super) fn in_pieces(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
-        Self::prepare(file, size, || if size >= LARGE { open_direct(file) } else { None })
+    /// Prepares to read a file next to other threads that read others. A file of medium size is read by direct I/O if
+    /// none of it is in memory: this takes the least time of the processors.
+    pub(super) fn among_others(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
+        Self::prepare(file, size, || if MEDIUM.contains(&size) { open_direct(file) } else { None })
     }
 
     fn prepare(file: BorrowedFd<'a>, size: u64, if_cold: impl Fn() -> Option<OwnedFd>) -> Result<Self> {
