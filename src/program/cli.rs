@@ -332,9 +332,6 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
 fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
-    let is_empty = std::env::var_os("PLEACH_REPO").is_some_and(|repo| repo.is_empty());
-    let message =
-        &if is_empty { message.replace("or set PLEACH_REPO", "PLEACH_REPO is empty") } else { message.into() };
     match cli.find_subcommand_mut(command) {
         Some(command) => command.error(kind, message),
         None => cli.error(kind, message),

@@ -25,7 +25,7 @@ pub(super) fn with_repo(
     let lacks_repo = number == least || number <= most && words.last().is_some_and(is_path);
     match environment {
         Some(repo) if lacks_repo => words.insert(0, repo),
-        _ if number <= least => return Err(format!("name the repository, then {names} (or set PLEACH_REPO)")),
+        _ if number <= least => return Err(format!("name the repository, then {names} ({})", or_set_it())),
         _ => {}
     }
     Ok(words)
@@ -51,7 +51,15 @@ pub(super) fn with_repo_before_ids<W: AsRef<OsStr> + From<PathBuf>>(
         return Ok(words);
     }
     let missing = if least == 0 { "name the repository" } else { "name the repository, then the snapshot" };
-    Err(format!("{missing} (or set PLEACH_REPO)"))
+    Err(format!("{missing} ({})", or_set_it()))
+}
+
+/// The other way to name the repository, for the error of a missing one.
+pub(super) fn or_set_it() -> &'static str {
+    match std::env::var_os("PLEACH_REPO") {
+        Some(repo) if repo.is_empty() => "PLEACH_REPO is empty",
+        _ => "or set PLEACH_REPO",
+    }
 }
 
 /// Whether a word is a path, not an ID.

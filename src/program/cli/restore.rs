@@ -1,6 +1,6 @@
 //! The arguments of `pleach restore`.
 
-use super::repo_first::is_path;
+use super::repo_first::{is_path, or_set_it};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl Restore {
 fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     match environment {
         Some(repo) if words.get(1).is_none_or(is_path) => words.insert(0, repo),
-        None if words.len() < 2 => return Err("name the repository, then the snapshot (or set PLEACH_REPO)".into()),
+        None if words.len() < 2 => return Err(format!("name the repository, then the snapshot ({})", or_set_it())),
         _ => {}
     }
     Ok(words)

@@ -1,5 +1,6 @@
 //! The arguments of `pleach snapshot`, and which of its paths is the repository.
 
+use super::repo_first::or_set_it;
 use super::values::{duration, name, percent, size_or_none};
 use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueEnum};
@@ -177,7 +178,7 @@ pub(super) fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBu
     match (environment, &paths[..]) {
         (None, [only]) => {
             let only = crate::util::text::path(only);
-            Err(format!("only one path was given, {only}: name the sources, then the repository (or set PLEACH_REPO)"))
+            Err(format!("only one path was given, {only}: name the sources, then the repository ({})", or_set_it()))
         }
         (None, _) => Ok(paths),
         (Some(repo), [_]) => {
