@@ -190,6 +190,14 @@ mod tests {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
+    /// The profile has one mistake, and the message for it contains this.
+    #[track_caller]
+    fn assert_only_mistake(text: &str, expected: &str) {
+        let found = read(text).unwrap_err();
+        assert_eq!(found.len(), 1, "{text}: {found:#?}");
+        assert!(found[0].contains(expected), "{text}: {found:#?}");
+    }
+
     #[test]
     fn all_mistakes_are_reported_with_their_line_and_column() {
         let text = "repository = \"backup\"\n[snapshot]\nsources = [\"/home\", \"etc\"]\n  exlude = [\"*.iso\"]\n\
@@ -248,9 +256,7 @@ mod tests {
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\nbefore = [[]]\n", "line 4, column 11: expected a command"),
             ("[dedupe]\npaths=[\"/a\"]\n[hooks]\ntimeout = \"0s\"\n", "line 4, column 11: expected more than 0"),
         ] {
-            let found = read(text).unwrap_err();
-            assert_eq!(found.len(), 1, "{text}: {found:#?}");
-            assert!(found[0].contains(expected), "{text}: {found:#?}");
+            assert_only_mistake(text, expected);
         }
         for (rules, expected) in [
             ("", "line 4, column 1: [prune] has no rule"),
@@ -263,9 +269,7 @@ mod tests {
             ("keep_free = \"101%\"\n", "line 5, column 13: expected a percentage"),
         ] {
             let text = format!("{MINIMAL}[prune]\n{rules}");
-            let found = read(&text).unwrap_err();
-            assert_eq!(found.len(), 1, "{text}: {found:#?}");
-            assert!(found[0].contains(expected), "{text}: {found:#?}");
+            assert_only_mistake(&text, expected);
         }
     }
 
@@ -282,9 +286,7 @@ mod tests {
             ("[dedupe\npaths = [\"/a\"]\nmin_run = = 3\n", "line 1, column 8: unclosed table"),
             ("[dedupe]\npaths = [\"/a, \"/b\"]\nranges = \"auto\n", "line 2, column 16: missing comma"),
         ] {
-            let found = read(text).unwrap_err();
-            assert_eq!(found.len(), 1, "{text}: {found:#?}");
-            assert!(found[0].contains(expected), "{text}: {found:#?}");
+            assert_only_mistake(text, expected);
         }
     }
 
@@ -313,9 +315,7 @@ mod tests {
             (&format!("{MINIMAL}[verify]\nexclude = []\n"), "it belongs in [snapshot] or in [dedupe]"),
             (&format!("read = 5\n{MINIMAL}"), "unknown key 'read'; it belongs in [verify]"),
         ] {
-            let found = read(text).unwrap_err();
-            assert_eq!(found.len(), 1, "{text}: {found:#?}");
-            assert!(found[0].contains(expected), "{text}: {found:#?}");
+            assert_only_mistake(text, expected);
         }
     }
 
