@@ -228,7 +228,7 @@ on_filesystems! {
             settle();
             let run = pleach(snapshot_named(name, &scene.source, &repo)).expect(3);
             let run = run.saying("ignores case").saying("differs in upper and lower case only");
-            assert_eq!(number(&run.summary(), "errors"), 2);
+            assert_eq!(number(&run.summary(), "errors"), 2, "{}", run.stderr);
             let kept = says_its_name(&inside(&repo, name, &scene.source));
             assert_eq!(kept.len(), 2);
         }

@@ -40,7 +40,7 @@ pub(crate) use marks::{Marks, check_tag, marks, set_marks};
 pub use problems::Problems;
 pub(crate) use problems::{note_problems, problems};
 pub(crate) use publish::{publish, try_publishing};
-pub(crate) use removal::{Removed, correct_latest, is_in_use, parts, remove};
+pub(crate) use removal::{Removed, correct_latest, is_in_use, latest_that_goes, parts, remove};
 pub(crate) use reopened::{Reopened, TEMPORARY, complete_repairs};
 pub(crate) use snapshots::SnapshotInfo;
 pub(crate) use staging::{Staging, begin, free_name};

@@ -121,19 +121,47 @@ pub struct Stats {
 /// if there are several. Inodes take at most some 40 bytes each, and usually next to nothing, since inodes of a tree
 /// are numbered in runs.
 pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
-    measure_set(paths, true, options, monitor)
+    measure_set(paths, Set::Each, options, monitor)
 }
 
-/// The space that deleting all these paths together would free, and the number of failures. It takes no memory for each
-/// path.
-pub(crate) fn freed(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<(Freed, u64)> {
-    let stats = measure_set(paths, false, options, monitor)?;
+/// A symbolic link that goes with the set.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its inode number.
+    pub inode: u64,
+    /// The inode number of the directory in which a link is made that takes its place, before anything is deleted.
+    pub made_in: Option<u64>,
+}
+
+/// The space that deleting all these paths together would free, with a link, and the number of failures. It takes no
+/// memory for each path.
+pub(crate) fn freed(
+    paths: &[PathBuf],
+    link: Option<&Link>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<(Freed, u64)> {
+    let stats = measure_set(paths, Set::Together(link), options, monitor)?;
     Ok((stats.freed, stats.errors))
 }
 
-/// Measures the set. With `each`, measures each path as well.
-fn measure_set(paths: &[PathBuf], each: bool, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// How a set is measured.
+#[derive(Clone, Copy, Debug)]
+enum Set<'a> {
+    /// Each path as well.
+    Each,
+    /// Only all paths together, with this link: a forecast of a deletion.
+    Together(Option<&'a Link>),
+}
+
+fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
+    let (each, link) = match how {
+        Set::Each => (true, None),
+        Set::Together(link) => (false, link),
+    };
     let mut errors = 0;
     let mut rows = Vec::new();
     let mut resolved = Vec::new();
@@ -178,7 +206,7 @@ fn measure_set(paths: &[PathBuf], each: bool, options: &Options, monitor: &dyn M
         let whole = &mut whole;
         let part = pool.install(|| match volume.method {
             Method::Trees => by_trees(volume, &devices, &mut tally, whole.take(), monitor),
-            Method::Maps => by_maps(volume, &devices, &mut tally, (&staying, &resolved), monitor),
+            Method::Maps => by_maps(volume, &devices, &mut tally, (&staying, &resolved, link), monitor),
         })?;
         freed = freed.and(part);
     }
@@ -258,7 +286,7 @@ fn by_maps(
     volume: &Volume,
     devices: &[Arc<Device>],
     tally: &mut Tally,
-    (staying, paths): (&[(usize, u64)], &[PathBuf]),
+    (staying, paths, link): (&[(usize, u64)], &[PathBuf], Option<&Link>),
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
     for part in &mut tally.paths {
@@ -300,11 +328,16 @@ fn by_maps(
                     }
                 }
             }
-            let part_of = |inode| (inodes.contains(inode) && !staying.contains(&inode)).then_some(0);
-            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true) {
+            let is_link = |inode| link.is_some_and(|link| link.inode == inode);
+            let part_of = |inode| (is_link(inode) || inodes.contains(inode) && !staying.contains(&inode)).then_some(0);
+            let made_in = link.and_then(|link| link.made_in);
+            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true, made_in) {
                 Ok((chunks, _)) => {
                     let space = FreeSpace::of(&volume.fd);
-                    let beside = xfs::beside(&volume.fd, &space, &chunks, paths.iter(), (ranges, unmapped));
+                    // A link that is replaced leaves its directory as it is.
+                    let link = link.filter(|link| link.made_in.is_none()).map(|link| &link.path);
+                    let paths = paths.iter().chain(link);
+                    let beside = xfs::beside(&volume.fd, &space, &chunks, paths, (ranges, unmapped));
                     freed.inode_bytes = chunks.bytes;
                     freed.bytes += beside.bytes;
                     (is_at_least, is_at_most) = (is_at_least || beside.is_estimate, beside.is_estimate);

@@ -19,5 +19,5 @@ pub(in crate::snapshot) fn forecast(
         return Ok((usage::Freed::default(), 0));
     }
     let paths: Vec<PathBuf> = names.iter().flat_map(|name| repository::parts(repository, name)).collect();
-    usage::freed(&paths, options, monitor)
+    usage::freed(&paths, repository::latest_that_goes(repository, names).as_ref(), options, monitor)
 }

@@ -24,6 +24,7 @@ use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
 use crate::sys::btrfs::subvolume;
 use crate::tree::deletion::{self, FreshNames};
+use crate::usage;
 use rustix::fs::{self, AtFlags, FileType};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
@@ -139,6 +140,16 @@ fn correct_latest_without(repository: &Repository, going: &[&str]) -> Result<()>
 
 fn leads_to_snapshot(repository: &Repository, linked: &str) -> bool {
     repository.snapshot_names().is_ok_and(|names| names.iter().any(|name| name == linked))
+}
+
+/// The link `latest`, if it leads to one of these snapshots, which are removed. Another one takes its place if a
+/// snapshot stays.
+pub(crate) fn latest_that_goes(repository: &Repository, names: &[String]) -> Option<usage::Link> {
+    latest(repository).filter(|linked| names.contains(linked))?;
+    let inode = repository.root.stat(LATEST).ok()??.st_ino;
+    let is_replaced = repository.listing().ok()?.snapshots.iter().any(|info| !names.contains(&info.name));
+    let made_in = if is_replaced { Some(fs::fstat(&repository.control).ok()?.st_ino) } else { None };
+    Some(usage::Link { path: repository.root.join(LATEST), inode, made_in })
 }
 
 /// The name in the link `latest`.

@@ -106,7 +106,7 @@ pub(super) fn figures(subjects: Subjects<'_>, monitor: &dyn Monitor) -> Result<F
     // Files of a repository beside the trees are few, and may change at any time.
     let options = Options { sync: false, threads: Some(1) };
     let with_beside =
-        |trees: Freed, paths: &[PathBuf]| Ok::<Freed, Error>(freed(paths, &options, monitor)?.0.and(trees));
+        |trees: Freed, paths: &[PathBuf]| Ok::<Freed, Error>(freed(paths, None, &options, monitor)?.0.and(trees));
     monitor.phase("asking who shares", None);
     let members = || (0..maps.len()).filter(|map| set[*map]);
     let (of_set, mut is_stale) =

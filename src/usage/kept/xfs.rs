@@ -255,7 +255,7 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
     }
     let Going { bytes: own, inodes: beside } = going.into_inner();
     let part_of = |inode| owners.find(inode).or_else(|| beside.get(&inode).copied());
-    let (chunks_of_set, chunks) = chunks::freed(fd, maps.len(), part_of, |map| set[map]).map_err(failed)?;
+    let (chunks_of_set, chunks) = chunks::freed(fd, maps.len(), part_of, |map| set[map], None).map_err(failed)?;
     let space = FreeSpace::of(fd);
     let members: Vec<usize> = (0..maps.len()).filter(|number| set[*number]).collect();
     let freed = |members: &[usize], sum: &Sum, chunks: &chunks::Freed| {

@@ -27,7 +27,7 @@ pub(in crate::usage) struct Freed {
 }
 
 /// The space that is freed with all inodes of the set, and with the inodes of each of `parts` parts alone. `part_of` is
-/// the part of an inode that goes.
+/// the part of an inode that goes. `made_in` is a directory in which an inode is made before.
 ///
 /// # Errors
 /// `PERM` without root.
@@ -36,6 +36,7 @@ pub(in crate::usage) fn freed(
     parts: usize,
     part_of: impl Fn(u64) -> Option<usize>,
     is_in_set: impl Fn(usize) -> bool,
+    made_in: Option<u64>,
 ) -> Result<(Freed, Vec<Freed>)> {
     let geometry = xfs::geometry(&fd)?;
     let (inode, block) = (u64::from(geometry.inode_size), u64::from(geometry.block_size));
@@ -56,6 +57,9 @@ pub(in crate::usage) fn freed(
             *all = 0;
             going.fill(0);
         };
+        let taken = made_in.map(|near| nearest_with_room(&fd, &geometry, near)).transpose()?;
+        // A new chunk would be made.
+        sums.iter_mut().for_each(|sum| sum.is_estimate |= taken == Some(None));
         xfs::chunks(&fd, 0, |chunk| {
             let group = geometry.group_of(chunk.first);
             if group != number {
@@ -64,8 +68,10 @@ pub(in crate::usage) fn freed(
             }
             all += 1;
             let mut used = (0..CHUNK).filter(|bit| chunk.used >> bit & 1 == 1).map(|bit| part_of(chunk.first + bit));
-            // A chunk without used inodes stays as it is.
-            if let Some(Some(first)) = used.next() {
+            // A chunk without used inodes stays as it is, and so does the one that gets the new inode.
+            if let Some(Some(first)) = used.next()
+                && taken.flatten() != Some(chunk.first)
+            {
                 let (mut is_alone, mut is_going) = (true, is_in_set(first));
                 for part in used {
                     is_alone &= part == Some(first);
@@ -80,6 +86,25 @@ pub(in crate::usage) fn freed(
     }
     let set = sums.pop().unwrap_or_default();
     Ok((set, sums))
+}
+
+/// The first inode of the chunk in which XFS makes the next inode of a directory: the nearest one in the directory's
+/// allocation group that has room. `None` if none has room.
+fn nearest_with_room(fd: impl AsFd, geometry: &Geometry, directory: u64) -> Result<Option<u64>> {
+    let group = geometry.group_of(directory);
+    let mut nearest: Option<(u64, u64)> = None;
+    xfs::chunks(fd, 0, |chunk| {
+        if geometry.group_of(chunk.first) == group && chunk.used != u64::MAX {
+            // As the kernel counts: from the last inode of a chunk before, to the first one of a chunk behind.
+            let before = directory.saturating_sub(chunk.first + CHUNK - 1);
+            let distance = before.max(chunk.first.saturating_sub(directory));
+            if nearest.is_none_or(|(least, _)| distance < least) {
+                nearest = Some((distance, chunk.first));
+            }
+        }
+        geometry.group_of(chunk.first) <= group
+    })?;
+    Ok(nearest.map(|(_, first)| first))
 }
 
 /// The shape of the trees.
