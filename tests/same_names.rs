@@ -226,9 +226,10 @@ on_filesystems! {
         let repo = scene.exfat.path().join("repo");
         for name in ["one", "two"] {
             settle();
-            let run = pleach(snapshot_named(name, &scene.source, &repo)).expect(3);
-            let run = run.saying("ignores case").saying("differs in upper and lower case only");
-            assert_eq!(number(&run.summary(), "errors"), 2, "{}", run.stderr);
+            let run = pleach(snapshot_named(name, &scene.source, &repo)).expect(3).saying("ignores case");
+            // The directories above the source may have modes that FUSE does not keep, which is an error too.
+            let refused = run.stderr.matches("differs in upper and lower case only").count();
+            assert_eq!(refused, 2, "{}", run.stderr);
             let kept = says_its_name(&inside(&repo, name, &scene.source));
             assert_eq!(kept.len(), 2);
         }

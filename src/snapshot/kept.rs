@@ -4,7 +4,7 @@
 use super::repository::{self, MapDraft, Repository};
 use crate::error::Result;
 use crate::monitor::Monitor;
-use crate::usage::kept::{self, Reader, Subjects, Tree};
+use crate::usage::kept::{self, LinkToTree, Reader, Subjects, Tree};
 use crate::usage::{self, Freed};
 use std::collections::HashMap;
 use std::io::{BufWriter, Write as _};
@@ -163,8 +163,9 @@ fn known(
     let set: Vec<bool> = (0..maps.len()).map(|map| map < names.len()).collect();
     let roots = maps.iter().map(|(name, _)| repository.path().join(name)).collect();
     let beside = maps.iter().map(|(name, _)| beside(repository, name)).collect();
+    let link = link(repository, names);
     let (members, maps) = maps.into_iter().unzip();
-    let subjects = Subjects { fd: repository.fd(), path: repository.path(), maps, set, roots, beside, each };
+    let subjects = Subjects { fd: repository.fd(), path: repository.path(), maps, set, roots, beside, link, each };
     match kept::figures(subjects, usage::threads(options), monitor) {
         Ok(figures) => Ok((Some(figures), members)),
         Err(error) if monitor.is_cancelled() => Err(error),
@@ -176,6 +177,14 @@ fn known(
 fn beside(repository: &Repository, name: &str) -> Vec<PathBuf> {
     let tree = repository.path().join(name);
     repository::parts(repository, name).into_iter().filter(|path| *path != tree).collect()
+}
+
+/// The link `latest`, if it leads to one of these snapshots.
+fn link(repository: &Repository, names: &[String]) -> Option<LinkToTree> {
+    let with_set = repository::latest_that_goes(repository, names)?;
+    let goes_with = |name: &String| repository::latest_that_goes(repository, std::slice::from_ref(name));
+    let (tree, alone) = names.iter().enumerate().find_map(|(tree, name)| Some((tree, goes_with(name)?)))?;
+    Some(LinkToTree { tree, alone, with_set })
 }
 
 /// The map of a snapshot, if there is one that can still be right.

@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use xfs::chunks::MadeBefore;
 use xfs::free_space::FreeSpace;
 
 /// How the paths are measured.
@@ -133,6 +134,13 @@ pub(crate) struct Link {
     pub inode: u64,
     /// The inode number of the directory in which a link is made that takes its place, before anything is deleted.
     pub made_in: Option<u64>,
+}
+
+impl Link {
+    /// Its path, if nothing takes its place. Otherwise its directory stays as it is.
+    fn unreplaced(&self) -> Option<&PathBuf> {
+        self.made_in.is_none().then_some(&self.path)
+    }
 }
 
 /// The space that deleting all these paths together would free, with a link, and the number of failures. It takes no
@@ -330,13 +338,11 @@ fn by_maps(
             }
             let is_link = |inode| link.is_some_and(|link| link.inode == inode);
             let part_of = |inode| (is_link(inode) || inodes.contains(inode) && !staying.contains(&inode)).then_some(0);
-            let made_in = link.and_then(|link| link.made_in);
-            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true, made_in) {
+            let made = MadeBefore { with_set: link.and_then(|link| link.made_in), with_part: None };
+            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true, made) {
                 Ok((chunks, _)) => {
                     let space = FreeSpace::of(&volume.fd);
-                    // A link that is replaced leaves its directory as it is.
-                    let link = link.filter(|link| link.made_in.is_none()).map(|link| &link.path);
-                    let paths = paths.iter().chain(link);
+                    let paths = paths.iter().chain(link.and_then(Link::unreplaced));
                     let beside = xfs::beside(&volume.fd, &space, &chunks, paths, (ranges, unmapped));
                     freed.inode_bytes = chunks.bytes;
                     freed.bytes += beside.bytes;

@@ -29,7 +29,7 @@ mod types;
 mod xfs;
 
 pub(crate) use file::Reader;
-pub(crate) use task::{Figures, Made, Subjects};
+pub(crate) use task::{Figures, LinkToTree, Made, Subjects};
 pub(crate) use types::Tree;
 
 use crate::error::{Error, Result};

@@ -3,8 +3,8 @@
 use super::file::{self, Header, Reader};
 use super::types::{Identity, Range, References};
 use crate::extents::intervals::Merged;
-use crate::usage::Freed;
 use crate::usage::inodes::Inodes;
+use crate::usage::{Freed, Link};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,18 @@ pub(crate) struct Subjects<'a> {
     pub(crate) roots: Vec<PathBuf>,
     /// For each map: files and directories outside the tree that are deleted with it, without anything below them.
     pub(crate) beside: Vec<Vec<PathBuf>>,
+    /// The link that leads to a tree of the set.
+    pub(crate) link: Option<LinkToTree>,
     /// Whether figures for each tree are needed as well.
     pub(crate) each: bool,
+}
+
+/// A symbolic link that is deleted with the tree that it leads to.
+pub(crate) struct LinkToTree {
+    /// The number of the tree.
+    pub(crate) tree: usize,
+    /// How it is deleted if only this tree is.
+    pub(crate) alone: Link,
+    /// How it is deleted if the set is.
+    pub(crate) with_set: Link,
 }

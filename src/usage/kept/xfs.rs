@@ -27,11 +27,11 @@ use crate::fs::filesystem::Filesystem;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
-use crate::usage::Freed;
 use crate::usage::inodes::Inodes;
 use crate::usage::xfs as xfs_usage;
-use crate::usage::xfs::chunks;
+use crate::usage::xfs::chunks::{self, MadeBefore};
 use crate::usage::xfs::free_space::FreeSpace;
+use crate::usage::{Freed, Link};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -158,7 +158,7 @@ struct Now {
 
 /// The figures of the set.
 pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Monitor) -> Result<Figures> {
-    let Subjects { fd, path, mut maps, set, roots, beside: beside_paths, each } = subjects;
+    let Subjects { fd, path, mut maps, set, roots, beside: beside_paths, link, each } = subjects;
     let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
     let block = u64::from(xfs::geometry(fd).map_err(failed)?.block_size);
     xfs::inode(fd, 0).map_err(failed)?;
@@ -254,22 +254,32 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
         return Ok(Figures::Stale(stale));
     }
     let Going { bytes: own, inodes: beside } = going.into_inner();
-    let part_of = |inode| owners.find(inode).or_else(|| beside.get(&inode).copied());
-    let (chunks_of_set, chunks) = chunks::freed(fd, maps.len(), part_of, |map| set[map], None).map_err(failed)?;
+    let link = link.as_ref();
+    let of_link = |inode| link.filter(|link| link.with_set.inode == inode).map(|link| link.tree);
+    let part_of = |inode| owners.find(inode).or_else(|| beside.get(&inode).copied()).or_else(|| of_link(inode));
+    let made = MadeBefore {
+        with_set: link.and_then(|link| link.with_set.made_in),
+        with_part: link.and_then(|link| Some((link.tree, link.alone.made_in?))),
+    };
+    let (chunks_of_set, chunks) = chunks::freed(fd, maps.len(), part_of, |map| set[map], made).map_err(failed)?;
     let space = FreeSpace::of(fd);
     let members: Vec<usize> = (0..maps.len()).filter(|number| set[*number]).collect();
-    let freed = |members: &[usize], sum: &Sum, chunks: &chunks::Freed| {
+    let freed = |members: &[usize], sum: &Sum, chunks: &chunks::Freed, link: Option<&Link>| {
         let own: u64 = members.iter().map(|member| own[*member]).sum();
         let paths = members.iter().flat_map(|member| beside_paths[*member].iter().chain([&roots[*member]]));
+        let paths = paths.chain(link.and_then(Link::unreplaced));
         let beside = xfs_usage::beside(fd, &space, chunks, paths, (sum.ranges, own));
         let is_doubtful = sum.trusted > 0 && members.len() < maps.len();
         let (bytes, inode_bytes) = (own + sum.bytes + beside.bytes, chunks.bytes);
         Freed { bytes, inode_bytes, bound: Bound::of(true, is_doubtful || beside.is_estimate), ..Freed::default() }
     };
-    let of_set = freed(&members, &of_set, &chunks_of_set);
+    let of_set = freed(&members, &of_set, &chunks_of_set, link.map(|link| &link.with_set));
     let mut rows = vec![Freed::default(); maps.len()];
     if each {
-        members.iter().for_each(|member| rows[*member] = freed(&[*member], &sums[*member], &chunks[*member]));
+        for member in &members {
+            let link = link.filter(|link| link.tree == *member).map(|link| &link.alone);
+            rows[*member] = freed(&[*member], &sums[*member], &chunks[*member], link);
+        }
     }
     Ok(Figures::Known { rows, set: of_set, mapped })
 }

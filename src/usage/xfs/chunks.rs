@@ -26,8 +26,17 @@ pub(in crate::usage) struct Freed {
     pub(in crate::usage) is_estimate: bool,
 }
 
+/// Directories in which an inode is made before others are freed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::usage) struct MadeBefore {
+    /// If the set is freed.
+    pub(in crate::usage) with_set: Option<u64>,
+    /// If only this part is freed.
+    pub(in crate::usage) with_part: Option<(usize, u64)>,
+}
+
 /// The space that is freed with all inodes of the set, and with the inodes of each of `parts` parts alone. `part_of` is
-/// the part of an inode that goes. `made_in` is a directory in which an inode is made before.
+/// the part of an inode that goes.
 ///
 /// # Errors
 /// `PERM` without root.
@@ -36,7 +45,7 @@ pub(in crate::usage) fn freed(
     parts: usize,
     part_of: impl Fn(u64) -> Option<usize>,
     is_in_set: impl Fn(usize) -> bool,
-    made_in: Option<u64>,
+    made: MadeBefore,
 ) -> Result<(Freed, Vec<Freed>)> {
     let geometry = xfs::geometry(&fd)?;
     let (inode, block) = (u64::from(geometry.inode_size), u64::from(geometry.block_size));
@@ -57,9 +66,16 @@ pub(in crate::usage) fn freed(
             *all = 0;
             going.fill(0);
         };
-        let taken = made_in.map(|near| nearest_with_room(&fd, &geometry, near)).transpose()?;
-        // A new chunk would be made.
-        sums.iter_mut().for_each(|sum| sum.is_estimate |= taken == Some(None));
+        // The chunks that get the new inodes, by the part that is freed then.
+        let mut taken = Vec::new();
+        for (part, near) in made.with_part.into_iter().chain(made.with_set.map(|near| (parts, near))) {
+            match nearest_with_room(&fd, &geometry, near)? {
+                Some(chunk) => taken.push((part, chunk)),
+                // A new chunk would be made.
+                None => sums[part].is_estimate = true,
+            }
+        }
+        let stays = |chunk, part| taken.contains(&(part, chunk));
         xfs::chunks(&fd, 0, |chunk| {
             let group = geometry.group_of(chunk.first);
             if group != number {
@@ -68,17 +84,15 @@ pub(in crate::usage) fn freed(
             }
             all += 1;
             let mut used = (0..CHUNK).filter(|bit| chunk.used >> bit & 1 == 1).map(|bit| part_of(chunk.first + bit));
-            // A chunk without used inodes stays as it is, and so does the one that gets the new inode.
-            if let Some(Some(first)) = used.next()
-                && taken.flatten() != Some(chunk.first)
-            {
+            // A chunk without used inodes stays as it is.
+            if let Some(Some(first)) = used.next() {
                 let (mut is_alone, mut is_going) = (true, is_in_set(first));
                 for part in used {
                     is_alone &= part == Some(first);
                     is_going &= part.is_some_and(&is_in_set);
                 }
-                going[first] += u64::from(is_alone);
-                going[parts] += u64::from(is_going);
+                going[first] += u64::from(is_alone && !stays(chunk.first, first));
+                going[parts] += u64::from(is_going && !stays(chunk.first, parts));
             }
             true
         })?;
