@@ -1,11 +1,12 @@
-//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `exact` compares
-//! forecasts with the freed space on XFS, `killed` interrupts them, `marks` has tags and
-//! pins, `space` counts the freed bytes and fills filesystems.
+//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `killed` interrupts them, `marks` has tags and
+//! pins, `space` counts the freed bytes and fills filesystems. `exact` and `trees` compare forecasts with the freed
+//! space, on XFS and on Btrfs.
 
 mod exact;
 mod killed;
 mod marks;
 mod space;
+mod trees;
 
 use crate::harness::json_lines::{Line, Problem, Warning};
 use crate::harness::manifests::{self, edit};

@@ -52,7 +52,8 @@ fn every_shape(source: &Path, random: &mut Random) {
     // A directory of several blocks.
     fs::create_dir(source.join("wide")).unwrap();
     let names = 100 + below(random, 300);
-    (0..names).for_each(|name| File::create(source.join(format!("wide/a-name-of-some-length-{name}"))).map(drop).unwrap());
+    (0..names)
+        .for_each(|name| File::create(source.join(format!("wide/a-name-of-some-length-{name}"))).map(drop).unwrap());
     // Extent maps that need a block, and several.
     shapes::every_other_block(&source.join("scattered"), 30 + below(random, 100));
     let sparse = File::create(source.join("sparse")).unwrap();

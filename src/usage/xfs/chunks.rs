@@ -48,7 +48,8 @@ pub(in crate::usage) fn freed(
         let (mut number, mut all, mut going) = (0, 0, vec![0; parts + 1]);
         let finish = |all: &mut u64, going: &mut [u64], sums: &mut [Freed]| {
             for (sum, going) in sums.iter_mut().zip(&mut *going) {
-                sum.bytes += *going * CHUNK * inode + tree.blocks(*all).saturating_sub(tree.blocks(*all - *going)) * block;
+                sum.bytes +=
+                    *going * CHUNK * inode + tree.blocks(*all).saturating_sub(tree.blocks(*all - *going)) * block;
                 sum.chunks += *going;
                 sum.is_estimate |= *going > 0 && !tree.is_one_block(*all);
             }
