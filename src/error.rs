@@ -42,12 +42,14 @@ pub struct Error {
     hint: Option<String>,
     advice: Option<Advice>,
     code: Option<&'static str>,
+    keeps_entry: bool,
 }
 
 impl Error {
     /// An error of this kind. `action` completes the sentence "cannot …".
     pub(crate) fn new(kind: ErrorKind, action: impl Into<String>) -> Self {
-        Error { kind, action: action.into(), path: None, cause: None, hint: None, advice: None, code: None }
+        let (path, cause, hint, advice, code) = (None, None, None, None, None);
+        Error { kind, action: action.into(), path, cause, hint, advice, code, keeps_entry: false }
     }
 
     /// A system call failed: `cannot <action> <path>: <cause>`.
@@ -135,6 +137,18 @@ impl Error {
     pub(crate) fn with_code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
+    }
+
+    /// Marks the error of a part of an entry: the entry itself, and everything in it, was not skipped.
+    #[must_use]
+    pub(crate) fn keeping_entry(mut self) -> Self {
+        self.keeps_entry = true;
+        self
+    }
+
+    /// Whether only a part of an entry failed.
+    pub(crate) fn keeps_entry(&self) -> bool {
+        self.keeps_entry
     }
 
     /// The word by which programs recognize the error: its own, or the word for its kind or its error number.

@@ -46,6 +46,8 @@ pub enum Change {
     Renamed,
     /// The content differs, although size and times are equal.
     Rotten,
+    /// The later version is unknown: it was skipped with an error.
+    Unreadable,
 }
 
 impl Change {
@@ -59,6 +61,7 @@ impl Change {
             Change::Type => 'T',
             Change::Renamed => 'R',
             Change::Rotten => '?',
+            Change::Unreadable => '!',
         }
     }
 }

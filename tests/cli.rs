@@ -76,6 +76,31 @@ fn wrong_usage_exits_with_2_and_does_nothing() {
 }
 
 #[test]
+fn wrong_numbers_zones_and_an_empty_environment_are_explained() {
+    for (args, expected) in [
+        (&["prune", "/x", "--keep-last", "abc"][..], "'--keep-last <N>': a whole number, 0 or more"),
+        (&["prune", "/x", "--keep-yearly", "-1"], "'--keep-yearly <N>': a whole number, 0 or more"),
+        (&["list", "/x", "-j", "0"], "'--threads <N>': a whole number from 1 to 4096"),
+        (&["report", "/x", "--compare", "99999999999999999999"], "a whole number, 0 or more"),
+        (&["report", "/x", "--largest", "21"], "a whole number from 0 to 20"),
+    ] {
+        let run = pleach(args).expect(2).saying(expected);
+        assert!(!run.stderr.contains("digit") && !run.stderr.contains("type"), "{}", run.stderr);
+    }
+    for words in [&["list"][..], &["prune", "--keep-last=1"], &["report", "--html=x"], &["diff", "a", "b"], &["verify"]]
+    {
+        finish(command(words).env("PLEACH_REPO", "")).expect(2).saying("PLEACH_REPO").saying("empty");
+    }
+    for words in [&["prune", "/nowhere", "--keep-last=1"][..], &["report", "/nowhere"], &["adopt", "/nowhere", "/no"]] {
+        let run = finish(command(words).env("TZ", "Bogus/Zone")).expect(1);
+        let run = run.saying("the time zone 'Bogus/Zone' that TZ names").saying("as Europe/Berlin");
+        assert!(!run.stderr.contains("TZif"), "{}", run.stderr);
+    }
+    let time = ["adopt", "--time", "2026-11-20", "/nowhere", "/no"];
+    finish(command(time).env("TZ", "Bogus/Zone")).expect(2).saying("the local time zone is unknown");
+}
+
+#[test]
 fn global_options_stand_before_or_after_the_command() {
     for args in [["--json", "-j2", "fiemap", "/nonexistent"], ["fiemap", "/nonexistent", "-j2", "--json"]] {
         let run = pleach(args).expect(1).saying("cannot open /nonexistent");

@@ -4,14 +4,18 @@ use crate::dedupe::{dedupe, dedupe_with, run_dedupe};
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
+use pleach::dedupe::Options;
+use pleach::error::Error;
+use pleach::monitor::Monitor;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt, chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -49,7 +53,36 @@ impl Drop for InUse<'_> {
     }
 }
 
+/// Removes a directory while its parent is walked, as a snapshot that publishes its tree does.
+struct Removing {
+    directory: PathBuf,
+    problems: Mutex<Vec<String>>,
+}
+
+impl Monitor for Removing {
+    fn problem(&self, error: &Error) {
+        self.problems.lock().unwrap().push(error.to_string());
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let _ = fs::remove_dir_all(&self.directory);
+        false
+    }
+}
+
 on_filesystems! {
+    [xfs, btrfs] fn a_directory_that_vanishes_after_it_was_listed_is_no_failure(fs: &Filesystem) {
+        let dir = fs.dir("tree");
+        fs::create_dir_all(dir.join("partial/tree")).unwrap();
+        equal(&dir, &["a", "b", "partial/tree/c"], 100_000);
+        let monitor = Removing { directory: dir.join("partial"), problems: Mutex::default() };
+        let options = Options { threads: Some(1), ..Options::default() };
+        let stats = pleach::dedupe::dedupe(std::slice::from_ref(&dir), &options, &monitor).unwrap();
+        assert!(!dir.join("partial").exists());
+        assert_eq!((stats.files, stats.errors), (2, 0), "{:?}", monitor.problems);
+        assert!(monitor.problems.lock().unwrap().is_empty());
+    }
+
     [xfs, btrfs] fn writers_lose_nothing(fs: &Filesystem) {
         let dir = fs.dir("tree");
         let size = 256 * 1024;

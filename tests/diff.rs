@@ -1,8 +1,10 @@
 //! `pleach diff`: every kind of change has its letter, between snapshots and with the live tree, and rsync agrees.
 
 pub(crate) mod damage;
+mod incomplete;
 mod live;
 mod patch;
+mod planned;
 mod random;
 
 use crate::harness::*;
@@ -31,6 +33,9 @@ pub(super) struct Summary {
     pub(super) kind: u64,
     pub(super) renamed: u64,
     pub(super) rotten: u64,
+    pub(super) unreadable: u64,
+    pub(super) old_incomplete: bool,
+    pub(super) new_incomplete: bool,
     pub(super) read_bytes: u64,
     pub(super) errors: u64,
     seconds: f64,

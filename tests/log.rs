@@ -71,6 +71,35 @@ on_filesystems! {
         log(&repo, Path::new("file"), &[]).expect(2).saying("not absolute");
     }
 
+    [xfs] fn a_directory_has_a_version_for_each_change_of_its_entries_and_not_of_its_time(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let dir = source.join("dir");
+        // More records in a subdirectory than are passed one by one, and a name that sorts right behind it.
+        fs::create_dir_all(dir.join("sub/deep")).unwrap();
+        tree::crowded(&dir.join("sub/deep"), 2000);
+        fs::create_dir_all(dir.join("sub-2")).unwrap();
+        write(dir.join("file"), b"first");
+        take("s1", &source, &repo);
+        tree::set_mtime(&dir, 1_600_000_000, 0);
+        write(dir.join("file"), b"second");
+        write(dir.join("sub/deep/more"), b"x");
+        take("s2", &source, &repo);
+        fs::create_dir(dir.join("sub-3")).unwrap();
+        tree::set_mtime(&dir, 1_600_000_000, 0);
+        take("s3", &source, &repo);
+        fs::remove_dir(dir.join("sub-2")).unwrap();
+        take("s4", &source, &repo);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        take("s5", &source, &repo);
+        fs::remove_file(dir.join("file")).unwrap();
+        symlink("target", dir.join("file")).unwrap();
+        take("s6", &source, &repo);
+        take("s7", &source, &repo);
+        let run = log(&repo, &dir, &["--json".as_ref()]).expect(0);
+        let wanted = ["s6 s7 2", "s5 s5 1", "s4 s4 1", "s3 s3 1", "s1 s2 2"].map(|text| format!("directory {text}"));
+        assert_eq!(versions(&run), wanted);
+    }
+
     [xfs] fn without_hashes_size_time_and_inode_make_a_version(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         let path = source.join("file");

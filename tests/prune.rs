@@ -1,7 +1,8 @@
-//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `killed` interrupts them, `marks` has tags and
-//! pins, `space` counts the freed bytes and fills filesystems. `exact` and `trees` compare forecasts with the freed
-//! space, on XFS and on Btrfs.
+//! `pleach prune` and `pleach remove`: which snapshots survive, and why. `deletion` looks at how trees are deleted,
+//! `killed` interrupts them, `marks` has tags and pins, `space` counts the freed bytes and fills filesystems. `exact` and
+//! `trees` compare forecasts with the freed space, on XFS and on Btrfs.
 
+mod deletion;
 mod exact;
 mod killed;
 mod marks;

@@ -72,6 +72,9 @@ pub(super) fn gather(
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
+    for path in sources.vanished() {
+        gather.problem(&Error::io("find", path, Errno::NOENT));
+    }
     gather.filter.report_unmatched(monitor);
     let skipped =
         [(Skip::Sparse, gather.too_sparse.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
@@ -290,7 +293,9 @@ impl Visitor for Gather<'_> {
 
     fn incomplete(&self, error: Error) {
         self.filter.note_unreadable();
-        self.problem(&error);
+        if !is_vanished(&error) {
+            self.problem(&error);
+        }
     }
 
     fn unreadable(
@@ -300,7 +305,15 @@ impl Visitor for Gather<'_> {
         error: Error,
     ) -> Result<Option<Option<Batch>>> {
         self.filter.note_unreadable();
-        self.problem(&error);
+        if !is_vanished(&error) {
+            self.problem(&error);
+        }
         Ok(None)
     }
+}
+
+/// Whether a directory was removed or moved after it was listed, as the staging tree of a running snapshot is. That is
+/// no failure, like a file that was removed.
+fn is_vanished(error: &Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOENT.raw_os_error())
 }

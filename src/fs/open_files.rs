@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 /// | divisor | caller | for |
 /// |---|---|---|
 /// | 4 | `snapshot::find`, which runs alone | manifests |
+/// | 4 | `tree::deletion` | the directories in which subdirectories wait |
 /// | 4 | `copy_tree` | the small files of all threads: two descriptors each |
 /// | 8 | `tree::writer::AfterSync` | jobs that wait for a sync, and as many in the current round: one or two each |
 /// | 8, 8, 16 | `snapshot::verify`, which runs alone | the directories of a batch, of all snapshots, on the way |

@@ -101,8 +101,20 @@ pub enum Event<'a> {
     },
     /// `restore`: the repository is in a place where files are deleted, and was kept.
     RepositoryKept(&'a Path),
+    /// `diff`, `log`, `restore --delete`: the run of this snapshot skipped entries with an error, so an entry that it
+    /// lacks may have existed.
+    SnapshotIncomplete {
+        /// The snapshot.
+        snapshot: &'a str,
+        /// The problems of its run.
+        problems: u64,
+        /// How many entries were skipped. `None`: they are not all known.
+        skipped: Option<u64>,
+    },
     /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
     SnapshotDeleted(&'a str),
+    /// `verify` of a part: how far it came could not be recorded, so the next run reads the same part.
+    PositionNotRecorded(&'a Error),
     /// `prune`: snapshots are dated in the future. They are kept, and no rule counts them.
     DatedAhead {
         /// How many.
@@ -246,6 +258,8 @@ impl<'a> Event<'a> {
             Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
             Event::SnapshotDeleted(_) => "snapshot-deleted",
+            Event::SnapshotIncomplete { .. } => "snapshot-incomplete",
+            Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",
             Event::Stray { .. } => "no-manifest",
             Event::NotKept { .. } => "not-kept",
@@ -275,6 +289,7 @@ impl<'a> Event<'a> {
             Event::Accepted(error)
             | Event::ParentMetadata(error)
             | Event::FrozenNotDeleted(error)
+            | Event::PositionNotRecorded(error)
             | Event::CacheFailed(error)
             | Event::NotFreed(error)
             | Event::SharersUnknown(error) => error.path(),

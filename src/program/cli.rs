@@ -45,7 +45,6 @@ pub(crate) use tag::{Pin, Tag};
 pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
-use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 pub(crate) use dedupe::{Dedupe, Ranges};
@@ -88,7 +87,7 @@ pub(crate) struct Globals {
     pub(crate) verbose: bool,
     /// Number of threads; the default suits the device
     #[arg(short = 'j', long, global = true, value_name = "N")]
-    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(value_parser = values::whole::<usize>(1..=4096), allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
     /// Show progress: auto, always, never
     ///
@@ -333,6 +332,9 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
 fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
+    let is_empty = std::env::var_os("PLEACH_REPO").is_some_and(|repo| repo.is_empty());
+    let message =
+        &if is_empty { message.replace("or set PLEACH_REPO", "PLEACH_REPO is empty") } else { message.into() };
     match cli.find_subcommand_mut(command) {
         Some(command) => command.error(kind, message),
         None => cli.error(kind, message),

@@ -10,6 +10,7 @@ pub use layout::Layout;
 
 use super::create::{self, Past as Backup, Unchanged, create_past};
 use super::manifest::Meta;
+use super::prune::calendar::Calendar;
 use super::repository::Repository;
 use super::{Time, source_path};
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ pub struct Options {
     pub source: Option<PathBuf>,
     /// The time of the only backup, in seconds since 1970; by default as its name says, or its directory's mtime.
     pub time: Option<i64>,
+    /// Fail without a known local time zone, instead of taking times in names as UTC.
+    pub require_local_time: bool,
     /// Tags of the snapshots.
     pub tags: Vec<String>,
     /// Whether a file that backups share by a hard link becomes a clone in each snapshot.
@@ -99,6 +102,7 @@ pub struct Stats {
 /// adopted ends the run; those before it are snapshots by then.
 pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
+    Calendar::new(None, options.require_local_time && options.time.is_none())?;
     let mut stats = Stats::default();
     let mut backups = Vec::new();
     for dir in dirs {

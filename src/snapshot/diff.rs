@@ -1,12 +1,11 @@
 //! Compares two snapshots, or a snapshot with the sources as they are now.
 //!
-//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `judge`
+//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `judge.rs`
 //! compares two records. `changes` holds the differences back until `renames` has found which removed and added entries
 //! are the same; `difference` is the form in which they are reported.
 
 mod changes;
 mod difference;
-mod judge;
 mod live;
 mod merge;
 mod renames;
@@ -17,12 +16,14 @@ pub use difference::{Difference, Facts};
 pub use stats::Stats;
 
 use super::devices::Devices;
+use super::judge::{Judge, Side};
+use super::live_record;
 use super::manifest::{Item, Reader};
 use super::part::Part;
 use super::repository::{self, Repository};
+use super::skipped::Skipped;
 use super::source_path::{is_within, join, normal};
 use crate::error::{Error, Result};
-use crate::fs::metadata::FileAttrs;
 use crate::fs::procfs;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
@@ -30,13 +31,12 @@ use crate::tree::walk::{self, Sources};
 use crate::util::text;
 use changes::{Changes, Report};
 use difference::{Top, Trees};
-use judge::{Judge, Side};
 use live::{LiveVisitor, Unread};
 use merge::Merge;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use stream::Stream;
 
@@ -138,7 +138,8 @@ impl Compared<'_> {
         let top = self.top(&[&old, &new]);
         let changes = Changes::new(report, &trees, top, self.options.rename_memory, self.monitor);
         let records = Stream::of(&old, parts[0].as_ref())?;
-        let mut merge = Merge::new(records, judge, changes, None, self.monitor);
+        let (old_incomplete, skipped) = (self.skipped(&self.old, &old).is_some(), self.skipped(name, &new));
+        let mut merge = Merge::new(records, judge, changes, None, skipped.as_ref(), self.monitor);
         let mut records = Stream::of(&new, parts[1].as_ref())?;
         loop {
             if self.monitor.is_cancelled() {
@@ -152,7 +153,8 @@ impl Compared<'_> {
             merge.push(&directory, &item)?;
         }
         let (changes, errors) = merge.finish()?;
-        Ok(Stats { new: name.to_string(), errors, ..changes.finish()? })
+        let new_incomplete = skipped.is_some();
+        Ok(Stats { new: name.to_string(), errors, old_incomplete, new_incomplete, ..changes.finish()? })
     }
 
     fn with_live(&self, report: Report<'_>) -> Result<Stats> {
@@ -173,14 +175,14 @@ impl Compared<'_> {
             manifest: &old,
             devices: &devices,
             repository,
-            fileattrs: FileAttrs::default(),
+            reader: live_record::Reader::new(self.monitor),
             unread: &unread,
             monitor: self.monitor,
             errors: AtomicU64::new(0),
-            read_bytes: AtomicU64::new(0),
         };
         let judge = Judge { old: Side::snapshot(&old, &trees.old), new: Side::live(&devices) };
         let top = self.top(&[&old]);
+        let old_incomplete = self.skipped(&self.old, &old).is_some();
         // The closure of a parallel walk must be sendable, which `report` need not be.
         let (sender, receiver) = std::sync::mpsc::sync_channel::<live::Output>(QUEUE);
         let threads = self.options.threads;
@@ -194,7 +196,7 @@ impl Compared<'_> {
             let merged = (|| -> Result<_> {
                 let changes = Changes::new(report, &trees, top, self.options.rename_memory, self.monitor);
                 let records = Stream::of(&old, part.as_ref())?;
-                let mut merge = Merge::new(records, judge, changes, Some(&unread), self.monitor);
+                let mut merge = Merge::new(records, judge, changes, Some(&unread), None, self.monitor);
                 for output in &receiver {
                     for item in &output.items {
                         if self.has(&output.directory, item) {
@@ -214,10 +216,17 @@ impl Compared<'_> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
         let (changes, errors) = merge.finish()?;
-        let (unseen, read_bytes) = (visitor.errors.into_inner(), visitor.read_bytes.into_inner());
+        let (unseen, read_bytes) = (visitor.errors.load(Ordering::Relaxed), visitor.reader.read_bytes());
         let stats = changes.finish()?;
         let (errors, read_bytes) = (errors + unseen + stats.errors, read_bytes + stats.read_bytes);
-        Ok(Stats { new: LIVE.into(), errors, read_bytes, ..stats })
+        Ok(Stats { new: LIVE.into(), errors, read_bytes, old_incomplete, ..stats })
+    }
+
+    /// What a snapshot lacks, if it is incomplete. That is reported.
+    fn skipped(&self, name: &str, manifest: &Reader) -> Option<Skipped> {
+        let skipped = Skipped::of(self.repository, name, manifest.totals());
+        skipped.iter().for_each(|skipped| skipped.report(self.monitor));
+        skipped
     }
 
     /// The part of a snapshot that is compared.

@@ -1,8 +1,9 @@
 //! The versions of one path in all snapshots of a repository. Reads only the parts of the manifests that have the path.
 
-use super::manifest::{Body, Entry, Meta, Reader, Time};
+use super::manifest::{Body, Entry, Item, Meta, Reader, Time};
 use super::repository::{Repository, SnapshotInfo};
-use super::source_path::{normal, split};
+use super::skipped::Skipped;
+use super::source_path::{is_within, join, normal, split};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::absolute;
@@ -28,7 +29,7 @@ pub enum Kind {
         /// BLAKE3 of its content. `None`: its size, mtime and inode identify the version.
         hash: Option<[u8; 32]>,
     },
-    /// A directory. Its mtime identifies the version, so each new or removed entry makes one.
+    /// A directory. The names and types of its entries, its mode and its owner identify the version.
     Directory,
     /// A symbolic link to this target.
     Symlink(PathBuf),
@@ -36,9 +37,11 @@ pub enum Kind {
     Other,
     /// The path did not exist.
     Absent,
+    /// It is unknown whether the path existed: the run of the snapshot skipped it with an error.
+    Unreadable,
 }
 
-/// A version of a path, or a time when it did not exist.
+/// A version of a path, or a time when it did not exist or was unreadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Version {
@@ -58,10 +61,12 @@ pub struct Version {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The versions and absences, the newest first.
+    /// The versions, and the times without one, the newest first.
     pub versions: Vec<Version>,
     /// The snapshots that were searched: those with the path in a source, or a source below the path.
     pub snapshots: u64,
+    /// The snapshots without the path that are incomplete: it may have been unreadable.
+    pub incomplete: u64,
     /// Snapshots that could not be searched; each was reported to the monitor.
     pub errors: u64,
     /// Wall-clock seconds.
@@ -101,7 +106,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     let searched: Vec<SnapshotInfo> = listing.snapshots.into_iter().filter(|info| info.may_have(&shown)).collect();
     monitor.phase("searching", Some(Amount { files: searched.len() as u64, bytes: 0 }));
     let mut found: Vec<(Identity, Version)> = Vec::new();
-    let mut is_absent = false;
+    // The last one that may lack it for that reason.
+    let mut incomplete = None;
+    let mut last_kind = Kind::Unreadable;
     for info in searched {
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -118,15 +125,27 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
         stats.snapshots += 1;
         let (identity, kind, mtime) = match state {
             Some((identity, kind, mtime)) => (identity, kind, Some(mtime)),
-            // It did not exist yet.
-            None if found.is_empty() => continue,
-            None => (Identity::Absent, Kind::Absent, None),
+            None => {
+                let skipped = Skipped::of(&repository, &info.name, &info.totals);
+                let kind = match &skipped {
+                    Some(skipped) if skipped.has(&wanted) => Kind::Unreadable,
+                    _ => Kind::Absent,
+                };
+                if let Some(skipped) = skipped.filter(|skipped| kind == Kind::Unreadable || skipped.may_have_others()) {
+                    stats.incomplete += 1;
+                    incomplete = Some(skipped);
+                }
+                // It did not exist yet.
+                if kind == Kind::Absent && found.iter().all(|(identity, _)| *identity == Identity::None) {
+                    continue;
+                }
+                (Identity::None, kind, None)
+            }
         };
-        let was_absent = std::mem::replace(&mut is_absent, kind == Kind::Absent);
-        // Each absence is of its own; a version that comes back is not.
-        let known = match kind {
-            Kind::Absent if was_absent => found.last_mut().filter(|(identity, _)| *identity == Identity::Absent),
-            Kind::Absent => None,
+        let is_same_kind = std::mem::replace(&mut last_kind, kind.clone()) == kind;
+        // Each time without a version is of its own; a version that comes back is not.
+        let known = match identity {
+            Identity::None => found.last_mut().filter(|_| is_same_kind),
             _ => found.iter_mut().find(|(known, _)| *known == identity),
         };
         match known {
@@ -141,6 +160,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
             }
         }
     }
+    if let Some(skipped) = incomplete {
+        skipped.report(monitor);
+    }
     if found.is_empty() && stats.errors == 0 {
         let action = format!("find {} in a snapshot in", text::path(&shown));
         return Err(Error::failed(action).at(repo).hint("give an absolute path, as in the sources"));
@@ -152,6 +174,9 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     Ok(stats)
 }
 
+/// So many records of a subdirectory are passed one after the other: about a block of the manifest.
+const PASSED: usize = 512;
+
 /// What makes two versions the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
@@ -159,10 +184,12 @@ enum Identity {
     /// A file without a hash: size, mtime, inode.
     Inode(u64, Time, u64),
     Target(Vec<u8>),
-    Directory(Time),
+    /// A directory: a hash of its entries, mode, owner, group.
+    Directory([u8; 32], u32, u32, u32),
     /// A device, named pipe or socket: mode and numbers.
     Node(u32, u32, u32),
-    Absent,
+    /// There is no version.
+    None,
 }
 
 /// The path in a snapshot.
@@ -173,8 +200,50 @@ fn find(manifest: &Reader, path: &[u8]) -> Result<Option<(Identity, Kind, Time)>
         return Ok(Some(describe(entry)));
     }
     let Some(found) = manifest.directory(path)? else { return Ok(None) };
-    let mtime = found.directory().meta.mtime;
-    Ok(Some((Identity::Directory(mtime), Kind::Directory, mtime)))
+    let Meta { mode, uid, gid, mtime, .. } = found.directory().meta;
+    let identity = Identity::Directory(entries(manifest, path)?, mode, uid, gid);
+    Ok(Some((identity, Kind::Directory, mtime)))
+}
+
+/// A hash of the names and types of everything in a directory. Records of large subdirectories are not read.
+fn entries(manifest: &Reader, path: &[u8]) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |name: &[u8], kind: u32| {
+        hasher.update(name).update(&[0]).update(&(kind & 0o170_000).to_le_bytes());
+    };
+    let mut items = manifest.items_from(path);
+    // The subdirectory that was added last, and how many records in it were passed.
+    let mut child: Option<(Vec<u8>, usize)> = None;
+    while let Some(item) = items.next() {
+        let item = item?;
+        let directory = items.directory();
+        if !is_within(directory, path) {
+            break;
+        }
+        if directory == path {
+            if let Item::Entry(entry) = item {
+                add(&entry.name, entry.meta.mode);
+            }
+            continue;
+        }
+        let rest = &directory[if path.is_empty() { 0 } else { path.len() + 1 }..];
+        let name = rest.split(|byte| *byte == b'/').next().unwrap_or_default();
+        match &mut child {
+            Some((known, passed)) if known == name => {
+                *passed += 1;
+                if *passed == PASSED {
+                    // No name is between this one and its successors.
+                    let next = [join(path, name).as_slice(), b"\0"].concat();
+                    items = manifest.items_from(&next);
+                }
+            }
+            _ => {
+                add(name, 0o040_000);
+                child = Some((name.to_vec(), 0));
+            }
+        }
+    }
+    Ok(*hasher.finalize().as_bytes())
 }
 
 fn describe(entry: Entry) -> (Identity, Kind, Time) {

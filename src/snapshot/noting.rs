@@ -1,16 +1,20 @@
 //! A monitor that passes everything on, and keeps the first problems and damage for a record.
 
+use super::skipped::Subtrees;
 use crate::error::Error;
 use crate::monitor::{Amount, Change, Damage, Event, MOST, Monitor, Note, Repaired};
 use crate::util::mutex::{self, lock};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 
 /// How many different problems are recognized when they are reported again.
 const RECOGNIZED: usize = 100_000;
+/// How many bytes the paths of skipped entries take at most.
+const SKIPPED: usize = 1 << 20;
 
 /// The notes of a run.
 #[derive(Debug, Default)]
@@ -21,6 +25,24 @@ pub(crate) struct Notes {
     pub damage: Vec<Note>,
     /// All problems.
     pub count: u64,
+    /// The paths of the first skipped entries, without their leading slash.
+    pub skipped: Vec<Vec<u8>>,
+    /// All skipped entries.
+    pub skipped_count: u64,
+    skipped_bytes: usize,
+    skipped_trees: Subtrees,
+}
+
+impl Notes {
+    fn skip(&mut self, path: &Path) {
+        self.skipped_count += 1;
+        let path = path.as_os_str().as_bytes().strip_prefix(b"/").unwrap_or_default();
+        if self.skipped_bytes + path.len() <= SKIPPED {
+            self.skipped_bytes += path.len() + 1;
+            self.skipped.push(path.to_vec());
+            self.skipped_trees.add(path);
+        }
+    }
 }
 
 /// A monitor that keeps notes.
@@ -45,6 +67,11 @@ impl<'m> Noting<'m> {
     /// The notes.
     pub(crate) fn finish(self) -> Notes {
         mutex::into_inner(self.notes)
+    }
+
+    /// Whether the entry at a path, or a directory above it, was skipped.
+    pub(crate) fn has_skipped(&self, path: &[u8]) -> bool {
+        lock(&self.notes).skipped_trees.has(path)
     }
 
     fn is_repeated(&self, error: &Error) -> bool {
@@ -74,6 +101,9 @@ impl Monitor for Noting<'_> {
             notes.count += 1;
             if notes.problems.len() < MOST {
                 notes.problems.push(Note::of_error(error));
+            }
+            if let Some(path) = error.path().filter(|path| path.is_absolute() && !error.keeps_entry()) {
+                notes.skip(path);
             }
         }
         self.inner.problem(error);

@@ -28,7 +28,7 @@ use space::Meter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
-use steps::Removal;
+use steps::{Manner, Removal};
 
 /// How to prune.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,17 @@ pub struct Options {
     pub time_zone: Option<String>,
     /// Fail if the local time zone cannot be found, instead of using UTC.
     pub require_local_time: bool,
+    /// Do not wait until the space of removed snapshots is free: only the space that is free by then is counted.
+    /// Ignored with [`Keep::free`].
+    pub no_wait: bool,
     /// How many threads delete; by default twice as many as there are processors.
     pub threads: Option<usize>,
+}
+
+impl Options {
+    fn manner(&self) -> Manner {
+        Manner { dry_run: self.dry_run, no_wait: self.no_wait, threads: self.threads }
+    }
 }
 
 /// Removes the snapshots of the repository at `repo` that no rule keeps. Each group of snapshots, those of the same
@@ -78,7 +87,7 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
     }
     let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let repository = Repository::open(repo)?;
-    let mut removal = Removal::begin(&repository, options.dry_run, options.threads, monitor)?;
+    let mut removal = Removal::begin(&repository, options.manner(), monitor)?;
     let mut rows = judged(&repository, options, &calendar, &mut removal)?;
     // The oldest go first.
     rows.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));

@@ -1,6 +1,6 @@
 //! Removes single snapshots.
 
-use super::prune::steps::Removal;
+use super::prune::steps::{Manner, Removal};
 use super::prune::{Reason, Row, Stats};
 use super::repository::Repository;
 use crate::error::{Advice, Error, Result};
@@ -14,6 +14,8 @@ use std::time::Instant;
 pub struct Options {
     /// Change nothing, and count from extents what would be freed.
     pub dry_run: bool,
+    /// Do not wait until the space of removed snapshots is free: only the space that is free by then is counted.
+    pub no_wait: bool,
     /// How many threads delete; by default twice as many as there are processors.
     pub threads: Option<usize>,
 }
@@ -40,7 +42,8 @@ pub struct Options {
 pub fn remove(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
-    let mut removal = Removal::begin(&repository, options.dry_run, options.threads, monitor)?;
+    let manner = Manner { dry_run: options.dry_run, no_wait: options.no_wait, threads: options.threads };
+    let mut removal = Removal::begin(&repository, manner, monitor)?;
     let mut rows: Vec<Row> = Vec::new();
     for id in ids {
         let name = repository.name_of(id)?;

@@ -49,6 +49,7 @@ pub use options::{Options, Overwrite};
 pub use stats::{Stats, Stopped};
 
 use super::repository::Repository;
+use super::skipped::Skipped;
 use crate::error::{Error, Result};
 use crate::fs::metadata::Creator;
 use crate::fs::openat;
@@ -123,6 +124,8 @@ pub fn restore(
     monitor.phase(if options.dry_run { "comparing" } else { "restoring" }, expected);
     let tree = rustix::io::fcntl_dupfd_cloexec(&source, 0)
         .map_err(|errno| Error::io("open the snapshot", repository.path(), errno))?;
+    let skipped = Skipped::of(&repository, &info.name, totals).filter(|_| options.delete);
+    skipped.iter().for_each(|skipped| skipped.report(monitor));
     let context = Context {
         options,
         monitor,
@@ -137,6 +140,7 @@ pub fn restore(
         done: Done::default(),
         created: manifest.header().created,
         mounts: Mounts::default(),
+        skipped,
     };
     let mut stats = Stats { snapshot: info.name.clone(), ..Stats::default() };
     let walk = || tree::restore(&context, &selection, (source, target), &mut stats);

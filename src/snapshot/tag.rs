@@ -28,6 +28,8 @@ pub struct Stats {
     pub tags: Vec<String>,
     /// Whether it is pinned now.
     pub pinned: bool,
+    /// Tags that it should lose and did not have.
+    pub missing: Vec<String>,
     /// Whether anything was changed.
     pub changed: bool,
     /// Failures; each was reported to the monitor.
@@ -80,6 +82,7 @@ pub fn tag(repo: &Path, id: &str, options: &Options, monitor: &dyn Monitor) -> R
             marks.tags.push(tag.clone());
         }
     }
+    let missing = options.remove.iter().filter(|tag| !marks.tags.contains(tag)).cloned().collect();
     marks.tags.retain(|tag| !options.remove.contains(tag));
     marks.pinned = options.pin.unwrap_or(marks.pinned);
     let changed = marks != before;
@@ -87,5 +90,5 @@ pub fn tag(repo: &Path, id: &str, options: &Options, monitor: &dyn Monitor) -> R
         repository::set_marks(&repository, &info.name, &marks)?;
     }
     let Marks { tags, pinned } = marks;
-    Ok(Stats { name: info.name, tags, pinned, changed, errors, seconds: begun.elapsed().as_secs_f64() })
+    Ok(Stats { name: info.name, tags, pinned, missing, changed, errors, seconds: begun.elapsed().as_secs_f64() })
 }

@@ -3,10 +3,11 @@
 //! - `merge` joins the manifests of all snapshots, sorted as they are, into one stream: each path once. So one path's
 //!   files are in memory, however many snapshots there are.
 //! - `levels` has the directories of each snapshot, and finds entries without a record. `batch` checks paths in
-//!   parallel.
+//!   parallel. `lookup` gets the status of their entries first.
 //! - `path` compares the status of one path in all snapshots (`compare`), and passes its files on to `content`: files
 //!   on the same blocks are read once, by `reading` (`results` remembers them across paths). `claim` reports each file.
-//!   Files that are not small go through the `queue`, which has all work. `sharing` measures extents.
+//!   Files that are not small go through the `queue`, which has all work (`progress`: that of a batch). `sharing`
+//!   measures extents.
 //! - `part` chooses the content that one run of `--read` reads.
 //! - `repair` replaces damaged files afterwards, if that is requested. `findings` and `work` list them, `origin` has
 //!   the sound copies, `partners` the other names of a file, and `replace` makes the new files.
@@ -22,6 +23,7 @@ mod content;
 mod context;
 mod findings;
 mod levels;
+mod lookup;
 mod member;
 mod merge;
 mod options;
@@ -29,6 +31,7 @@ mod origin;
 mod part;
 mod partners;
 mod path;
+mod progress;
 mod queue;
 mod reading;
 mod record;
@@ -144,8 +147,7 @@ pub fn verify(
     if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
-        monitor.problem(&error.hint("the next run reads the same part again"));
-        stats.errors += 1;
+        monitor.event(Event::PositionNotRecorded(&error));
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     match result {

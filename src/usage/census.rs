@@ -205,11 +205,14 @@ impl Visitor for Census<'_> {
 
     fn unreadable(
         &self,
-        _parent: Option<&Directory<Place>>,
+        parent: Option<&Directory<Place>>,
         _path: &[u8],
         error: Error,
     ) -> Result<Option<Self::Output>> {
-        self.problem(&error);
+        // A directory that was removed after its parent was listed takes no space.
+        if parent.is_none() || error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) {
+            self.problem(&error);
+        }
         Ok(None)
     }
 }

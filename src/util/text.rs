@@ -45,14 +45,45 @@ pub(crate) fn is_unprintable(c: char) -> bool {
 
 /// One character as an escape.
 pub(crate) fn escape_char(c: char) -> String {
-    match c {
-        '\n' => "\\n".to_string(),
-        '\r' => "\\r".to_string(),
-        '\t' => "\\t".to_string(),
-        '\\' => "\\\\".to_string(),
-        c if c.is_ascii() => format!("\\x{:02x}", c as u32),
-        c => format!("\\u{{{:x}}}", c as u32),
+    let mut out = String::new();
+    push_escaped(&mut out, c);
+    out
+}
+
+/// Adds one character as an escape.
+pub(crate) fn push_escaped(out: &mut String, c: char) {
+    let _ = match c {
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        '\\' => out.write_str("\\\\"),
+        c if c.is_ascii() => write!(out, "\\x{:02x}", c as u32),
+        c => write!(out, "\\u{{{:x}}}", c as u32),
+    };
+}
+
+/// Escapes everything that could affect a terminal in the output of a program. A longer run of one such character is
+/// its escape and its length.
+pub(crate) fn escape_output(text: &str) -> String {
+    const RUN: usize = 16;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_unprintable) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let Some(c) = rest.chars().next() else { break };
+        let after = rest.trim_start_matches(c);
+        let length = (rest.len() - after.len()) / c.len_utf8();
+        push_escaped(&mut out, c);
+        match length {
+            0..RUN => (1..length).for_each(|_| push_escaped(&mut out, c)),
+            _ => {
+                let _ = write!(out, " ({} times)", count(length as u64));
+            }
+        }
+        rest = after;
     }
+    out + rest
 }
 
 /// Code points that show nothing or reorder the text around them (Unicode's format characters).
@@ -179,6 +210,15 @@ pub(crate) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_run_of_one_control_character_is_written_once() {
+        assert_eq!(escape_output("plain ä"), "plain ä");
+        assert_eq!(escape_output("a\0\0\x1b[1mb\\"), "a\\x00\\x00\\x1b[1mb\\");
+        assert_eq!(escape_output(&format!("a{}b", "\0".repeat(8192))), "a\\x00 (8,192 times)b");
+        assert_eq!(escape_output(&"\u{202e}".repeat(16)), "\\u{202e} (16 times)");
+        assert_eq!(escape_output(&"\0".repeat(15)).len(), 60);
+    }
 
     #[test]
     fn a_plain_path_is_shown_as_it_is() {

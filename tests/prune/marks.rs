@@ -33,6 +33,9 @@ on_filesystems! {
         assert_eq!((summary["changed"].as_bool(), summary["command"].as_str()), (Some(false), Some("tag")));
         run("tag", repo, &["0", "--", "-v", "+x"]).expect(0);
         assert_eq!(run("tag", repo, &["0"]).expect(0).stdout, "two words\n-odd\nx\n");
+        run("tag", repo, &["0", "-nothere"]).expect(0).saying("does not have the tag nothere");
+        let json = run("tag", repo, &["0", "-nothere", "--json"]).expect(0);
+        assert_eq!(json.lines::<json_lines::Warning>()[0].code, "no-such-tag");
         run("tag", repo, &["0", "--odd"]).expect(2);
         run("tag", repo, &["0", "--", "--odd"]).expect(0);
         assert_eq!(run("tag", repo, &["0"]).expect(0).stdout, "two words\nx\n");

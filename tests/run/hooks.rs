@@ -56,6 +56,16 @@ on_filesystems! {
         assert!(hooks.iter().all(|hook| hook["status"] == 0 && hook["command"][0] == "sh"));
     }
 
+    [xfs] fn zeros_that_a_hook_prints_are_counted_and_not_all_printed(fs: &Filesystem) {
+        let zeros = sh(fs, "head -c 50000000 /dev/zero; echo end");
+        let done = run(&usual(fs, &format!("[hooks]\nbefore = {zeros}\n")), &["--json"]).expect(0);
+        assert!(done.stderr.len() < 1 << 20, "{} bytes", done.stderr.len());
+        assert!(done.stderr.contains("before: \\x00 (8,192 times)") && done.stderr.contains("end\n"));
+        let hooks = done.lines_of_type("hook");
+        let output = hooks[0]["output"].as_str().unwrap();
+        assert!(output.contains("\\x00 (8,192 times)") && output.ends_with("end\n"), "{output:.200}");
+    }
+
     [xfs] fn the_output_of_hooks_is_kept_and_reported(fs: &Filesystem) {
         let before = sh(fs, "echo to stdout; echo to stderr >&2; printf \"\\033[31mred\"");
         let failed = sh(fs, "cat > $0");

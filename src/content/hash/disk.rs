@@ -19,6 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How much is read at once: a multiple of [`ALIGN`].
 const BUFFER: usize = 1 << 20;
+/// Files of at least this size, in bytes, are worth another open.
+const LARGE: u64 = 1 << 20;
 
 /// Hashes the first `size` bytes of a file from its device.
 ///
@@ -71,11 +73,22 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Prepares to read a file: with the kernel's readahead if none of it is in memory, which is the fastest way.
+    /// Prepares to read a file from front to back: with the kernel's readahead if none of it is in memory. For one
+    /// thread, this is the fastest way.
     pub(super) fn without_cache(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
+        Self::prepare(file, size, || None)
+    }
+
+    /// Prepares to read a file in large pieces, next to other threads that do the same: by direct I/O if none of it is
+    /// in memory, which takes the least time of the processors.
+    pub(super) fn in_pieces(file: BorrowedFd<'a>, size: u64) -> Result<Self> {
+        Self::prepare(file, size, || if size >= LARGE { open_direct(file) } else { None })
+    }
+
+    fn prepare(file: BorrowedFd<'a>, size: u64, if_cold: impl Fn() -> Option<OwnedFd>) -> Result<Self> {
         let is_cold = || cachestat::cached(file, 0..size).is_ok_and(|cached| cached == 0);
         if is_cold() {
-            return Ok(Content { file, direct: None });
+            return Ok(Content { file, direct: if_cold() });
         }
         match sync_file_range::write_and_wait(file) {
             Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => rustix::fs::fdatasync(file)?,

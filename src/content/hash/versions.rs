@@ -139,7 +139,7 @@ impl<'a> File<'a> {
         length: u64,
         ranges: &[(u64, u64)],
     ) -> std::result::Result<(), (u64, Errno)> {
-        let content = self.content.get_or_init(|| Content::without_cache(self.file, self.size));
+        let content = self.content.get_or_init(|| Content::in_pieces(self.file, self.size));
         let content = content.as_ref().map_err(|errno| (offset, *errno))?;
         let bytes = buffer.bytes_mut();
         let mut filled = 0;

@@ -13,6 +13,7 @@ Examples:
 
   + added   - removed   M content   U metadata only   T type   R renamed
   ? content differs although size and times are equal: one of the two is damaged
+  ! unreadable: B lacks it because of an error
 Metadata is mode, owner, modification time, extended attributes (with ACLs) and flags. The time of a
 directory is ignored, since it changes with each entry. A renamed directory is one line, with
 everything in it. Renamed entries are found by inode, files also by content. PATH is an absolute path,

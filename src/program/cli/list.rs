@@ -1,6 +1,8 @@
 //! The arguments of `pleach list`.
 
+use super::values;
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
@@ -19,6 +21,7 @@ columns without one, are shown below their snapshot.";
 pub(crate) struct List {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    #[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(values::repository))]
     pub(crate) repo: PathBuf,
     /// Measure the data that only one snapshot holds
     ///

@@ -4,6 +4,7 @@ use super::repo_first::with_repo_before_ids;
 use super::values;
 use crate::snapshot::prune::{Free, Keep};
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,12 +33,18 @@ snapshots and those that another pleach reads are kept.";
 pub(crate) struct Prune {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    #[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(values::repository))]
     pub(crate) repo: PathBuf,
     #[command(flatten)]
     pub(crate) keep: KeepRules,
     /// Only show what would be removed and freed
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not wait until the space is free
+    ///
+    /// XFS and Btrfs free it in the background. By default a run waits, and reports how much it freed.
+    #[arg(long, conflicts_with_all = ["dry_run", "keep_free"])]
+    pub(crate) no_wait: bool,
 }
 
 /// The rules by which snapshots are kept.
@@ -45,31 +52,37 @@ pub(crate) struct Prune {
 pub(crate) struct KeepRules {
     /// Keep the last N snapshots
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_last: u64,
     /// Keep one for each of the last N hours
     ///
     /// The newest of each of the last N hours that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_hourly: u64,
     /// Keep one for each of the last N days
     ///
     /// The newest of each of the last N days that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_daily: u64,
     /// Keep one for each of the last N weeks
     ///
     /// The newest of each of the last N weeks that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_weekly: u64,
     /// Keep one for each of the last N months
     ///
     /// The newest of each of the last N months that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_monthly: u64,
     /// Keep one for each of the last N years
     ///
     /// The newest of each of the last N years that have snapshots.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = values::count::<u64>, allow_negative_numbers = true)]
     pub(crate) keep_yearly: u64,
     /// Keep those with this tag; repeatable
     #[arg(long = "keep-tag", value_name = "TAG", value_parser = values::tag)]
@@ -113,6 +126,11 @@ pub(crate) struct Remove {
     /// Only show what would be removed, and what that would free
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not wait until the space is free
+    ///
+    /// XFS and Btrfs free it in the background. By default a run waits, and reports how much it freed.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) no_wait: bool,
 }
 
 impl Remove {

@@ -1,7 +1,9 @@
 //! The arguments of `pleach report`.
 
 use super::prune::KeepRules;
+use super::values;
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -23,6 +25,7 @@ the meaning that they have for 'pleach prune'; nothing is removed.";
 pub(crate) struct Report {
     /// The repository
     #[arg(value_name = "REPO", env = "PLEACH_REPO", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    #[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(values::repository))]
     pub(crate) repo: PathBuf,
     /// Write a page to FILE ('-': stdout)
     ///
@@ -38,12 +41,13 @@ pub(crate) struct Report {
     ///
     /// Each snapshot with the one before it, for the largest changes. 0: none.
     #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(value_parser = values::count::<usize>, allow_negative_numbers = true)]
     pub(crate) compare: usize,
     /// Draw the N largest files
     ///
     /// Their versions, and what these share.
     #[arg(long, value_name = "N", default_value_t = 4)]
-    #[arg(value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=20))]
+    #[arg(value_parser = values::whole::<usize>(0..=20), allow_negative_numbers = true)]
     pub(crate) largest: usize,
     #[command(flatten)]
     pub(crate) keep: KeepRules,

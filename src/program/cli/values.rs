@@ -1,8 +1,32 @@
 //! Values of options, read from their words.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// A whole number in this range.
+pub(super) fn whole<N: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_plain && range.contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| match (*range.start(), *range.end()) {
+            (0, u64::MAX) => "a whole number, 0 or more".to_string(),
+            (least, most) => format!("a whole number from {least} to {most}"),
+        })
+    }
+}
+
+/// Any whole number that is not negative.
+pub(super) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    whole(0..=u64::MAX)(text)
+}
+
+/// The path of a repository. An empty one may be from the environment.
+pub(super) fn repository(path: OsString) -> Result<PathBuf, String> {
+    if path.is_empty() { Err("name the repository; PLEACH_REPO may be empty".to_string()) } else { Ok(path.into()) }
+}
 
 /// A size in bytes.
 pub(super) fn size_or_none(text: &str) -> Result<u64, String> {
@@ -52,7 +76,8 @@ pub(super) fn moment(text: &str) -> Result<i64, String> {
     }
     let wrong = || "not a time such as 2026-11-20, '2026-11-20 02:00' or 2026-11-20T02:00:00Z".to_string();
     let local: jiff::civil::DateTime = text.parse().map_err(|_| wrong())?;
-    let zoned = jiff::tz::TimeZone::system().to_zoned(local).map_err(|_| wrong())?;
+    let unknown = |_| "the local time zone is unknown (see TZ): end the time with Z, which means UTC".to_string();
+    let zoned = jiff::tz::TimeZone::try_system().map_err(unknown)?.to_zoned(local).map_err(|_| wrong())?;
     Ok(zoned.timestamp().as_second())
 }
 
@@ -73,4 +98,18 @@ pub(super) fn name(name: OsString) -> Result<Vec<u8>, String> {
 pub(super) fn blake3(text: &str) -> Result<[u8; 32], String> {
     let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| "64 hexadecimal digits".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_is_explained_in_our_words() {
+        for text in ["abc", "-1", "+1", "", "1.5", "99999999999999999999"] {
+            assert_eq!(count::<u64>(text), Err("a whole number, 0 or more".into()), "{text}");
+            assert_eq!(whole::<usize>(1..=4096)(text), Err("a whole number from 1 to 4096".into()), "{text}");
+        }
+        assert_eq!((count("7"), whole::<usize>(0..=20)("21").is_err()), (Ok(7_u64), true));
+    }
 }

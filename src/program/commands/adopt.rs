@@ -22,6 +22,7 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
         subdir: args.subdir.clone(),
         source: args.source.clone(),
         time: args.time,
+        require_local_time: std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty()),
         tags: args.tags.clone(),
         clone_links: args.clone_links,
         threads: globals.threads,

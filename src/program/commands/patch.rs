@@ -41,7 +41,7 @@ impl<'a> Patcher<'a> {
     /// # Errors
     /// If the program cannot run.
     pub(super) fn show(&mut self, difference: &Difference<'_>, monitor: &dyn Monitor) -> Result<()> {
-        if matches!(difference.change, Change::Metadata | Change::Renamed) {
+        if matches!(difference.change, Change::Metadata | Change::Renamed | Change::Unreadable) {
             return Ok(());
         }
         let files = difference.open_old().and_then(|old| Ok((old, difference.open_new()?)));

@@ -14,8 +14,9 @@ use std::path::Path;
 pub(super) const INTERRUPTED: &str = "each snapshot exists complete or not at all; the next run finishes deleting";
 
 pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<ExitStatus> {
-    let options =
-        Options { keep: args.keep.keep(), dry_run: args.dry_run, threads: globals.threads, ..Options::default() };
+    let cli::Prune { keep, dry_run, no_wait, .. } = args;
+    let (dry_run, no_wait, threads) = (*dry_run, *no_wait, globals.threads);
+    let options = Options { keep: keep.keep(), dry_run, no_wait, threads, ..Options::default() };
     let (_, status) = rotate(&args.repo, options, output)?;
     Ok(reported(output, status))
 }
@@ -33,7 +34,7 @@ pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Resu
 pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let (repo, ids) = args.repo_and_ids();
     let ids = ids.iter().map(|id| as_id(id)).collect::<Result<Vec<_>>>()?;
-    let options = remove::Options { dry_run: args.dry_run, threads: globals.threads };
+    let options = remove::Options { dry_run: args.dry_run, no_wait: args.no_wait, threads: globals.threads };
     let stats = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor))?;
     show::show(output, "remove", &stats, args.dry_run);
     Ok(reported(output, status(stats.errors)))

@@ -17,8 +17,16 @@ use std::path::{Path, PathBuf};
 const TOPS: usize = 100_000;
 
 /// All letters, in the order of their columns.
-const LETTERS: [Change; 7] =
-    [Change::Added, Change::Removed, Change::Content, Change::Metadata, Change::Renamed, Change::Type, Change::Rotten];
+const LETTERS: [Change; 8] = [
+    Change::Added,
+    Change::Removed,
+    Change::Content,
+    Change::Metadata,
+    Change::Renamed,
+    Change::Type,
+    Change::Rotten,
+    Change::Unreadable,
+];
 
 #[derive(Serialize)]
 struct ChangeLine<'a> {
@@ -51,6 +59,7 @@ struct Counts {
     kind: u64,
     renamed: u64,
     rotten: u64,
+    unreadable: u64,
 }
 
 #[derive(Serialize)]
@@ -61,6 +70,8 @@ struct Summary<'a> {
     new: &'a str,
     #[serde(flatten)]
     counts: Counts,
+    old_incomplete: bool,
+    new_incomplete: bool,
     read_bytes: u64,
     errors: u64,
     seconds: f64,
@@ -121,13 +132,15 @@ impl<'a> Listing<'a> {
             sums.show(self.output);
         }
         if self.output.is_json() {
-            let Stats { old, new, read_bytes, errors, seconds, .. } = stats;
+            let Stats { old, new, old_incomplete, new_incomplete, read_bytes, errors, seconds, .. } = stats;
             self.output.json(&Summary {
                 r#type: "summary",
                 command: "diff",
                 old,
                 new,
                 counts: of_stats(stats),
+                old_incomplete: *old_incomplete,
+                new_incomplete: *new_incomplete,
                 read_bytes: *read_bytes,
                 errors: *errors,
                 seconds: *seconds,
@@ -147,6 +160,7 @@ fn sentence(stats: &Stats) -> String {
         (stats.renamed, "renamed"),
         (stats.kind, "of another type"),
         (stats.rotten, "damaged in one of them"),
+        (stats.unreadable, "unreadable"),
     ]);
     let names = format!("{} and {}", text::path(stats.old.as_ref()), text::path(stats.new.as_ref()));
     match (&parts[..], stats.errors) {
@@ -157,8 +171,8 @@ fn sentence(stats: &Stats) -> String {
 }
 
 fn of_stats(stats: &Stats) -> Counts {
-    let Stats { added, removed, content, metadata, kind, renamed, rotten, .. } = *stats;
-    Counts { added, removed, content, metadata, kind, renamed, rotten }
+    let Stats { added, removed, content, metadata, kind, renamed, rotten, unreadable, .. } = *stats;
+    Counts { added, removed, content, metadata, kind, renamed, rotten, unreadable }
 }
 
 fn style(change: Change) -> Style {
@@ -167,7 +181,7 @@ fn style(change: Change) -> Style {
         Change::Removed | Change::Rotten => Style::Red,
         Change::Content | Change::Type => Style::Yellow,
         Change::Renamed => Style::Bold,
-        Change::Metadata => Style::Dim,
+        Change::Metadata | Change::Unreadable => Style::Dim,
     }
 }
 
@@ -181,7 +195,7 @@ impl Sums {
         for (change, number) in LETTERS.iter().zip(&mut sum.counts) {
             *number += u64::from(*change == difference.change);
         }
-        if !matches!(difference.change, Change::Metadata | Change::Renamed) {
+        if !matches!(difference.change, Change::Metadata | Change::Renamed | Change::Unreadable) {
             sum.old_bytes += difference.old.map_or(0, |facts| facts.size);
             sum.new_bytes += difference.new.map_or(0, |facts| facts.size);
         }
@@ -241,8 +255,8 @@ impl Sum {
     }
 
     fn object<'a>(&self, path: Option<&'a Path>) -> StatLine<'a> {
-        let [added, removed, content, metadata, renamed, kind, rotten] = self.counts;
-        let counts = Counts { added, removed, content, metadata, kind, renamed, rotten };
+        let [added, removed, content, metadata, renamed, kind, rotten, unreadable] = self.counts;
+        let counts = Counts { added, removed, content, metadata, kind, renamed, rotten, unreadable };
         let Sum { old_bytes, new_bytes, .. } = *self;
         StatLine { r#type: "stat", path: path.map(PathField::new), counts, old_bytes, new_bytes }
     }

@@ -2,7 +2,8 @@
 
 use super::Output;
 use super::json::PathField;
-use super::table::{Align, Table};
+use super::table::{Align, Cell, Table};
+use super::terminal::Style;
 use crate::snapshot::find::{Found, Stats};
 use crate::util::text::{self, count, counted};
 use serde::Serialize;
@@ -54,7 +55,8 @@ impl<'a> Listing<'a> {
         });
         let last = if last == first { "" } else { last };
         let shown = if is_directory { text::path(&path.join("")) } else { text::path(path) };
-        table.row(vec![first.into(), last.into(), count(snapshots).into(), shown.into()]);
+        let name = |text: &str| Cell::name(text, Style::Plain);
+        table.row(vec![name(first), name(last), count(snapshots).into(), shown.into()]);
     }
 
     /// Ends the listing.

@@ -31,17 +31,20 @@ struct Summary {
     command: &'static str,
     versions: u64,
     snapshots: u64,
+    incomplete: u64,
     errors: u64,
     seconds: f64,
 }
 
 /// Shows the versions.
 pub(crate) fn show(output: &Output, stats: &Stats) {
-    let versions = stats.versions.iter().filter(|version| version.kind != Kind::Absent).count() as u64;
+    let is_version = |version: &&Version| !matches!(version.kind, Kind::Absent | Kind::Unreadable);
+    let versions = stats.versions.iter().filter(is_version).count() as u64;
     if output.is_json() {
         stats.versions.iter().for_each(|version| output.json(&object(version)));
-        let Stats { snapshots, errors, seconds, .. } = *stats;
-        output.json(&Summary { r#type: "summary", command: "log", versions, snapshots, errors, seconds });
+        let Stats { snapshots, incomplete, errors, seconds, .. } = *stats;
+        let (r#type, command) = ("summary", "log");
+        output.json(&Summary { r#type, command, versions, snapshots, incomplete, errors, seconds });
         return;
     }
     if stats.versions.is_empty() {
@@ -56,11 +59,12 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
     ];
     let mut table = Table::new(output, &columns);
     for version in &stats.versions {
-        let style = if version.kind == Kind::Absent { Style::Dim } else { Style::Plain };
+        let style = if is_version(&version) { Style::Plain } else { Style::Dim };
         let cell = |text: &str| Cell::styled(text, style);
         let mtime = version.mtime.map(|mtime| text::rfc3339(mtime.seconds, 0).replace('T', " ").replace('Z', ""));
         let (last, what) = match &version.kind {
             Kind::Absent => ("", "absent".to_string()),
+            Kind::Unreadable => ("", "unreadable".to_string()),
             Kind::File { size: bytes, .. } => ("", size(*bytes)),
             Kind::Directory => ("", "directory".to_string()),
             Kind::Symlink(_) => ("", "symlink".to_string()),
@@ -71,7 +75,8 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
         if let Kind::Symlink(target) = &version.kind {
             time += &format!("  -> {}", text::path(target));
         }
-        table.row(vec![cell(&version.first), cell(last), cell(&count(version.snapshots)), cell(&what), cell(&time)]);
+        let name = |text: &str| Cell::name(text, style);
+        table.row(vec![name(&version.first), name(last), cell(&count(version.snapshots)), cell(&what), cell(&time)]);
     }
     table.finish();
     if !output.is_quiet() {
@@ -94,6 +99,7 @@ fn object(version: &Version) -> VersionLine<'_> {
     };
     match kind {
         Kind::Absent => (line.r#type, line.kind) = ("absence", "absent"),
+        Kind::Unreadable => (line.r#type, line.kind) = ("unreadable", "unreadable"),
         Kind::File { size, hash } => {
             (line.kind, line.size) = ("file", Some(*size));
             line.blake3 = hash.map(|hash| data_encoding::HEXLOWER.encode(&hash));

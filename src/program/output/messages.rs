@@ -87,9 +87,32 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             let changes = counted(changes, "change");
             format!("renamed entries were found among the first {changes}; further ones are shown as - and +")
         }
+        Event::SnapshotIncomplete { snapshot, problems, skipped } => {
+            let snapshot = shown(OsStr::new(snapshot));
+            match skipped {
+                Some(skipped) => {
+                    let entries = if skipped == 1 { "entry" } else { "entries" };
+                    let skipped = count(skipped);
+                    format!("the snapshot {snapshot} is incomplete: its run skipped {skipped} {entries} with errors")
+                }
+                None => format!(
+                    "the snapshot {snapshot} is incomplete ({} in its run): entries that it lacks may have been \
+                     unreadable",
+                    counted(problems, "problem")
+                ),
+            }
+        }
         Event::RepositoryKept(path) => format!("the repository itself was not deleted: {}", text::path(path)),
         Event::SnapshotDeleted(name) => {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
+        }
+        Event::PositionNotRecorded(failure) => {
+            let remedy = match failure.code() {
+                "no-space" => "free some space",
+                "read-only" => "make the repository writable, or verify everything, without --read",
+                _ => "verify as a user who can write to the repository, or without --read",
+            };
+            format!("{}, so the next run reads the same part again: {remedy}", error(failure))
         }
         Event::Stray { path, more, missing } => {
             let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };

@@ -47,7 +47,7 @@ pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry
     }
     if !output.is_quiet() {
         table(output, &stats.rows, is_dry_run);
-        summary::print(output, &heading(stats, is_dry_run), &sums(stats, is_dry_run));
+        summary::print(output, &heading(command, stats, is_dry_run), &sums(stats, is_dry_run));
     }
 }
 
@@ -140,13 +140,19 @@ pub(super) fn words(reason: &Reason) -> String {
     }
 }
 
-fn heading(stats: &Stats, is_dry_run: bool) -> String {
+fn heading(command: &str, stats: &Stats, is_dry_run: bool) -> String {
     let Stats { kept, removed, .. } = stats;
+    // `remove` is about the named snapshots only: all others are kept too.
+    let kept = match (command, kept) {
+        ("remove", 0) => String::new(),
+        (_, kept) if is_dry_run => format!(", {kept} kept"),
+        (_, kept) => format!(", kept {kept}"),
+    };
     if is_dry_run {
         let removed = format!("{}{}", bound::words(stats.removed_bound), counted(*removed, "snapshot"));
-        return format!("dry run, nothing was changed: {removed} would be removed, {kept} kept");
+        return format!("dry run, nothing was changed: {removed} would be removed{kept}");
     }
-    format!("removed {}, kept {kept}", counted(*removed, "snapshot"))
+    format!("removed {}{kept}", counted(*removed, "snapshot"))
 }
 
 fn sums(stats: &Stats, is_dry_run: bool) -> Vec<(&'static str, String)> {

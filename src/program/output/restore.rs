@@ -139,5 +139,7 @@ fn rows(stats: &Stats, options: &Options) -> Vec<(&'static str, String)> {
 fn plan(stats: &Stats) -> String {
     let missing = stats.files.saturating_sub(stats.unchanged_files);
     let parts = [(missing, "to restore"), (stats.unchanged_files, "there already"), (stats.deleted, "to remove")];
-    summary::listed_or_none(parts)
+    let plan = summary::listed_or_none(parts);
+    // A plan reads nothing in the snapshot, so it does not know whether a file is damaged.
+    if missing > 0 { format!("{plan}; contents are checked when they are restored") } else { plan }
 }

@@ -26,6 +26,8 @@ struct Summary<'a> {
     bytes: u64,
     new_files: u64,
     changed_files: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_files: Option<u64>,
     unchanged_files: u64,
     renamed_files: u64,
     removed_files: u64,
@@ -94,6 +96,7 @@ fn object(stats: &Stats, dry_run: bool) -> Summary<'_> {
         bytes: stats.bytes,
         new_files: stats.new_files,
         changed_files: stats.changed_files,
+        metadata_files: dry_run.then_some(stats.metadata_files),
         unchanged_files: stats.unchanged_files,
         renamed_files: stats.renamed_files,
         removed_files: stats.removed_files,
@@ -148,10 +151,11 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
 }
 
 /// The numbers of files in the source, by their change since the last snapshot.
-fn found(stats: &Stats) -> [(u64, &'static str); 4] {
+fn found(stats: &Stats) -> [(u64, &'static str); 5] {
     [
         (stats.new_files, "new"),
-        (stats.changed_files, "changed"),
+        (stats.changed_files.saturating_sub(stats.metadata_files), "changed"),
+        (stats.metadata_files, "with other metadata"),
         (stats.unchanged_files, "unchanged"),
         (stats.renamed_files, "renamed"),
     ]

@@ -7,7 +7,7 @@ use super::Output;
 use super::terminal::{Style, harmless, stdout_width};
 use super::wrap::wrap;
 use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The number of rows that are kept back to find the widths.
 const MEASURED_ROWS: usize = 500;
@@ -26,12 +26,14 @@ pub(crate) struct Cell {
     style: Style,
     /// Whether the cell may be wrapped between words, if it is the last of its row.
     is_prose: bool,
+    /// Whether the end of the text may be cut on a narrow terminal.
+    is_name: bool,
 }
 
 impl Cell {
     /// A cell in a style. Control characters in the text are escaped.
     pub(crate) fn styled(text: &str, style: Style) -> Self {
-        Cell { text: harmless(text).into_owned(), style, is_prose: false }
+        Cell { text: harmless(text).into_owned(), style, is_prose: false, is_name: false }
     }
 
     /// The text in its style.
@@ -47,6 +49,12 @@ impl Cell {
     /// The width in columns.
     pub(crate) fn width(&self) -> usize {
         self.text.width()
+    }
+
+    /// A cell with the name of a snapshot. On a terminal it is cut if the table is too wide: its beginning is an ID
+    /// too.
+    pub(crate) fn name(text: &str, style: Style) -> Self {
+        Cell { is_name: true, ..Cell::styled(text, style) }
     }
 
     /// A cell with a sentence: in the last column it is wrapped to the width of the terminal.
@@ -66,6 +74,8 @@ pub(crate) struct Table<'a> {
     output: &'a Output,
     aligns: Vec<Align>,
     widths: Vec<usize>,
+    /// The largest widths, once the first rows have decided them.
+    most: Vec<usize>,
     waiting: Vec<Line>,
     is_flowing: bool,
 }
@@ -82,7 +92,8 @@ impl<'a> Table<'a> {
     pub(crate) fn new(output: &'a Output, columns: &[(&str, Align)]) -> Self {
         let head = columns.iter().map(|(title, _)| Cell::styled(title, Style::Bold)).collect();
         let aligns = columns.iter().map(|(_, align)| *align).collect();
-        Table { output, aligns, widths: vec![0; columns.len()], waiting: vec![Line::Cells(head)], is_flowing: false }
+        let (widths, most) = (vec![0; columns.len()], vec![usize::MAX; columns.len()]);
+        Table { output, aligns, widths, most, waiting: vec![Line::Cells(head)], is_flowing: false }
     }
 
     /// Adds a row: a cell for each column.
@@ -115,6 +126,19 @@ impl<'a> Table<'a> {
             }
         }
         let columns = if self.output.is_terminal() { stdout_width() } else { usize::MAX };
+        self.widths.iter_mut().zip(&self.most).for_each(|(width, most)| *width = (*width).min(*most));
+        if !self.is_flowing && columns < usize::MAX {
+            let rows =
+                || self.waiting.iter().filter_map(|line| if let Line::Cells(row) = line { Some(row) } else { None });
+            let has_names = |column: usize| rows().any(|row| row.get(column).is_some_and(|cell| cell.is_name));
+            let names: Vec<_> = (0..self.widths.len()).map(has_names).collect();
+            fit(&mut self.widths, &names, columns);
+            for ((most, width), _) in
+                self.most.iter_mut().zip(&self.widths).zip(&names).filter(|(_, is_name)| **is_name)
+            {
+                *most = *width;
+            }
+        }
         for row in std::mem::take(&mut self.waiting) {
             match row {
                 Line::Cells(row) => {
@@ -125,6 +149,34 @@ impl<'a> Table<'a> {
         }
         self.is_flowing = true;
     }
+}
+
+/// The fewest columns for a name: those of the names that pleach gives.
+const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
+
+/// Makes the columns of names narrower, the widest first, until the table fits.
+fn fit(widths: &mut [usize], names: &[bool], columns: usize) {
+    let gaps = 2 * widths.len().saturating_sub(1);
+    loop {
+        let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
+        let widest = widths.iter_mut().zip(names).filter(|(_, is_name)| **is_name).map(|(width, _)| width).max();
+        match widest {
+            Some(width) if excess > 0 && *width > MINIMAL_NAME => *width -= 1,
+            _ => return,
+        }
+    }
+}
+
+/// The beginning of a text, in this many columns.
+fn cut(text: &str, width: usize) -> String {
+    let mut cut = String::new();
+    for c in text.chars() {
+        if cut.width() + c.width().unwrap_or(0) + 1 > width {
+            break;
+        }
+        cut.push(c);
+    }
+    cut + "…"
 }
 
 fn line(row: &[Cell], aligns: &[Align], widths: &[usize], colours: bool, columns: usize) -> String {
@@ -138,7 +190,8 @@ fn line(row: &[Cell], aligns: &[Align], widths: &[usize], colours: bool, columns
             line.push_str(&wrap(&cell.text, before + gaps, before + gaps, columns));
             continue;
         }
-        let text = cell.style.paint(&cell.text, colours);
+        let shortened = (cell.is_name && cell.width() > *width).then(|| cut(&cell.text, *width));
+        let text = cell.style.paint(shortened.as_deref().unwrap_or(&cell.text), colours);
         let gap = if i == 0 { "" } else { "  " };
         let _ = match align {
             Align::Right => write!(line, "{gap}{:padding$}{text}", ""),
@@ -159,6 +212,19 @@ mod tests {
         assert_eq!(line(&["ä".into(), "1".into()], &aligns, &[3, 3], false, 80), "ä      1");
         assert_eq!(line(&["日本".into(), "10".into()], &aligns, &[5, 3], false, 80), "日本    10");
         assert_eq!(line(&["a\n".into(), "".into()], &aligns, &[3, 0], false, 80), "a\\n");
+    }
+
+    #[test]
+    fn names_are_cut_until_the_table_fits_and_not_below_those_that_pleach_gives() {
+        let mut widths = [100, 40, 2, 9];
+        fit(&mut widths, &[true, true, false, false], 80);
+        assert_eq!(widths, [32, 31, 2, 9]);
+        fit(&mut widths, &[true, true, false, false], 40);
+        assert_eq!(widths, [18, 18, 2, 9]);
+        let row = [Cell::name(&"ä".repeat(40), Style::Plain), "12".into()];
+        assert_eq!(line(&row, &[Align::Left; 2], &[18, 2], false, 80), format!("{}…  12", "ä".repeat(17)));
+        assert_eq!(line(&row, &[Align::Left; 2], &[40, 2], false, 80), format!("{}  12", "ä".repeat(40)));
+        assert_eq!(cut("日本日本", 6), "日本…");
     }
 
     #[test]

@@ -25,7 +25,11 @@ struct Summary {
 
 /// Shows the result of this command.
 pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats) {
-    let Stats { name, tags, pinned, changed, errors, seconds } = stats;
+    let Stats { name, tags, pinned, missing, changed, errors, seconds } = stats;
+    for tag in missing {
+        let sentence = format!("{} does not have the tag {}", text::path(name.as_ref()), harmless(tag));
+        output.notice("no-such-tag", None, &sentence);
+    }
     if output.is_json() {
         output.json(&SnapshotLine { r#type: "snapshot", name, tags, pinned: *pinned });
         output.json(&Summary { r#type: "summary", command, changed: *changed, errors: *errors, seconds: *seconds });

@@ -113,9 +113,12 @@ pub(crate) fn is_utf8() -> bool {
 /// Paths are already escaped when they are put into a message; this catches anything that slipped through.
 pub(crate) fn harmless(message: &str) -> Cow<'_, str> {
     if message.chars().any(text::is_unprintable) {
-        Cow::Owned(
-            message.chars().map(|c| if text::is_unprintable(c) { text::escape_char(c) } else { c.into() }).collect(),
-        )
+        let mut out = String::with_capacity(message.len() + 16);
+        message.chars().for_each(|c| match text::is_unprintable(c) {
+            true => text::push_escaped(&mut out, c),
+            false => out.push(c),
+        });
+        Cow::Owned(out)
     } else {
         Cow::Borrowed(message)
     }

@@ -102,7 +102,13 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
             0 => counted(all as u64, "snapshot"),
             _ => format!("{} of {}", count(damaged as u64), counted(all as u64, "snapshot")),
         };
-        let heading = format!("{what} {snapshots} of {}", text::path(repo));
+        // A headline without this could be taken for a check of all data.
+        let part = match options.read {
+            _ if options.quick => "; no data was read",
+            Some(percent) if percent < 100.0 => "; only a part of the data was read",
+            _ => "",
+        };
+        let heading = format!("{what} {snapshots} of {}{part}", text::path(repo));
         summary::print(output, &heading, &rows(stats, options));
     }
 }

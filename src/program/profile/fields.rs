@@ -7,9 +7,6 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The most mistakes in the syntax that are reported: one often causes others.
-const MOST: usize = 10;
-
 /// A value and its place.
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 /// A value that was read, or the mistakes in it.
@@ -27,10 +24,20 @@ pub(super) struct Problem {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     problems: RefCell<Vec<Problem>>,
-    known: RefCell<Vec<(&'static str, &'static str)>>,
+    known: RefCell<Vec<Key>>,
+    /// The keys of all sections, also of those that the profile does not have.
+    all: Vec<Key>,
 }
 
+/// A key and its section.
+pub(super) type Key = (&'static str, &'static str);
+
 impl Reader {
+    /// A reader that has found these mistakes already and knows these keys of all sections.
+    pub(super) fn new(problems: Vec<Problem>, all: Vec<Key>) -> Reader {
+        Reader { problems: RefCell::new(problems), known: RefCell::default(), all }
+    }
+
     /// The mistakes, in the order of the text.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
@@ -38,9 +45,8 @@ impl Reader {
         problems
     }
 
-    /// All known keys, with their sections.
-    #[cfg(test)]
-    pub(super) fn known(&self) -> Vec<(&'static str, &'static str)> {
+    /// The keys that were asked for, with their sections.
+    pub(super) fn known(&self) -> Vec<Key> {
         self.known.borrow().clone()
     }
 }
@@ -70,6 +76,11 @@ impl<'t> Fields<'t> {
         self.value(key).is_some()
     }
 
+    /// Whether a key is there, perhaps misspelled. The misspelled one is reported as unknown.
+    pub(super) fn means(&self, key: &str) -> bool {
+        self.has(key) || self.table.iter().any(|(name, _)| nearest(name.get_ref(), [key]).is_some())
+    }
+
     /// The value of a key that may be missing.
     pub(super) fn optional<T>(&mut self, key: &'static str, read: impl FnOnce(&'t Value<'t>) -> Read<T>) -> Option<T> {
         self.reader.known.borrow_mut().push((self.section, key));
@@ -84,7 +95,7 @@ impl<'t> Fields<'t> {
 
     /// The value of a key that must not be missing.
     pub(super) fn required<T: Default>(&mut self, key: &'static str, read: impl FnOnce(&'t Value<'t>) -> Read<T>) -> T {
-        if !self.has(key) {
+        if !self.means(key) {
             self.refuse(&format!("[{}] needs the key '{key}'", self.section));
         }
         self.optional(key, read).unwrap_or_default()
@@ -131,13 +142,26 @@ impl<'t> Fields<'t> {
             let quoted = |name: &str| if is_section { format!("[{name}]") } else { format!("'{name}'") };
             let place = if self.section.is_empty() { String::new() } else { format!(" in [{}]", self.section) };
             let kind = if is_section { "section" } else { "key" };
-            let help = match nearest(name, known()) {
-                Some(near) => format!("did you mean {}?", quoted(near)),
-                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+            let help = match (self.elsewhere(name), nearest(name, known())) {
+                (Some(elsewhere), _) => elsewhere,
+                (None, Some(near)) => format!("did you mean {}?", quoted(near)),
+                (None, None) => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
             };
             let message = format!("unknown {kind} {}{place}; {help}", quoted(name));
             self.reader.problems.borrow_mut().push(Problem { at: key.span(), message });
         }
+    }
+
+    /// Where a key belongs that other sections know.
+    fn elsewhere(&self, key: &str) -> Option<String> {
+        let others = self.reader.all.iter().filter(|(section, known)| *section != self.section && *known == key);
+        let places: Vec<_> = others
+            .map(|(section, _)| match *section {
+                "" => "before the first section".to_string(),
+                section => format!("in [{section}]"),
+            })
+            .collect();
+        (!places.is_empty()).then(|| format!("it belongs {}", places.join(" or ")))
     }
 
     fn value(&self, key: &str) -> Option<&'t Value<'t>> {
@@ -145,23 +169,43 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The top of a profile.
+/// The top of a profile, and the keys in it that are not new. Of these the first one counts.
 ///
 /// # Errors
-/// The mistakes in the syntax.
-pub(super) fn parse(text: &str) -> Read<Spanned<DeTable<'_>>> {
+/// The first mistake in the syntax, after those keys: what follows it is often a consequence.
+pub(super) fn parse(text: &str) -> Read<(Spanned<DeTable<'_>>, Vec<Problem>)> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    if errors.is_empty() {
-        return Ok(table);
-    }
-    let problem = |error: toml::de::Error| Problem {
+    let problem = |error: &toml::de::Error| Problem {
         at: error.span().unwrap_or(0..0),
         message: error.message().replace('\n', "; "),
     };
-    let mut problems: Vec<_> = errors.into_iter().map(problem).collect();
+    let mut problems: Vec<_> = errors.iter().map(problem).collect();
     problems.sort_by_key(|problem| problem.at.start);
-    problems.truncate(MOST);
+    let is_repeated = |problem: &Problem| problem.message.starts_with(REPEATED);
+    let Some(first) = problems.iter().position(|problem| !is_repeated(problem)) else { return Ok((table, problems)) };
+    if problems[first..].iter().any(|problem| UNCLOSED.iter().any(|sign| problem.message.contains(sign)))
+        && let Some(open) = unclosed_before(text, &problems[first])
+    {
+        problems[first] = open;
+    }
+    problems.truncate(first + 1);
     Err(problems)
+}
+
+/// The message for a second key of one name.
+const REPEATED: &str = "duplicate key";
+/// Messages for what cannot be in an array: it was not closed.
+const UNCLOSED: [&str; 2] = ["`=` in array", "unclosed array"];
+
+/// The mistake before one that is at the beginning of a line: the array before that line is not closed.
+fn unclosed_before(text: &str, problem: &Problem) -> Option<Problem> {
+    let before = text.get(..problem.at.start)?;
+    let end = before.trim_end();
+    if !before[end.len()..].contains('\n') && problem.at.start < text.trim_end().len() {
+        return None;
+    }
+    let message = "the array is not closed: ']' is missing".to_string();
+    Some(Problem { at: end.len()..end.len(), message })
 }
 
 /// The type of a value, for a message.

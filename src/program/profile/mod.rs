@@ -30,10 +30,11 @@ pub(crate) use snapshot::Snapshot;
 pub(crate) use verify::Verify;
 
 use crate::error::Error;
-use fields::{Fields, Problem, Reader};
+use fields::{Fields, Key, Problem, Reader};
 use serde::Serialize;
 use show::Shown;
 use std::path::{Path, PathBuf};
+use toml::de::DeTable;
 
 /// A profile with every key that it does not need explained in comments, for `pleach init-profile`.
 pub(crate) const TEMPLATE: &str = include_str!("template.toml");
@@ -59,27 +60,25 @@ impl Profile {
     /// # Errors
     /// All mistakes in it, each with its line and column.
     pub(crate) fn read(text: &str, name: &str, path: &Path) -> Result<Profile, Vec<Error>> {
-        let reader = Reader::default();
-        let profile = fields::parse(text).map(|table| {
-            let mut top = Fields::new(&reader, "", table.get_ref(), 0..0);
-            let profile = sections(&mut top, name, path);
-            top.finish();
-            profile
-        });
-        let (profile, problems) = match profile {
-            Ok(profile) => (Some(profile), reader.into_problems()),
-            Err(problems) => (None, problems),
-        };
-        match profile {
-            Some(profile) if problems.is_empty() => Ok(profile),
-            _ => Err(problems.into_iter().map(|problem| refused(text, path, &problem)).collect()),
+        let refuse = |problems: Vec<Problem>| problems.iter().map(|problem| refused(text, path, problem)).collect();
+        let (table, repeated) = fields::parse(text).map_err(refuse)?;
+        let reader = Reader::new(repeated, all_keys());
+        let mut top = Fields::new(&reader, "", table.get_ref(), 0..0);
+        let profile = sections(&mut top, name, path);
+        top.finish();
+        match reader.into_problems() {
+            problems if problems.is_empty() => Ok(profile),
+            problems => Err(refuse(problems)),
         }
     }
 
     /// The sections of a profile with mistakes by which a failure is reported: `[hooks]` and `[metrics]`, each only if
     /// it has no mistake. The result has no step. `None` if the text is no TOML.
     pub(crate) fn without_steps(text: &str, name: &str, path: &Path) -> Option<Profile> {
-        let table = fields::parse(text).ok()?;
+        let (table, repeated) = fields::parse(text).ok()?;
+        if !repeated.is_empty() {
+            return None;
+        }
         let (hooks, metrics) = (Reader::default(), Reader::default());
         let read_hooks = Fields::new(&hooks, "", table.get_ref(), 0..0).section("hooks", Hooks::read);
         let read_metrics = Fields::new(&metrics, "", table.get_ref(), 0..0).section("metrics", Metrics::read);
@@ -141,17 +140,32 @@ fn sections(top: &mut Fields<'_>, name: &str, path: &Path) -> Profile {
         metrics: top.section("metrics", Metrics::read).unwrap_or_default(),
         process: top.section("process", Process::read).unwrap_or_default(),
     };
-    if !["snapshot", "verify", "prune", "dedupe"].iter().any(|step| top.has(step)) {
+    if !["snapshot", "verify", "prune", "dedupe"].iter().any(|step| top.means(step)) {
         top.refuse("it has nothing to do: add a section [snapshot], [verify] or [dedupe]");
     }
     let of_repository = ["snapshot", "verify"].into_iter().find(|step| top.has(step));
-    if let Some(step) = of_repository.filter(|_| !top.has("repository")) {
+    if let Some(step) = of_repository.filter(|_| !top.means("repository")) {
         top.refuse(&format!("the section [{step}] needs the key 'repository', before the first section"));
     }
-    if top.has("prune") && !top.has("snapshot") {
+    if top.has("prune") && !top.means("snapshot") {
         top.refuse("the section [prune] needs a section [snapshot]: a run removes snapshots only after a new one");
     }
     profile
+}
+
+/// The keys of all sections, and those before the first one.
+fn all_keys() -> Vec<Key> {
+    let (reader, empty) = (Reader::default(), DeTable::default());
+    let fields = |section| Fields::new(&reader, section, &empty, 0..0);
+    sections(&mut fields(""), "", Path::new(""));
+    Snapshot::read(&mut fields("snapshot"));
+    Verify::read(&mut fields("verify"));
+    Prune::read(&mut fields("prune"));
+    Dedupe::read(&mut fields("dedupe"));
+    Hooks::read(&mut fields("hooks"));
+    Metrics::read(&mut fields("metrics"));
+    Process::read(&mut fields("process"));
+    reader.known()
 }
 
 /// The error for a mistake.
@@ -208,7 +222,7 @@ mod tests {
     fn wrong_syntax_and_missing_keys_are_reported() {
         for (text, expected) in [
             ("repository = \n", "line 1, column 14: "),
-            ("repository = \"/a\"\nrepository = \"/b\"\n", "line 2, column 1: duplicate key"),
+            ("repository = \"/a\"\nrepository = \"/b\"\n[verify]\n", "line 2, column 1: duplicate key"),
             ("repository = \"/b\"\n", "it has nothing to do"),
             ("", "it has nothing to do"),
             ("[snapshot]\nsources = [\"/a\"]\n", "needs the key 'repository'"),
@@ -256,6 +270,56 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_mistake_in_the_syntax_is_reported_at_its_root() {
+        for (text, expected) in [
+            (
+                "repository = \"/b\"\n[snapshot]\nsources = [\"/a\", \"/c\"\n\nexclude = [\"x\"]\n[prune]\n\
+                 keep_last = 1\n",
+                "line 3, column 22: the array is not closed: ']' is missing (line 3 is: sources = [\"/a\", \"/c\")",
+            ),
+            ("[dedupe]\npaths = [\"/a\"\n", "line 2, column 14: the array is not closed"),
+            ("[dedupe]\npaths = [\n  \"/a\"\n  \"/b\"\n]\n", "line 4, column 3: missing comma"),
+            ("[dedupe\npaths = [\"/a\"]\nmin_run = = 3\n", "line 1, column 8: unclosed table"),
+            ("[dedupe]\npaths = [\"/a, \"/b\"]\nranges = \"auto\n", "line 2, column 16: missing comma"),
+        ] {
+            let found = read(text).unwrap_err();
+            assert_eq!(found.len(), 1, "{text}: {found:#?}");
+            assert!(found[0].contains(expected), "{text}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_key_hides_no_other_mistake() {
+        let text =
+            "repository = \"/b\"\n[snapshot]\nsources = [\"/a\"]\nexlude = []\nsources = [\"/x\"]\nhash = \"newt\"\n";
+        let starts = ["line 4, column 1: unknown key", "line 5, column 1: duplicate key", "line 6, column 8: expected"];
+        let found = read(text).unwrap_err();
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        assert!(found.iter().zip(starts).all(|(found, start)| found.contains(start)), "{found:#?}");
+    }
+
+    #[test]
+    fn a_misspelled_or_misplaced_name_is_one_mistake_with_the_right_place() {
+        for (text, expected) in [
+            ("repository = \"/b\"\n[Snapshot]\nsources = [\"/a\"]\n", "[Snapshot]; did you mean [snapshot]?"),
+            ("repository = \"/b\"\n[Snapshot]\n[prune]\nkeep_last = 1\n", "did you mean [snapshot]?"),
+            ("Repository = \"/b\"\n[verify]\n", "unknown key 'Repository'; did you mean 'repository'?"),
+            ("[dedupe]\npath = [\"/a\"]\n", "unknown key 'path' in [dedupe]; did you mean 'paths'?"),
+            (
+                &format!("{MINIMAL}keep_daily = 7\n"),
+                "unknown key 'keep_daily' in [snapshot]; it belongs in [prune] (line",
+            ),
+            (&format!("{MINIMAL}repository = \"/b\"\n"), "'repository' in [snapshot]; it belongs before the first"),
+            (&format!("{MINIMAL}[verify]\nexclude = []\n"), "it belongs in [snapshot] or in [dedupe]"),
+            (&format!("read = 5\n{MINIMAL}"), "unknown key 'read'; it belongs in [verify]"),
+        ] {
+            let found = read(text).unwrap_err();
+            assert_eq!(found.len(), 1, "{text}: {found:#?}");
+            assert!(found[0].contains(expected), "{text}: {found:#?}");
+        }
+    }
+
+    #[test]
     fn the_resolved_profile_is_a_profile_with_the_same_meaning() {
         let text = "repository = \"/b\\\"\\u007f\\u202e\"\n[snapshot]\nsources = [\"/home\", \"/etc\"]\n\
                     exclude = ['*.iso']\n\
@@ -295,7 +359,7 @@ mod tests {
             .unwrap_or_else(|errors| panic!("{full}\n{errors:#?}"));
         assert!(profile.verify.is_some() && profile.prune.is_some() && profile.dedupe.is_some());
         let reader = Reader::default();
-        let table = fields::parse(&full).unwrap();
+        let (table, _) = fields::parse(&full).unwrap();
         sections(&mut Fields::new(&reader, "", table.get_ref(), 0..0), "", Path::new(""));
         let mut section = String::new();
         let mut written = Vec::new();

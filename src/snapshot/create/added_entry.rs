@@ -38,7 +38,7 @@ pub(super) fn incomplete(meta: &mut Meta) {
 
 /// The error for extended attributes that the kernel does not return. The entry is kept without them.
 pub(super) fn unread_xattrs(path: PathBuf, errno: Errno) -> Error {
-    let error = Error::io("read all extended attributes of", path, errno);
+    let error = Error::io("read all extended attributes of", path, errno).keeping_entry();
     match errno {
         Errno::TOOBIG => error.hint("their names exceed 64 KiB; the rest of the entry is kept"),
         _ => error.hint("the rest of the entry is kept"),

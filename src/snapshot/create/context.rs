@@ -114,6 +114,19 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
+    /// Handles a failed call that gives an entry a part of its metadata. The entry itself is in the snapshot.
+    ///
+    /// # Errors
+    /// If the run must end: see [`is_fatal`].
+    pub(super) fn part_failed(&self, path: &[u8], errno: Errno, hint: &str, part: &mut Stats) -> Result<()> {
+        let error = cannot_make(path, errno).keeping_entry();
+        if is_fatal(errno) {
+            return Err(error);
+        }
+        self.problem(&error.hint(hint), part);
+        Ok(())
+    }
+
     pub(super) fn hashes(&self) -> bool {
         self.options.hash == Hash::New
     }

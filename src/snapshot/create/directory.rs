@@ -5,6 +5,7 @@ use super::added_entry::keep;
 use super::context::Context;
 use super::failure::{Attempt, Failure, cannot_make};
 use super::inherited_entry;
+use super::planned;
 use super::staged::Staged;
 use super::staged_directory::{self, Last, StagedDirectory};
 use super::stats::Stats;
@@ -42,7 +43,7 @@ pub(super) fn enter(
     };
     let Some((place, meta)) = entered else { return Ok(None) };
     part.dirs += u64::from(!directory.scaffold);
-    let change = change(context, &directory.path, directory.scaffold, &directory.status)?;
+    let change = if context.options.dry_run { planned::directory(context, directory, part)? } else { None };
     let record = Record { path: directory.path.clone(), scaffold: directory.scaffold, meta };
     Ok(Some((place, (record, change))))
 }
@@ -73,7 +74,7 @@ pub(super) fn keep_empty(
         }
     }
     part.dirs += 1;
-    let change = change(context, path, false, status)?;
+    let change = if context.options.dry_run { planned::closed_directory(context, path, status)? } else { None };
     Ok(Some((Record { path: path.to_vec(), scaffold: false, meta }, change)))
 }
 
@@ -88,7 +89,7 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<StagedDirectory
     let attributes = Attributes::of(&directory.status, &last.xattrs).with(staged.takes(last.fileattr));
     let Err(errno) = staged.creator.end_directory(copy, &attributes) else { return Ok(()) };
     let hint = "the snapshot's tree lacks some of its metadata, which the manifest has";
-    context.entry_failed(&directory.path, errno, hint, part)
+    context.part_failed(&directory.path, errno, hint, part)
 }
 
 /// The last component of a path.
@@ -182,22 +183,6 @@ fn open_copy(
         inherited_entry::take_out(above, &directory.path, context.monitor)?;
     }
     staged_directory::make(above, directory.name()).map_err(Failure::Entry)
-}
-
-/// How a directory differs from the last snapshot's, for a plan.
-fn change(context: &Context<'_>, path: &[u8], scaffold: bool, status: &Status) -> Result<Option<Change>> {
-    if !context.options.dry_run {
-        return Ok(None);
-    }
-    let old = match context.previous {
-        Some(previous) => previous.reader.directory(path)?.map(|cursor| cursor.directory().meta.clone()),
-        None => None,
-    };
-    Ok(match old {
-        None => Some(Change::Added),
-        Some(old) if scaffold || old.ctime == status.ctime => None,
-        Some(_) => Some(Change::Metadata),
-    })
 }
 
 /// The snapshot's own top is not a copy of a directory. Everyone who may enter the repository may read it, and its time

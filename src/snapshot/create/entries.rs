@@ -9,6 +9,7 @@ use super::hard_link;
 use super::inherited_entry;
 use super::large_file;
 use super::node;
+use super::planned;
 use super::source_entry::SourceEntry;
 use super::staged::Staged;
 use super::staged_directory::StagedDirectory;
@@ -62,18 +63,10 @@ pub(super) fn add(
         }
         match &context.staged {
             Some(staged) => add_group(context, staged, directory, found, &mut output, part)?,
-            None => plan_group(&found, &mut output, part),
+            None => output.items.extend(planned::entries(context, directory, &found, part)?),
         }
     }
     Ok(output)
-}
-
-/// Records entries as they would be added.
-fn plan_group(group: &[SourceEntry<'_>], output: &mut Output, part: &mut Stats) {
-    for found in group {
-        found.count(part);
-        output.items.push((Item::Entry(found.planned()), found.change));
-    }
 }
 
 /// Adds entries that have been looked up, and their records to `output` in their order.
@@ -90,7 +83,7 @@ fn add_group(
     for found in group {
         match inherited_entry::record(context, directory, &found, part)? {
             Some(entry) => {
-                found.count(part);
+                found.count(found.change, part);
                 entries.push((entry, None));
             }
             None => rest.push(found),
@@ -136,7 +129,7 @@ fn add_anew(
                 let fd = &target.directory.fd;
                 entry.meta.recheck |= context.devices.may_change_unnoticed(&entry.meta, found.old.as_ref(), fd);
             }
-            found.count(part);
+            found.count(found.change, part);
             entries.push((entry, found.change));
         }
     }

@@ -205,7 +205,7 @@ fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stat
             return Ok(Some(added));
         }
         if is_last_try {
-            let error = Error::failed("take a quiet copy of").at(target.path(found));
+            let error = Error::failed("take a quiet copy of").at(target.path(found)).keeping_entry();
             let hint = "it changed each time it was read; the last try was kept and marked";
             target.context.problem(&error.hint(hint), part);
             if let Body::File(file) = &mut added.entry.body {

@@ -7,6 +7,8 @@ use super::stats::Stats;
 use crate::error::Result;
 use crate::monitor::{Change, Monitor};
 use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
+use crate::snapshot::noting::Noting;
+use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,6 +32,8 @@ pub(super) struct Merge<'a> {
     gone: Vec<u64>,
     come: Vec<u64>,
     removed_files: u64,
+    /// Knows which entries were skipped with an error.
+    skipped: &'a Noting<'a>,
     /// The unit of allocation, and the space that copied files take beyond their data because of it.
     block_size: u64,
     rounding: u64,
@@ -44,6 +48,7 @@ impl<'a> Merge<'a> {
         plan: Option<&'a dyn Monitor>,
         removal: Option<Removal<'a>>,
         block_size: u64,
+        skipped: &'a Noting<'a>,
     ) -> Result<Self> {
         let mut merge = Merge {
             writer,
@@ -56,6 +61,7 @@ impl<'a> Merge<'a> {
             gone: Vec::new(),
             come: Vec::new(),
             removed_files: 0,
+            skipped,
             block_size: block_size.max(1),
             rounding: 0,
             shortened: Vec::new(),
@@ -142,13 +148,17 @@ impl<'a> Merge<'a> {
 
     fn removed(&mut self) -> Result<()> {
         if let Some(old) = &self.ahead {
+            let path = path_of(&self.ahead_directory, old);
             if let Some(removal) = &mut self.removal {
-                removal.remove(old, &path_of(&self.ahead_directory, old))?;
+                removal.remove(old, &path)?;
             }
+            let is_skipped = self.skipped.has_skipped(&path);
             if let Some(monitor) = self.plan {
-                monitor.planned(Change::Removed, &absolute(&path_of(&self.ahead_directory, old)));
+                let change = if is_skipped { Change::Unreadable } else { Change::Removed };
+                monitor.planned(change, &absolute(&path));
             }
-            if let Item::Entry(entry) = old
+            if !is_skipped
+                && let Item::Entry(entry) = old
                 && let Some(file) = entry.file()
             {
                 self.removed_files += 1;
@@ -187,7 +197,7 @@ fn name(item: &Item) -> &[u8] {
 fn path_of(directory: &[u8], item: &Item) -> Vec<u8> {
     match item {
         Item::Directory(directory) => directory.path.clone(),
-        Item::Entry(entry) => [directory, entry.name.as_slice()].join(&b"/"[..]),
+        Item::Entry(entry) => join(directory, &entry.name),
     }
 }
 

@@ -31,6 +31,7 @@ mod new_file;
 mod node;
 mod options;
 mod past;
+mod planned;
 mod previous;
 mod recheck;
 mod refuse;
@@ -134,7 +135,7 @@ fn take(
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
-    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, threads(options, true), monitor)?;
+    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, options.threads_for(true), monitor)?;
     repository.report_strays(monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
@@ -156,15 +157,16 @@ fn take(
     }
     loop {
         let previous = candidates.open(monitor)?;
-        match take_beside(&repository, filesystem, (sources, past), timestamp, previous.as_ref(), options, monitor) {
+        match take_beside(&repository, filesystem, (sources, past), timestamp, previous.as_ref(), options, &noting) {
             // A block of the manifest was damaged. That is found only when the block is read.
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
             Ok(stats) => {
-                let Notes { problems, count, .. } = noting.finish();
+                let Notes { problems: first, count, skipped, skipped_count, .. } = noting.finish();
                 if count > 0 {
-                    repository::note_problems(&repository, &stats.name, &Problems { count, first: problems });
+                    let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
+                    repository::note_problems(&repository, &stats.name, &problems);
                 }
                 return Ok(stats);
             }
@@ -184,8 +186,9 @@ fn take_beside(
     timestamp: Timestamp,
     previous: Option<&Previous>,
     options: &Options,
-    monitor: &dyn Monitor,
+    noting: &Noting<'_>,
 ) -> Result<Stats> {
+    let monitor: &dyn Monitor = noting;
     let name = repository::free_name(repository, options.name.as_deref(), timestamp.created)?;
     // Data written before the run does not count as its cost.
     repository.sync()?;
@@ -200,7 +203,7 @@ fn take_beside(
     let result = freeze((sources, past), repository, options, monitor).and_then(|(frozen, _scaffold)| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
             let own = frozen.own(repository);
-            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, monitor)
+            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, noting)
         });
         frozen.end(monitor);
         result
@@ -215,14 +218,14 @@ fn take_beside(
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository::drop_blocks(repository, &parent.name);
             }
-            let _ = repository::clear_leftovers(repository, &[], threads(options, true), monitor);
+            let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), monitor);
             Ok(stats)
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
             // The error that ended the run matters more than an error of clearing, which the next run tries again.
-            let _ = repository::discard(repository, staging, threads(options, true), monitor);
+            let _ = repository::discard(repository, staging, options.threads_for(true), monitor);
             Err(error)
         }
     }
@@ -291,14 +294,15 @@ fn fill(
 }
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let noting = Noting::new(monitor);
     let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
-    let Some(repository) = repository else { return visit(sources, None, None, None, options, monitor) };
+    let Some(repository) = repository else { return visit(sources, None, None, None, options, &noting) };
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
     loop {
         let previous = candidates.open(monitor)?;
         let own = Frozen::default().own(&repository);
-        match visit(sources, own, previous.as_ref(), None, options, monitor) {
+        match visit(sources, own, previous.as_ref(), None, options, &noting) {
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -327,8 +331,9 @@ fn visit(
     previous: Option<&Previous>,
     staged: Option<((Staged, Writer), Timestamp)>,
     options: &Options,
-    monitor: &dyn Monitor,
+    noting: &Noting<'_>,
 ) -> Result<Stats> {
+    let monitor: &dyn Monitor = noting;
     let (staged, timestamp) = staged.unzip();
     let (staged, writer) = staged.unzip();
     let expected = previous.map(|previous| {
@@ -345,13 +350,14 @@ fn visit(
         None => None,
     };
     let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
-    let mut merge = Merge::new(writer, previous.map(|previous| previous.reader.items()), plan, removal, block_size)?;
+    let old = previous.map(|previous| previous.reader.items());
+    let mut merge = Merge::new(writer, old, plan, removal, block_size, noting)?;
     let filter = Filter::new(&options.excludes, sources);
     let begun = timestamp.map(|timestamp| timestamp.begun);
     let visitor = SnapshotVisitor::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let mut walk = || {
-        walk::walk(sources, &visitor, threads(options, reads_content), |output| {
+        walk::walk(sources, &visitor, options.threads_for(reads_content), |output| {
             // After a failed sync no snapshot is possible.
             visitor.staged().map_or(Ok(()), Staged::check_synced)?;
             merge.push(output)
@@ -379,7 +385,10 @@ fn visit(
     }
     for path in merge.shortened() {
         monitor.problem(
-            &Error::failed("keep the extended attributes of").at(path).hint("they are too large for a manifest"),
+            &Error::failed("keep the extended attributes of")
+                .at(path)
+                .hint("they are too large for a manifest")
+                .keeping_entry(),
         );
         stats.errors += 1;
     }
@@ -388,13 +397,4 @@ fn visit(
         writer.finish(&stats.totals())?;
     }
     Ok(stats)
-}
-
-/// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and inodes
-/// are read, the processor is the limit, and more threads than the writers and as many readers slow the run down
-/// (docs/benchmarks.md).
-fn threads(options: &Options, reads_content: bool) -> usize {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let best = if reads_content { (cores * 4).clamp(8, 32) } else { (cores * 2).clamp(4, 32) };
-    options.threads.unwrap_or(best)
 }

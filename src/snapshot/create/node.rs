@@ -62,7 +62,7 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats
         // The repository's filesystem refuses it, for example a link with a long target. The manifest has all of it.
         Err(errno) => {
             let hint = "only the manifest keeps it, and a restore to a filesystem that takes it brings it back";
-            target.entry_failed(name, errno, hint, part)?;
+            target.part_failed(name, errno, hint, part)?;
             keep(&mut meta, in_manifest());
             incomplete(&mut meta);
         }

@@ -62,3 +62,14 @@ pub struct Options {
     /// Only report to the monitor what would be done.
     pub dry_run: bool,
 }
+
+impl Options {
+    /// How many threads walk. If content is read, the device's queue is the limit, not the cores. If only names and
+    /// inodes are read, the processor is the limit, and more threads than the writers and as many readers slow the run
+    /// down (docs/benchmarks.md).
+    pub(super) fn threads_for(&self, reads_content: bool) -> usize {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let best = if reads_content { (cores * 4).clamp(8, 32) } else { (cores * 2).clamp(4, 32) };
+        self.threads.unwrap_or(best)
+    }
+}

@@ -75,6 +75,6 @@ impl<'r> Candidates<'r> {
             Some(name) => format!("it is passed over: this snapshot is compared with {name} instead"),
             None => "it is passed over: with no other to compare with, a full snapshot is made".to_string(),
         };
-        monitor.problem(&damage.hint(instead));
+        monitor.problem(&damage.hint(instead).keeping_entry());
     }
 }

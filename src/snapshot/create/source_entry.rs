@@ -52,12 +52,12 @@ impl<'n> SourceEntry<'n> {
         Ok(SourceEntry { name, status, old, change })
     }
 
-    /// Adds it to the counts of files and other entries.
-    pub(super) fn count(&self, part: &mut Stats) {
+    /// Adds it to the counts of files and other entries, with this change.
+    pub(super) fn count(&self, change: Option<Change>, part: &mut Stats) {
         match self.status.file_type() {
             FileType::RegularFile => {
                 part.files += 1;
-                match self.change {
+                match change {
                     None => part.unchanged_files += 1,
                     Some(Change::Added | Change::Type) => part.new_files += 1,
                     Some(_) => part.changed_files += 1,

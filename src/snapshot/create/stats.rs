@@ -26,6 +26,8 @@ pub struct Stats {
     pub new_files: u64,
     /// Files that differ from the last snapshot's.
     pub changed_files: u64,
+    /// The part of `changed_files` with other metadata only. Only a dry run counts it.
+    pub metadata_files: u64,
     /// Files that have the same identity in the last snapshot.
     pub unchanged_files: u64,
     /// Files that the last snapshot had under another name.
@@ -95,6 +97,7 @@ impl Stats {
             (&mut self.bytes, part.bytes),
             (&mut self.new_files, part.new_files),
             (&mut self.changed_files, part.changed_files),
+            (&mut self.metadata_files, part.metadata_files),
             (&mut self.unchanged_files, part.unchanged_files),
             (&mut self.renamed_files, part.renamed_files),
             (&mut self.removed_files, part.removed_files),

@@ -53,9 +53,9 @@ impl<'a> Target<'a> {
         cannot_make(&self.directory.join(name), errno)
     }
 
-    /// Handles a failed call that makes an entry in the snapshot: see [`Context::entry_failed`].
-    pub(super) fn entry_failed(&self, name: &[u8], errno: Errno, hint: &str, part: &mut Stats) -> Result<()> {
-        self.context.entry_failed(&self.directory.join(name), errno, hint, part)
+    /// Handles a failed call that gives an entry a part of its metadata: see [`Context::part_failed`].
+    pub(super) fn part_failed(&self, name: &[u8], errno: Errno, hint: &str, part: &mut Stats) -> Result<()> {
+        self.context.part_failed(&self.directory.join(name), errno, hint, part)
     }
 
     /// Creates a file that will get these attributes, open for reading and writing, ready for its content.

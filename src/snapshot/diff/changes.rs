@@ -5,12 +5,12 @@
 //! renamed entries as removed and added ones.
 
 use super::difference::{self, Difference, Facts, Top, Trees};
-use super::judge::{name, state};
 use super::renames::{Candidate, Content, Renames, first};
 use super::stats::Stats;
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
+use crate::snapshot::judge::{name, state};
 use crate::snapshot::manifest::Item;
 use crate::snapshot::source_path::{is_within, join, split};
 use crate::tree::walk::absolute;
@@ -243,7 +243,8 @@ impl Sink<'_> {
     }
 }
 
-fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
+/// The path of an entry with this name; of the directory itself, if the name is empty.
+pub(super) fn path_of(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if name.is_empty() { directory.to_vec() } else { join(directory, name) }
 }
 

@@ -1,23 +1,19 @@
-//! The sources as they are now, as records beside those of the old snapshot. A file is read only if its record does not
-//! prove that it is unchanged, and its size does not prove that it changed.
+//! The sources as they are now, as records beside those of the old snapshot. An entry is read only if its record does
+//! not prove that it is unchanged.
 
-use crate::content::hash;
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, FileAttrs, Xattr};
-use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::devices::{Devices, Relation};
-use crate::snapshot::manifest::{
-    Body, Directory as Record, DirectoryCursor, Entry, FileBody, Item, Meta, Reader, Stored,
-};
+use crate::snapshot::live_record;
+use crate::snapshot::manifest::{Directory as Record, DirectoryCursor, Entry, Item, Meta, Reader};
+use crate::snapshot::skipped::Subtrees;
 use crate::snapshot::source_path::{is_within, split};
 use crate::tree::exclude::mounts::is_elsewhere;
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,28 +22,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories that could not be read: nothing is known about the entries in them.
 #[derive(Default)]
-pub(super) struct Unread(Mutex<HashSet<Vec<u8>>>);
+pub(super) struct Unread(Mutex<Subtrees>);
 
 impl Unread {
     fn add(&self, path: &[u8]) {
-        lock(&self.0).insert(path.to_vec());
+        lock(&self.0).add(path);
     }
 
     /// Whether a directory is one of them or lies in one.
-    pub(super) fn has(&self, mut path: &[u8]) -> bool {
-        let unread = lock(&self.0);
-        loop {
-            if unread.is_empty() {
-                return false;
-            }
-            if unread.contains(path) {
-                return true;
-            }
-            if path.is_empty() {
-                return false;
-            }
-            path = split(path).0;
-        }
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        lock(&self.0).has(path)
     }
 }
 
@@ -57,11 +41,11 @@ pub(super) struct LiveVisitor<'a> {
     pub(super) devices: &'a Devices,
     /// The repository's own directory, which no snapshot contains.
     pub(super) repository: Status,
-    pub(super) fileattrs: FileAttrs,
+    /// Reads what may have changed.
+    pub(super) reader: live_record::Reader<'a>,
     pub(super) unread: &'a Unread,
     pub(super) monitor: &'a dyn Monitor,
     pub(super) errors: AtomicU64,
-    pub(super) read_bytes: AtomicU64,
 }
 
 /// Records with the directory that they lie in.
@@ -104,64 +88,14 @@ impl LiveVisitor<'_> {
         }
         let Some(old) = old else {
             self.devices.identity(status.dev, &directory.fd);
-            let body = self.body(directory, name, &status, None)?.0;
-            return Ok(Some(Entry { name: name.to_vec(), meta: Meta::of(&status, false), body }));
+            return Ok(Some(live_record::new_entry(directory.fd.as_fd(), name, &status)?));
         };
         let has_same_size = old.file().is_none_or(|file| file.size == status.size && !file.changed);
         if has_same_size && self.settled(&old.meta, &status, &directory.fd, relation) {
             return Ok(Some(Entry { meta: Meta { dev: status.dev, ..old.meta.clone() }, ..old }));
         }
-        let (body, file) = self.body(directory, name, &status, Some(&old))?;
-        let found = match &file {
-            Some(file) => metadata::readable_xattrs(file),
-            None => metadata::readable_xattrs_at(&directory.fd, name),
-        };
-        let mut meta = with_xattrs(Meta::of(&status, false), found);
-        if let Some(file) = &file {
-            meta = meta.with(self.fileattrs.of(file, status.dev));
-        }
-        meta.recheck = true;
-        Ok(Some(Entry { name: name.to_vec(), meta, body }))
+        Ok(Some(self.reader.entry(directory.fd.as_fd(), name, &status, &old)?))
     }
-
-    /// The content of an entry, as far as the comparison with `old` needs it, and its file if that was opened.
-    fn body(
-        &self,
-        directory: &Directory<()>,
-        name: &[u8],
-        status: &Status,
-        old: Option<&Entry>,
-    ) -> rustix::io::Result<(Body, Option<OwnedFd>)> {
-        let body = match status.file_type() {
-            FileType::RegularFile => {
-                let size = status.size;
-                let mut body = FileBody { size, holes: 0, hash: None, stored: Stored::Cloned, changed: false };
-                let Some(old) = old else { return Ok((Body::File(body), None)) };
-                let file = openat::open_file(directory.fd.as_fd(), name)?;
-                if let Some(FileBody { size: known, hash: Some(_), .. }) = old.file()
-                    && *known == size
-                {
-                    let (found, read) = hash::any_file(&file, size, self.monitor)?;
-                    self.read_bytes.fetch_add(read, Ordering::Relaxed);
-                    body.hash = Some(found);
-                }
-                return Ok((Body::File(body), Some(file)));
-            }
-            FileType::Symlink => Body::Symlink(rustix::fs::readlinkat(&directory.fd, name, Vec::new())?.into_bytes()),
-            FileType::Fifo => Body::Fifo,
-            FileType::Socket => Body::Socket,
-            _ => Body::Device(status.rdev.0, status.rdev.1),
-        };
-        Ok((body, None))
-    }
-}
-
-/// The record with these attributes. If some are unreadable, it counts as incomplete.
-fn with_xattrs(meta: Meta, (xattrs, unreadable): (Vec<Xattr>, Option<Errno>)) -> Meta {
-    let has_xattrs = !xattrs.is_empty() || unreadable.is_some();
-    let kept = if unreadable.is_some() { Vec::new() } else { xattrs };
-    let kept_xattrs = kept.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Meta { has_xattrs, kept_xattrs, ..meta }
 }
 
 impl Visitor for LiveVisitor<'_> {
@@ -180,10 +114,7 @@ impl Visitor for LiveVisitor<'_> {
             Some(old) if self.settled(&old.meta, status, &directory.fd, &mut None) => {
                 Meta { dev: status.dev, ..old.meta }
             }
-            _ => {
-                let meta = with_xattrs(Meta::of(status, false), metadata::readable_xattrs(&directory.fd));
-                meta.with(self.fileattrs.of(&directory.fd, status.dev))
-            }
+            _ => self.reader.directory(&directory.fd, status),
         };
         let record = Record { path: directory.path.clone(), scaffold: directory.scaffold, meta };
         Ok(Some(((), Output { directory: directory.path.clone(), items: vec![Item::Directory(record)] })))

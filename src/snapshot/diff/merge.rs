@@ -1,13 +1,14 @@
 //! Passes two sorted streams in step: the records of the old snapshot, and those of the new one as they arrive.
 
-use super::changes::Changes;
-use super::judge::{Judge, meta, name};
+use super::changes::{Changes, path_of};
 use super::live::Unread;
 use super::stream::{Located, Stream};
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Amount, Change, Monitor};
+use crate::snapshot::judge::{Judge, meta, name};
 use crate::snapshot::manifest::{Item, compare_paths};
+use crate::snapshot::skipped::Skipped;
 use std::cmp::Ordering;
 
 /// The merge of the two streams.
@@ -19,6 +20,8 @@ pub(super) struct Merge<'a, 'r> {
     has_new_gap: bool,
     /// Directories of the live tree that could not be read.
     unread: Option<&'a Unread>,
+    /// What the new snapshot lacks, if it is incomplete.
+    skipped: Option<&'a Skipped>,
     judge: Judge<'a>,
     changes: Changes<'r>,
     monitor: &'a dyn Monitor,
@@ -31,10 +34,12 @@ impl<'a, 'r> Merge<'a, 'r> {
         judge: Judge<'a>,
         changes: Changes<'r>,
         unread: Option<&'a Unread>,
+        skipped: Option<&'a Skipped>,
         monitor: &'a dyn Monitor,
     ) -> Self {
         let (ahead, has_old_gap, has_new_gap, errors) = (None, false, false, 0);
-        let mut merge = Merge { old, ahead, has_old_gap, has_new_gap, unread, judge, changes, monitor, errors };
+        let mut merge =
+            Merge { old, ahead, has_old_gap, has_new_gap, unread, skipped, judge, changes, monitor, errors };
         merge.read_old();
         merge
     }
@@ -85,7 +90,9 @@ impl<'a, 'r> Merge<'a, 'r> {
                 }
                 (Ordering::Less, _) => {
                     let is_unread = || self.unread.is_some_and(|unread| unread.has(directory));
-                    if !self.has_new_gap && !is_unread() {
+                    if is_skipped(self.skipped, directory, old) {
+                        self.changes.add(directory, Change::Unreadable, (Some(old), None), None)?;
+                    } else if !self.has_new_gap && !is_unread() {
                         self.changes.removed(directory, old, self.judge.old.identity(meta(old)))?;
                     }
                     self.read_old();
@@ -104,6 +111,11 @@ impl<'a, 'r> Merge<'a, 'r> {
         });
         self.errors += errors;
     }
+}
+
+/// Whether the run of a snapshot skipped an entry with an error.
+fn is_skipped(skipped: Option<&Skipped>, directory: &[u8], item: &Item) -> bool {
+    skipped.is_some_and(|skipped| skipped.has(&path_of(directory, name(item))))
 }
 
 impl Changes<'_> {

@@ -24,6 +24,12 @@ pub struct Stats {
     pub renamed: u64,
     /// Files with another content although nobody wrote to them, as size and times show.
     pub rotten: u64,
+    /// Entries that the new snapshot lacks because its run skipped them with an error.
+    pub unreadable: u64,
+    /// Whether the old snapshot is incomplete: its run skipped entries with an error.
+    pub old_incomplete: bool,
+    /// Whether the new snapshot is incomplete.
+    pub new_incomplete: bool,
     /// Bytes read from live files.
     pub read_bytes: u64,
     /// Parts that could not be compared; each was reported to the monitor.
@@ -35,8 +41,8 @@ pub struct Stats {
 impl Stats {
     /// The number of differences.
     pub fn changes(&self) -> u64 {
-        let Stats { added, removed, content, metadata, kind, renamed, rotten, .. } = self;
-        [added, removed, content, metadata, kind, renamed, rotten].into_iter().sum()
+        let Stats { added, removed, content, metadata, kind, renamed, rotten, unreadable, .. } = self;
+        [added, removed, content, metadata, kind, renamed, rotten, unreadable].into_iter().sum()
     }
 
     pub(super) fn count(&mut self, change: Change) {
@@ -48,6 +54,7 @@ impl Stats {
             Change::Type => &mut self.kind,
             Change::Renamed => &mut self.renamed,
             Change::Rotten => &mut self.rotten,
+            Change::Unreadable => &mut self.unreadable,
         } += 1;
     }
 }

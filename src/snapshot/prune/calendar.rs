@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::Time;
+use crate::util::text;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -49,6 +50,12 @@ pub struct Local {
     pub minute: i8,
 }
 
+/// The error for a zone that cannot be found.
+fn unknown(zone: &str) -> Error {
+    let hint = "names are as Europe/Berlin or UTC, those in /usr/share/zoneinfo; nothing was changed";
+    Error::failed(format!("find the time zone {zone}")).hint(hint)
+}
+
 /// A time zone.
 #[derive(Clone, Debug)]
 pub(in crate::snapshot) struct Calendar(TimeZone);
@@ -60,16 +67,12 @@ impl Calendar {
     /// # Errors
     /// If there is no such zone, or the local one is required and cannot be found.
     pub(in crate::snapshot) fn new(name: Option<&str>, is_required: bool) -> Result<Calendar> {
-        let unknown = |action: String, cause: jiff::Error| {
-            Error::failed(action).because(std::io::Error::other(cause.to_string())).hint("nothing was changed")
-        };
         let zone = match name {
-            Some(name) => {
-                TimeZone::get(name).map_err(|cause| unknown(format!("find the time zone '{name}'"), cause))?
-            }
-            None if is_required => {
-                TimeZone::try_system().map_err(|cause| unknown("find the local time zone".into(), cause))?
-            }
+            Some(name) => TimeZone::get(name).map_err(|_| unknown(&format!("'{name}'")))?,
+            None if is_required => TimeZone::try_system().map_err(|_| {
+                let set = std::env::var_os("TZ").map(|zone| text::escape(&zone));
+                set.map_or_else(|| unknown("of this machine"), |zone| unknown(&format!("'{zone}' that TZ names")))
+            })?,
             None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
         };
         Ok(Calendar(zone))

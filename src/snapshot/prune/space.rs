@@ -7,7 +7,7 @@ use super::stats::{Counted, Freed};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository};
 use crate::sys::btrfs::subvolume;
-use crate::sys::btrfs::tree::{self, Key, ROOT_ITEM, ROOT_TREE, Step};
+use crate::sys::btrfs::tree::{self, Key, ORPHAN_ITEM, ORPHANS, ROOT_ITEM, ROOT_TREE, Step};
 use crate::usage::Bound;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -66,6 +66,12 @@ impl Meter {
         }
     }
 
+    /// Commits the removal, without the wait for its space.
+    pub(super) fn hurry(&mut self, repository: &Repository) {
+        let _ = repository.sync();
+        self.is_settled = false;
+    }
+
     /// Whether everything that was removed is freed.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
@@ -81,6 +87,32 @@ impl Meter {
             _ => Freed { bytes: 0, metadata_bytes: 0, bound: Bound::AtLeast, counted: Counted::FreeSpace },
         }
     }
+}
+
+/// Waits on Btrfs, as root, until the space of subvolumes that were deleted before is free. Each snapshot deletes one,
+/// and the kernel frees its space later. It must not count as freed by the next removal.
+pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
+    let begun = Instant::now();
+    let mut has_waited = false;
+    while has_deleted(repository) && begun.elapsed() < PATIENCE && !monitor.is_cancelled() {
+        let _ = subvolume::sync(repository.fd());
+        has_waited = true;
+        sleep(PAUSE);
+    }
+    if has_waited {
+        let _ = subvolume::sync(repository.fd());
+    }
+}
+
+/// Whether the space of a deleted subvolume is not free yet. Only root can find out.
+fn has_deleted(repository: &Repository) -> bool {
+    let mut found = false;
+    let (from, to) = (Key::new(ORPHANS, ORPHAN_ITEM, 0), Key::new(ORPHANS, ORPHAN_ITEM, u64::MAX));
+    let searched = tree::search(repository.fd(), ROOT_TREE, from, to, |item| {
+        found = item.key.objectid == ORPHANS && item.key.kind == ORPHAN_ITEM;
+        Step::Stop
+    });
+    searched.is_ok() && found
 }
 
 fn used(repository: &Repository) -> Option<u64> {

@@ -4,6 +4,7 @@
 use super::Meter;
 use super::forecast::forecast;
 use super::keep::{Free, Reason};
+use super::space::wait_for_earlier;
 use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
@@ -15,12 +16,24 @@ use std::time::Instant;
 /// How many snapshots are removed together. Each takes an open file until it is gone.
 const BATCH: usize = 64;
 
+/// How to remove.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::snapshot) struct Manner {
+    /// Change nothing.
+    pub dry_run: bool,
+    /// Do not wait until the space of removed snapshots is free.
+    pub no_wait: bool,
+    /// How many threads delete.
+    pub threads: Option<usize>,
+}
+
 /// A removal in progress.
 pub(in crate::snapshot) struct Removal<'a> {
     repository: &'a Repository,
     monitor: &'a dyn Monitor,
     threads: usize,
     is_dry_run: bool,
+    no_wait: bool,
     /// The snapshots that no rule keeps, and why each is kept nevertheless; `None`: it is gone.
     results: HashMap<String, Option<Reason>>,
     /// How exact the number of removed snapshots is.
@@ -34,15 +47,16 @@ impl<'a> Removal<'a> {
     /// Takes the repository's lock and finishes the work of killed runs. A dry run does neither.
     pub(in crate::snapshot) fn begin(
         repository: &'a Repository,
-        is_dry_run: bool,
-        threads: Option<usize>,
+        manner: Manner,
         monitor: &'a dyn Monitor,
     ) -> Result<Removal<'a>> {
+        let Manner { dry_run: is_dry_run, no_wait, threads } = manner;
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = threads.unwrap_or((cores * 2).clamp(4, 32));
         let _lock = if is_dry_run { None } else { Some(repository.lock(monitor)?) };
         let (results, bound) = (HashMap::new(), Bound::Exact);
-        let mut removal = Removal { repository, monitor, threads, is_dry_run, results, bound, errors: 0, _lock };
+        let mut removal =
+            Removal { repository, monitor, threads, is_dry_run, no_wait, results, bound, errors: 0, _lock };
         if !is_dry_run {
             // What a killed snapshot has finished stays for the next one. If it cannot, because the disk is full, the
             // space matters more.
@@ -92,14 +106,20 @@ impl<'a> Removal<'a> {
         if names.is_empty() {
             return Ok(Freed::default());
         }
+        if !self.no_wait {
+            wait_for_earlier(self.repository, self.monitor);
+        }
         let mut meter = Meter::begin(self.repository);
         for names in names.chunks(BATCH) {
             self.apply(names, &mut meter)?;
         }
+        if self.no_wait {
+            meter.hurry(self.repository);
+        }
         Ok(meter.freed(self.repository))
     }
 
-    /// Removes these snapshots one by one, until so much space is free.
+    /// Removes these snapshots one by one, until so much space is free. It always waits for their space.
     pub(in crate::snapshot) fn remove_until(&mut self, names: &[String], free: Free) -> Result<Freed> {
         let wanted = |space: repository::Space| match free {
             Free::Bytes(bytes) => bytes,
@@ -142,7 +162,9 @@ impl<'a> Removal<'a> {
             }
             return Ok(freed);
         }
+        wait_for_earlier(self.repository, self.monitor);
         let mut meter = Meter::begin(self.repository);
+        self.no_wait = false;
         for (number, name) in names.iter().enumerate() {
             let errors = self.errors;
             if missing(self)? == 0 {
@@ -209,7 +231,9 @@ impl<'a> Removal<'a> {
                 self.monitor.phase("deleting", None);
                 let emptied = repository::empty_trash(self.repository, self.threads, self.monitor)?;
                 self.errors += emptied.errors;
-                meter.settle(self.repository, &subvolumes, self.monitor);
+                if !self.no_wait {
+                    meter.settle(self.repository, &subvolumes, self.monitor);
+                }
             }
             rest.clear();
             for (name, error) in without_space {
@@ -256,6 +280,8 @@ impl<'a> Removal<'a> {
             self.results.insert(name.clone(), None);
         }
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
+        // Whoever compares the figure with the free space should not see the space of earlier deletions.
+        wait_for_earlier(self.repository, self.monitor);
         let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
         self.errors += errors;
         let usage::Freed { bytes, metadata_bytes, bound, .. } = freed;

@@ -78,6 +78,7 @@ pub(super) fn measure(work: &Work<'_>, stats: &mut Stats) -> Result<()> {
     let options = prune::Options {
         keep: if is_given { keep.clone() } else { Keep { last: 1, ..Keep::default() } },
         dry_run: true,
+        no_wait: false,
         time_zone: work.options.time_zone.clone(),
         require_local_time: work.options.require_local_time,
         threads: work.options.threads,

@@ -3,9 +3,8 @@
 //! complete.
 
 use super::handle::Repository;
-use crate::error::Error;
 use rustix::fs::{Mode, OFlags};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsFd;
 
 /// The directory of these files, in the control directory.
@@ -59,11 +58,9 @@ pub(crate) fn note_added(repository: &Repository, name: &str, added: &Added) {
     let write = || {
         let dir = repository.control.make_dir(ADDED)?;
         dir.unlink(name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let mut file = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
         let Added { data_bytes, metadata_bytes, suggested } = added;
-        writeln!(file, "{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}")
-            .map_err(|cause| Error::io("write", dir.join(name), cause))
+        let line = format!("{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}\n");
+        dir.write_new(name, &line)
     };
     let _ = write();
 }

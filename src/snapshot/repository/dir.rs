@@ -7,7 +7,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,28 @@ impl Dir {
         let file = fs::openat(&self.fd, name, flags | careful, mode).map_err(failed)?;
         check(&fs::fstat(&file).map_err(failed)?)?;
         Ok(file.into())
+    }
+
+    /// Makes a new private file with this content. If it cannot be written, no file is left.
+    pub(super) fn write_new(&self, name: &str, content: &str) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mut file = self.file(name, flags, Mode::RUSR | Mode::WUSR)?;
+        match file.write_all(content.as_bytes()) {
+            Ok(()) => Ok(file),
+            Err(cause) => {
+                // The first error matters more.
+                let _ = self.unlink(name);
+                Err(Error::io("write", self.join(name), cause))
+            }
+        }
+    }
+
+    /// Renames a file over another one. If it cannot be renamed, it is removed.
+    pub(super) fn replace(&self, new: &str, name: &str) -> Result<()> {
+        fs::renameat(&self.fd, new, &self.fd, name).map_err(|errno| {
+            let _ = self.unlink(new);
+            Error::io("replace", self.join(name), errno)
+        })
     }
 
     /// The status of an entry; links are not followed. `None` if there is no entry.

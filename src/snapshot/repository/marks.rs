@@ -10,8 +10,8 @@ use super::handle::Repository;
 use super::trash::clear_entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::deletion::FreshNames;
-use rustix::fs::{self, Mode, OFlags};
-use std::io::{self, Read as _, Write as _};
+use rustix::fs::{Mode, OFlags};
+use std::io::{self, Read as _};
 
 /// The directory of these files, in the control directory.
 const MARKS: &str = "marks";
@@ -62,11 +62,12 @@ pub(crate) fn marks(repository: &Repository, name: &str, tags: &[String]) -> Res
 pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> Result<()> {
     let dir = repository.control.make_dir(MARKS)?;
     dir.unlink(DRAFT)?;
-    let failed = |cause: io::Error| Error::io("write", dir.join(name), cause);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let mut file = dir.file(DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
-    file.write_all(format(marks).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::renameat(&dir, DRAFT, &dir, name).map_err(|errno| failed(errno.into()))?;
+    let file = dir.write_new(DRAFT, &format(marks))?;
+    if let Err(cause) = file.sync_all() {
+        dir.unlink(DRAFT)?;
+        return Err(Error::io("write", dir.join(name), cause));
+    }
+    dir.replace(DRAFT, name)?;
     dir.sync()?;
     // The directory of the marks may be new.
     repository.control.sync()

@@ -3,11 +3,11 @@
 
 use super::handle::Repository;
 use super::problems::{line, note};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::monitor::{MOST, Note};
 use crate::snapshot::manifest::Time;
 use rustix::fs::{Mode, OFlags};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 /// The file, in the control directory.
 const VERIFICATION: &str = "verification";
@@ -67,11 +67,8 @@ fn replace(repository: &Repository, text: &str) -> Result<()> {
         dir.unlink(super::dir::os(name))?;
     }
     let name = format!("{NEXT}{}", std::process::id());
-    let failed = |cause| Error::io("write", dir.join(&name), cause);
-    let mut file = dir.file(&name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    rustix::fs::renameat(dir, name.as_str(), dir, VERIFICATION)
-        .map_err(|errno| Error::io("replace", dir.join(VERIFICATION), errno))
+    dir.write_new(&name, text)?;
+    dir.replace(&name, VERIFICATION)
 }
 
 fn format(verification: &Verification) -> String {

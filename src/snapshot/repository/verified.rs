@@ -6,9 +6,9 @@
 
 use super::dir::Dir;
 use super::handle::Repository;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use rustix::fs::{Mode, OFlags};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 /// The file, in the control directory.
 const VERIFIED: &str = "verified";
@@ -38,12 +38,9 @@ pub(crate) fn note_verified(repository: &Repository, next: u64) -> Result<()> {
         dir.unlink(super::dir::os(name))?;
     }
     let name = format!("{NEXT}{}", std::process::id());
-    let failed = |cause| Error::io("write", dir.join(&name), cause);
-    let mut file = dir.file(&name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
-    writeln!(file, "{SENTENCE}{next:016x}").map_err(failed)?;
+    dir.write_new(&name, &format!("{SENTENCE}{next:016x}\n"))?;
     // Without a sync a power cut could leave an empty file, which only means the beginning.
-    rustix::fs::renameat(dir, name.as_str(), dir, VERIFIED)
-        .map_err(|errno| Error::io("replace", dir.join(VERIFIED), errno))
+    dir.replace(&name, VERIFIED)
 }
 
 fn parse(text: &str) -> Option<u64> {

@@ -10,6 +10,7 @@ use crate::fs::shutdown;
 use crate::fs::status::{Status, Time};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Reader;
+use crate::snapshot::skipped::Skipped;
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::writer::{AfterSync, Devices, Target, Wording};
 use rustix::io::Errno;
@@ -44,6 +45,8 @@ pub(super) struct Context<'a> {
     pub(super) created: Time,
     /// The mounts in the target.
     pub(super) mounts: Mounts,
+    /// What the snapshot lacks if it is incomplete and entries that it lacks will be deleted.
+    pub(super) skipped: Option<Skipped>,
 }
 
 impl Context<'_> {

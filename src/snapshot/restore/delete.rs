@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::fs::mounts;
 use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
+use crate::snapshot::skipped::Skipped;
 use crate::snapshot::source_path::join;
 use crate::tree::deletion::in_place::{self, Kept};
 use crate::tree::writer::{self, Attempt, Failure, Target as _};
@@ -67,6 +68,18 @@ pub(super) fn extraneous(
             // No snapshot contains the repository.
             context.monitor.event(Event::RepositoryKept(&shown));
             continue;
+        }
+        if context.skipped.as_ref().is_some_and(|skipped| skipped.has(&path)) {
+            problem(Error::failed("delete").at(shown).hint("the snapshot lacks it because of an error; it was kept"));
+            continue;
+        }
+        if context.skipped.as_ref().is_some_and(Skipped::may_have_others) {
+            let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));
+            problem(
+                error
+                    .hint("the snapshot is incomplete, and may lack it because of an error; nothing was deleted there"),
+            );
+            break;
         }
         if is_beyond_mount {
             let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));

@@ -22,6 +22,8 @@ impl Done {
             Change::Content | Change::Rotten | Change::Type => &self.replaced,
             Change::Metadata => &self.mended,
             Change::Removed => &self.deleted,
+            // Nothing was done to it.
+            Change::Unreadable => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

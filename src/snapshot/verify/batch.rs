@@ -4,8 +4,9 @@
 use super::content;
 use super::context::Context;
 use super::levels::{Ending, Place};
-use super::member::{Member, Members};
-use super::queue::{Progress, Queue, Ticket};
+use super::member::{Held, Member, Members};
+use super::progress::{Progress, Ticket};
+use super::queue::Queue;
 use super::sharing;
 use crate::error::Result;
 use crate::fs::open_files;
@@ -17,8 +18,11 @@ use std::sync::Arc;
 
 /// How many entries are a batch, over all snapshots, and how many directories may end behind them.
 const ENTRIES: usize = 2048;
-/// How many batches are in progress while the next one is collected.
-const MOST: usize = 8;
+/// How many entries may be in memory before another batch is collected. If many large files come first, this is enough
+/// to look up small files for as long as the large ones are read.
+const MOST_ENTRIES: usize = 1 << 15;
+/// How many batches may wait for one before them.
+const MOST_BATCHES: usize = 512;
 
 /// The work that is due.
 pub(super) struct Batch<'q> {
@@ -28,6 +32,7 @@ pub(super) struct Batch<'q> {
     paths: Vec<Members>,
     entries: usize,
     places: usize,
+    held: Arc<Held>,
     pub(super) endings: Vec<Ending>,
     /// The batches before it, the oldest first.
     started: VecDeque<Started>,
@@ -42,14 +47,14 @@ struct Started {
 impl<'q> Batch<'q> {
     pub(super) fn new(queue: &'q Queue, has_threads: bool) -> Batch<'q> {
         let (paths, endings, started) = (Vec::new(), Vec::new(), VecDeque::new());
-        Batch { queue, has_threads, paths, entries: 0, places: 0, endings, started }
+        Batch { queue, has_threads, paths, entries: 0, places: 0, held: Arc::default(), endings, started }
     }
 
     /// Adds the entries of one path, each with its snapshot and its directory.
     pub(super) fn push(&mut self, path: Vec<u8>, members: Vec<(usize, Arc<Place>, Entry)>) {
         self.entries += members.len();
         let all = members.into_iter().map(|(snapshot, place, entry)| Member::new(snapshot, place, entry)).collect();
-        self.paths.push(Members { path, all });
+        self.paths.push(Members::new(path, all, &self.held));
     }
 
     /// Notes that this many directories were opened.
@@ -67,12 +72,29 @@ impl<'q> Batch<'q> {
             return Ok(());
         }
         self.start();
-        while self.started.len() > MOST
-            || self.started.iter().map(|started| started.places).sum::<usize>() > many_places
-        {
+        while self.is_too_far(many_places) || (self.has_too_many_entries() && !self.wait()) {
             self.end_first(context)?;
         }
         context.check()
+    }
+
+    /// Whether the first batch must end before another one is collected.
+    fn is_too_far(&self, many_places: usize) -> bool {
+        let places = || self.started.iter().map(|started| started.places).sum::<usize>();
+        !self.started.is_empty() && (self.started.len() > MOST_BATCHES || places() > many_places)
+    }
+
+    fn has_too_many_entries(&self) -> bool {
+        !self.started.is_empty() && self.held.entries() > MOST_ENTRIES
+    }
+
+    /// Waits until there are fewer entries, or the first batch can end. Returns whether there are fewer entries.
+    ///
+    /// If the first batch has a large file, many batches behind it are done before it is.
+    fn wait(&self) -> bool {
+        let Some(first) = self.started.front().filter(|_| self.has_threads) else { return false };
+        self.held.wait(MOST_ENTRIES, || first.progress.is_done());
+        !self.has_too_many_entries()
     }
 
     /// Does all the work.
@@ -88,7 +110,7 @@ impl<'q> Batch<'q> {
     }
 
     fn start(&mut self) {
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::new(Progress::new(&self.held));
         let paths = std::mem::take(&mut self.paths).into_iter();
         self.queue.add(paths.map(|members| (Arc::new(members), Ticket::of(&progress))));
         let endings = std::mem::take(&mut self.endings);

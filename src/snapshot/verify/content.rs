@@ -4,7 +4,8 @@
 
 use super::claim::{self, Claim};
 use super::context::Context;
-use super::queue::{Queue, Ticket};
+use super::progress::Ticket;
+use super::queue::Queue;
 use super::reading::Reading;
 use super::results::{Answer, Place, Results};
 use crate::content::hash;

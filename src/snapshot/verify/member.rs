@@ -2,10 +2,12 @@
 
 use super::levels::Place;
 use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
+use crate::util::mutex::lock;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 /// A path with its entries.
 pub(super) struct Members {
@@ -13,6 +15,47 @@ pub(super) struct Members {
     pub(super) path: Vec<u8>,
     /// The entry of each snapshot that has one.
     pub(super) all: Vec<Member>,
+    held: Arc<Held>,
+}
+
+/// How many entries are in memory.
+#[derive(Default)]
+pub(super) struct Held {
+    entries: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Held {
+    pub(super) fn entries(&self) -> usize {
+        *lock(&self.entries)
+    }
+
+    /// Waits until there are at most this many, or something else has happened, which [`Held::wake`] announces.
+    pub(super) fn wait(&self, most: usize, or: impl Fn() -> bool) {
+        let is_over = |entries: &mut usize| *entries > most && !or();
+        drop(self.changed.wait_while(lock(&self.entries), is_over).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Wakes the thread that waits.
+    pub(super) fn wake(&self) {
+        // Under the lock, so that it does not come between the check of the waiting thread and its sleep.
+        let _entries = lock(&self.entries);
+        self.changed.notify_all();
+    }
+}
+
+impl Members {
+    pub(super) fn new(path: Vec<u8>, all: Vec<Member>, held: &Arc<Held>) -> Members {
+        *lock(&held.entries) += all.len();
+        Members { path, all, held: Arc::clone(held) }
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        *lock(&self.held.entries) -= self.all.len();
+        self.held.changed.notify_all();
+    }
 }
 
 /// An entry of a snapshot.
@@ -22,11 +65,17 @@ pub(super) struct Member {
     pub(super) entry: Entry,
     /// Whether it was reported that its file cannot be read.
     has_failed: AtomicBool,
+    status: OnceLock<rustix::io::Result<Status>>,
 }
 
 impl Member {
     pub(super) fn new(snapshot: usize, place: Arc<Place>, entry: Entry) -> Member {
-        Member { snapshot, place, entry, has_failed: AtomicBool::new(false) }
+        Member { snapshot, place, entry, has_failed: AtomicBool::new(false), status: OnceLock::new() }
+    }
+
+    /// The status of its name, as it was when this was first called.
+    pub(super) fn status(&self) -> rustix::io::Result<Status> {
+        *self.status.get_or_init(|| Status::at(&self.place.fd, &self.entry.name))
     }
 
     /// Notes that a failure of its file is reported. Returns whether one was reported before.

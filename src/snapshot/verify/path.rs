@@ -6,9 +6,9 @@ use super::compare::{self, may_be_absent};
 use super::content;
 use super::context::Context;
 use super::member::Members;
-use super::queue::{Queue, Ticket};
+use super::progress::Ticket;
+use super::queue::Queue;
 use crate::error::Result;
-use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Entry;
 use crate::util::mutex::lock;
@@ -34,7 +34,7 @@ pub(super) fn check(context: &Context<'_>, queue: &Queue, members: &Arc<Members>
         let file = member.entry.file();
         counts.files.add(u64::from(file.is_some()));
         counts.unhashed_files.add(u64::from(file.is_some_and(|file| file.hash.is_none())));
-        let status = match Status::at(&member.place.fd, name) {
+        let status = match member.status() {
             Ok(status) => status,
             Err(errno) => {
                 if errno == Errno::NOENT {

@@ -1,64 +1,25 @@
-//! The work of all threads: paths to check, and files to read. Files that are not small are read a few at a time,
-//! before anything else. Meanwhile the other threads check further paths, so the device and the processors are both
-//! busy.
+//! The work of all threads: entries to look up, paths to check, and files to read. While there is other work, few
+//! files that are not small are read: their large requests would keep the device from the small ones of the other
+//! threads, and the processors would wait. So the device and the processors are both busy until the end.
 //!
 //! `batch` fills the queue, and waits for the work of each batch.
 
-use super::claim::Claim;
 use super::context::Context;
+use super::lookup::{self, Lookup};
 use super::member::Members;
+use super::progress::Ticket;
 use super::reading::Reading;
-use super::results::Place;
 use crate::error::{Error, Result};
 use crate::fs::open_files;
 use crate::util::mutex::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// How many files that are not small are read at once: more would only wear out a disk's arm.
+/// How many files that are not small are read at once if nothing else can be done: more would only wear out a disk's
+/// arm.
 const TURNS: usize = 4;
-
-/// What a batch waits for, and what its work leaves for its end.
-#[derive(Default)]
-pub(super) struct Progress {
-    pending: Mutex<usize>,
-    done: Condvar,
-    /// Files with data that another thread was reading under another name.
-    pub(super) later: Mutex<Vec<(Place, Claim)>>,
-    /// Paths with readable files, and the numbers of their members, if sharing must be measured.
-    pub(super) readable: Mutex<Vec<(Arc<Members>, Vec<usize>)>>,
-}
-
-/// A part of a batch that is not done until this is dropped.
-pub(super) struct Ticket(Arc<Progress>);
-
-impl Ticket {
-    pub(super) fn of(progress: &Arc<Progress>) -> Ticket {
-        *lock(&progress.pending) += 1;
-        Ticket(Arc::clone(progress))
-    }
-
-    pub(super) fn progress(&self) -> &Arc<Progress> {
-        &self.0
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut pending = lock(&self.0.pending);
-        *pending -= 1;
-        if *pending == 0 {
-            self.0.done.notify_all();
-        }
-    }
-}
-
-impl Progress {
-    /// Waits until all of it is done.
-    pub(super) fn wait(&self) {
-        drop(self.done.wait_while(lock(&self.pending), |pending| *pending > 0).unwrap_or_else(PoisonError::into_inner));
-    }
-}
+/// How many threads read them while there is other work.
+const THREADS_BESIDE: usize = 2;
 
 /// Checks a path. It may add files to the queue, with further tickets.
 pub(super) type Check = fn(&Context<'_>, &Queue, &Arc<Members>, Ticket) -> Result<()>;
@@ -72,17 +33,20 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
+    lookups: VecDeque<Lookup>,
     paths: VecDeque<(Arc<Members>, Ticket)>,
     reads: VecDeque<(Reading, Ticket)>,
     /// The open files of `reads`.
     files: usize,
-    /// How many threads are reading one of `reads`.
+    /// How many of `reads` are in progress, and by how many threads.
     reading: usize,
+    threads: usize,
     is_closed: bool,
     failure: Option<Error>,
 }
 
 enum Work {
+    Look(Lookup),
     Path(Arc<Members>, Ticket),
     Read(Reading, Ticket),
 }
@@ -95,7 +59,15 @@ impl Queue {
 
     /// Adds paths.
     pub(super) fn add(&self, paths: impl Iterator<Item = (Arc<Members>, Ticket)>) {
-        lock(&self.state).paths.extend(paths);
+        let mut paths = paths.peekable();
+        while paths.peek().is_some() {
+            let lookups = Lookup::all(paths.by_ref().take(lookup::PATHS).collect());
+            let mut state = lock(&self.state);
+            match lookups {
+                Ok(lookups) => state.lookups.extend(lookups),
+                Err(paths) => state.paths.extend(paths),
+            }
+        }
         self.changed.notify_all();
     }
 
@@ -137,20 +109,23 @@ impl Queue {
     }
 
     fn next(&self, waits: bool) -> Option<Work> {
-        let most_files = open_files::part(8, 8..=512);
+        let most_files = open_files::part(8, 8..=2048);
         let mut state = lock(&self.state);
         loop {
-            if state.reading < TURNS
-                && let Some((reading, ticket)) = state.reads.pop_front()
-            {
+            let may_open = state.files < most_files;
+            let has_others = !state.lookups.is_empty() || (may_open && !state.paths.is_empty());
+            let has_turn = if has_others { state.threads < THREADS_BESIDE } else { state.reading < TURNS };
+            if has_turn && let Some((reading, ticket)) = state.reads.pop_front() {
                 state.reading += 1;
+                state.threads += reading.threads();
                 state.files -= reading.files();
                 return Some(Work::Read(reading, ticket));
             }
-            if state.files < most_files
-                && let Some((members, ticket)) = state.paths.pop_front()
-            {
+            if may_open && let Some((members, ticket)) = state.paths.pop_front() {
                 return Some(Work::Path(members, ticket));
+            }
+            if let Some(lookup) = state.lookups.pop_front() {
+                return Some(Work::Look(lookup));
             }
             if state.is_closed || !waits {
                 return None;
@@ -161,10 +136,22 @@ impl Queue {
 
     fn run(&self, context: &Context<'_>, work: Work) {
         let result = match work {
+            Work::Look(lookup) => {
+                let paths = lookup.run(context);
+                if !paths.is_empty() {
+                    lock(&self.state).paths.extend(paths);
+                    self.changed.notify_all();
+                }
+                Ok(())
+            }
             Work::Path(members, ticket) => (self.check)(context, self, &members, ticket),
             Work::Read(reading, _ticket) => {
+                let threads = reading.threads();
                 let result = reading.read(context);
-                lock(&self.state).reading -= 1;
+                let mut state = lock(&self.state);
+                state.reading -= 1;
+                state.threads -= threads;
+                drop(state);
                 self.changed.notify_all();
                 result
             }

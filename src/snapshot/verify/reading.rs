@@ -49,6 +49,11 @@ impl Reading {
         self.0.iter().map(|same| same.size).max().unwrap_or(0)
     }
 
+    /// How many threads read it, unless the user chose a number.
+    pub(super) fn threads(&self) -> usize {
+        if self.largest() < LARGE { 1 } else { THREADS }
+    }
+
     /// Adds a claim to the files with this data.
     ///
     /// # Errors

@@ -29,6 +29,10 @@ pub(crate) const INODE_EXTREF: u8 = 13;
 /// `BTRFS_EXTENT_DATA_KEY`: content of a file. The offset of the key is the offset in the file: see
 /// [`FileExtent`](super::FileExtent).
 pub(crate) const EXTENT_DATA: u8 = 108;
+/// `BTRFS_ORPHAN_OBJECTID` and `BTRFS_ORPHAN_ITEM_KEY`: a deleted tree, by its number in the offset of the key, until
+/// its space is free.
+pub(crate) const ORPHANS: u64 = 0_u64.wrapping_sub(5);
+pub(crate) const ORPHAN_ITEM: u8 = 48;
 /// `BTRFS_ROOT_ITEM_KEY`: a tree.
 pub(crate) const ROOT_ITEM: u8 = 132;
 /// `BTRFS_EXTENT_ITEM_KEY`: an extent. Its key has its address, this type, and its length.

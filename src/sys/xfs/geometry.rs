@@ -53,7 +53,9 @@ pub(crate) struct Geometry {
     pub block_size: u32,
     /// The size of an inode in bytes.
     pub inode_size: u32,
-    /// The blocks of an allocation group.
+    /// The number of allocation groups.
+    pub groups: u32,
+    /// The blocks of each allocation group; the last group may have fewer.
     pub group_blocks: u32,
     /// The size of a block of a directory in bytes.
     pub directory_block_size: u32,
@@ -79,6 +81,12 @@ impl Geometry {
         let in_block = (self.block_size / self.inode_size.max(1)).max(1).ilog2();
         inode >> (self.group_blocks.max(1).next_power_of_two().ilog2() + in_block).min(63)
     }
+
+    /// The allocation group of an address in bytes on the data device, as FIEMAP reports it.
+    pub(crate) fn group_of_address(&self, address: u64) -> u64 {
+        let bytes = u64::from(self.group_blocks) * u64::from(self.block_size);
+        address.checked_div(bytes).unwrap_or(0)
+    }
 }
 
 /// `XFS_IOC_FSGEOMETRY`. Needs no privilege.
@@ -95,6 +103,7 @@ pub(crate) fn geometry(fd: impl AsFd) -> Result<Geometry> {
         uuid: raw.uuid,
         block_size: raw.blocksize,
         inode_size: raw.inodesize,
+        groups: raw.agcount,
         group_blocks: raw.agblocks,
         directory_block_size: raw.dirblocksize,
         checksums: raw.flags & XFS_FSOP_GEOM_FLAGS_V5SB != 0,

@@ -1,25 +1,44 @@
-//! An entry that will be deleted: its type, and how to open it.
+//! An entry that will be deleted: its type, and how to open it. A directory with a mount on it is not opened.
 
-use crate::fs::openat;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use crate::fs::status::Status;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// Opens a directory so that its entries can be removed.
-pub(super) fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+/// Opens a directory so that its entries can be removed. Fails if it is a link, or a mount point (`XDEV`).
+pub(super) fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     if !rustix::process::geteuid().is_root() {
-        allow_all(parent, name)?;
+        allow(&open(parent, name, OFlags::PATH)?)?;
     }
-    openat::open_subdir(parent, name)
+    open(parent, name, OFlags::RDONLY)
 }
 
-/// Gives the owner all rights to a directory. Never changes the target of a link.
-pub(crate) fn allow_all(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
+/// Opens a directory with these flags. Fails if it is a link, or a mount point (`XDEV`).
+pub(super) fn open(parent: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    loop {
+        match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Gives the owner all rights to a directory that lacks them. Never changes the target of a link.
+pub(crate) fn allow_all(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = fs::openat(parent, name, flags, Mode::empty())?;
-    // fchmod(2) does not accept this kind of descriptor. The descriptor's name under /proc does not follow a link
-    // either.
-    fs::chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::RWXU)
+    allow(&fs::openat(parent, name, flags, Mode::empty())?)
+}
+
+/// The same for an open directory.
+fn allow(dir: &OwnedFd) -> Result<()> {
+    if Status::of(dir)?.permissions() & 0o700 != 0o700 {
+        // fchmod(2) does not accept a descriptor with `O_PATH`. Its name under /proc does not follow a link either.
+        fs::chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::RWXU)?;
+    }
+    Ok(())
 }
 
 /// Whether an entry is a directory.

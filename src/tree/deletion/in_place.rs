@@ -4,7 +4,7 @@
 //! Each level of depth costs only a name and two numbers. Only the nearest directories stay open. Those above are
 //! reopened by `..`, which must lead to the same inode as before.
 
-use super::entry::{is_dir, is_dot};
+use super::entry::{is_dir, is_dot, open, open_for_deletion};
 use super::guard::busy;
 use crate::error::Error;
 use crate::fs::filesystem::Kind;
@@ -13,10 +13,10 @@ use crate::fs::status::Status;
 use crate::monitor::{Monitor, Silent};
 use crate::sys::btrfs::logical::ROOT_DIRECTORY;
 use crate::util::mutex::lock;
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::ffi::{CStr, CString, OsStr};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -140,7 +140,6 @@ struct Descent<'a> {
     shown: &'a Path,
     monitor: &'a dyn Monitor,
     levels: Vec<Level>,
-    is_root: bool,
     is_btrfs: bool,
     /// Something in the tree was kept.
     has_kept: bool,
@@ -162,9 +161,8 @@ struct Level {
 
 impl<'a> Descent<'a> {
     fn new(parent: BorrowedFd<'a>, shown: &'a Path, monitor: &'a dyn Monitor) -> Descent<'a> {
-        let is_root = rustix::process::geteuid().is_root();
         let is_btrfs = Kind::of(parent).is_ok_and(|kind| kind == Kind::Btrfs);
-        Descent { parent, shown, monitor, levels: Vec::new(), is_root, is_btrfs, has_kept: false }
+        Descent { parent, shown, monitor, levels: Vec::new(), is_btrfs, has_kept: false }
     }
 
     fn delete(&mut self, top: CString) -> std::result::Result<(), Kept> {
@@ -263,10 +261,8 @@ impl<'a> Descent<'a> {
 
     /// Opens a subdirectory and makes it the current directory. With `is_look` nothing is changed.
     fn enter(&mut self, name: CString, is_look: bool) -> Result<Status> {
-        if !self.is_root && !is_look {
-            allow_all_here(self.here(), &name)?;
-        }
-        let fd = open(self.here(), &name, OFlags::RDONLY)?;
+        let fd =
+            if is_look { open(self.here(), &name, OFlags::RDONLY) } else { open_for_deletion(self.here(), &name) }?;
         let status = Status::of(&fd)?;
         let inode = (status.dev, status.ino);
         self.levels.push(Level { name, inode, fd: Some(fd), rest: Vec::new(), gone: 0, keeps: false });
@@ -353,27 +349,6 @@ impl<'a> Descent<'a> {
         // The first name is the last component of `shown`.
         names.skip(1).fold(self.shown.to_path_buf(), |path, name| path.join(OsStr::from_bytes(name.to_bytes())))
     }
-}
-
-/// Opens a subdirectory. Fails if it is a link, or a mount point (`XDEV`).
-fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
-    let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    loop {
-        match fs::openat2(dir, name, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            result => return result,
-        }
-    }
-}
-
-/// Gives the owner all rights to a subdirectory that lacks them. Never changes a mounted filesystem.
-fn allow_all_here(dir: BorrowedFd<'_>, name: &CStr) -> Result<()> {
-    let fd = open(dir, name, OFlags::PATH)?;
-    if Status::of(&fd)?.permissions() & 0o700 != 0o700 {
-        fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), Mode::RWXU)?;
-    }
-    Ok(())
 }
 
 fn each(dir: BorrowedFd<'_>, mut each: impl FnMut(&CStr, FileType)) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Emptying a trash directory.
 
+use super::directory::Limits;
 use super::*;
 use crate::monitor::{Monitor, Recording, Silent};
 use rustix::fs::{self, Mode, OFlags};
@@ -39,6 +40,23 @@ fn trees_of_any_depth_are_deleted_and_links_are_not_followed() {
 }
 
 #[test]
+fn everything_is_deleted_if_few_directories_may_be_known_or_open() {
+    for (known, open) in [(0, 0), (1, 1), (2, 100), (100, 2), (7, 3)] {
+        let dir = tempfile::tempdir().unwrap();
+        let trash = dir.path().join("trash");
+        for i in 0..20 {
+            std::fs::create_dir_all(trash.join(format!("{}/{i}/x/y/z", i % 3))).unwrap();
+            std::fs::write(trash.join(format!("{}/{i}/x/file", i % 3)), "x").unwrap();
+        }
+        let opened = std::fs::File::open(&trash).unwrap();
+        let options = Options { threads: Some(2), subvolumes: false };
+        let stats = trash::empty_within(Limits::of(known, open), opened.as_fd(), &trash, &options, &Silent).unwrap();
+        assert_eq!((stats.dirs, stats.files, stats.errors), (3 + 20 * 4, 20, 0), "{known} known, {open} open");
+        assert_eq!(std::fs::read_dir(&trash).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn what_cannot_be_deleted_is_named_once_and_the_rest_goes() {
     let dir = tempfile::tempdir().unwrap();
     let trash = dir.path().join("trash");
@@ -51,10 +69,12 @@ fn what_cannot_be_deleted_is_named_once_and_the_rest_goes() {
     }
     let monitor = Recording::default();
     let stats = run(&trash, &monitor);
-    let find = |dir: &Path| std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
-    let left = find(&find(&trash));
-    let _ = std::process::Command::new("chattr").arg("-i").arg(&left).status();
-    assert!(left.ends_with("fixed"), "{left:?}");
-    assert_eq!((stats.dirs, stats.files, stats.errors), (1, 1, 1));
-    assert_eq!(monitor.problems.lock().unwrap().len(), 1);
+    let left = trash.join("a/b/fixed");
+    let _ = chattr("-i");
+    assert!(left.exists());
+    assert!(!trash.join("a/b/free").exists());
+    assert_eq!((stats.dirs, stats.files, stats.errors), (0, 1, 1));
+    let problems = monitor.problems.lock().unwrap();
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("a/b/fixed"), "{}", problems[0]);
 }

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 const RECORD: u64 = 16;
 const POINTER: u64 = 8;
 
-/// What is freed with a part of the inodes.
+/// The space that is freed with a part of the inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::usage) struct Freed {
     /// Bytes of chunks and of blocks of their trees.
@@ -26,8 +26,8 @@ pub(in crate::usage) struct Freed {
     pub(in crate::usage) is_estimate: bool,
 }
 
-/// What is freed with all inodes of the set, and with the inodes of each of `parts` parts alone. `part_of` is the part
-/// of an inode that goes.
+/// The space that is freed with all inodes of the set, and with the inodes of each of `parts` parts alone. `part_of` is
+/// the part of an inode that goes.
 ///
 /// # Errors
 /// `PERM` without root.

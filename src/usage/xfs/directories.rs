@@ -25,7 +25,7 @@ const TAIL: u64 = 8;
 /// Inode numbers above this one take eight bytes in an inode, others four.
 const SHORT: u64 = 0xffff_ffff;
 
-/// What is freed.
+/// The space that is freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::usage) struct Freed {
     pub(in crate::usage) bytes: u64,

@@ -1,7 +1,8 @@
 //! `cargo xtask bench prune`: 50 of 60 snapshots removed, against `rm -rf` of the same trees.
 //!
-//! The snapshots lie on the filesystem of their source, so on Btrfs they are subvolumes. The floor there is
-//! `btrfs subvolume delete` with the wait until the space is free. On XFS the floor is two runs of `rm -rf` at a time.
+//! The snapshots lie on the filesystem of their source, so on Btrfs they are subvolumes. There pleach also runs without
+//! the wait until the space is free. The floor is `btrfs subvolume delete` with that wait, and on XFS two runs of
+//! `rm -rf` at a time.
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::summary;
@@ -52,8 +53,11 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let mut stage = Stage::new(dir, (kind, 2048 + u64::from(options.files) * 4 / 25), None)?;
     fill(&stage, options.files)?;
     stage.keep()?;
-    let ways = [How::Pleach, How::Rm, if kind == Kind::Btrfs { How::Subvolumes } else { How::RmTwice }];
-    let all = present(ways.map(|how| Way { how, foretold: Cell::new(0.0) }).into());
+    let ways = match kind {
+        Kind::Btrfs => vec![How::Pleach, How::Rm, How::PleachNoWait, How::Subvolumes],
+        _ => vec![How::Pleach, How::Rm, How::RmTwice],
+    };
+    let all = present(ways.into_iter().map(|how| Way { how, foretold: Cell::new(0.0) }).collect());
     let sizes = format!(
         "{} of {SNAPSHOTS} snapshots of {} files of 4 to 12 KiB, one of {CHANGING} changed between two",
         SNAPSHOTS - STAYING,
@@ -110,6 +114,7 @@ fn removed(stage: &Stage) -> Vec<PathBuf> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Pleach,
+    PleachNoWait,
     Rm,
     RmTwice,
     Subvolumes,
@@ -125,6 +130,7 @@ impl Contender for Way {
     fn name(&self) -> String {
         match self.how {
             How::Pleach => "pleach prune",
+            How::PleachNoWait => "pleach prune --no-wait",
             How::Rm => "`rm -rf`",
             How::RmTwice => "`rm -rf`, two at a time",
             How::Subvolumes => "`btrfs subvolume delete`",
@@ -134,7 +140,7 @@ impl Contender for Way {
 
     fn role(&self) -> Role {
         match self.how {
-            How::Pleach => Role::Ours,
+            How::Pleach | How::PleachNoWait => Role::Ours,
             How::Rm => Role::Peer,
             How::RmTwice | How::Subvolumes => Role::Floor,
         }
@@ -142,7 +148,7 @@ impl Contender for Way {
 
     fn program(&self) -> Option<PathBuf> {
         match self.how {
-            How::Pleach => Some(pleach()),
+            How::Pleach | How::PleachNoWait => Some(pleach()),
             How::Rm | How::RmTwice => find("rm"),
             How::Subvolumes => find("btrfs"),
         }
@@ -152,7 +158,7 @@ impl Contender for Way {
         stage.restore()?;
         match self.how {
             How::Pleach => {
-                let said = output(&mut prune(stage, true))?;
+                let said = output(&mut prune(stage, &["--dry-run"]))?;
                 self.foretold.set(summary(&said, "freed_bytes")?);
             }
             // `rm` cannot delete from a snapshot that is read-only.
@@ -161,7 +167,7 @@ impl Contender for Way {
                     output(program("btrfs").args(["property", "set", "-f", "-ts"]).arg(tree).args(["ro", "false"]))?;
                 }
             }
-            How::Rm | How::RmTwice | How::Subvolumes => {}
+            How::PleachNoWait | How::Rm | How::RmTwice | How::Subvolumes => {}
         }
         stage.mark()
     }
@@ -169,7 +175,8 @@ impl Contender for Way {
     fn command(&self, stage: &Stage) -> Command {
         let trees = removed(stage);
         match self.how {
-            How::Pleach => prune(stage, false),
+            How::Pleach => prune(stage, &[]),
+            How::PleachNoWait => prune(stage, &["--no-wait"]),
             How::Rm => {
                 let mut command = plain(self.program());
                 command.arg("-rf").args(trees);
@@ -191,7 +198,7 @@ impl Contender for Way {
     }
 
     fn is_heard(&self) -> bool {
-        self.how == How::Pleach
+        matches!(self.how, How::Pleach | How::PleachNoWait)
     }
 
     fn check(&self, stage: &mut Stage, _said: &str) -> Result<Figures> {
@@ -212,9 +219,9 @@ impl Contender for Way {
     }
 }
 
-fn prune(stage: &Stage, dry: bool) -> Command {
+fn prune(stage: &Stage, options: &[&str]) -> Command {
     let mut command = plain(Some(pleach()));
     command.args(["prune", "--json", "--keep-last", &STAYING.to_string()]);
-    command.args(dry.then_some("--dry-run")).arg(stage.fresh());
+    command.args(options).arg(stage.fresh());
     command
 }

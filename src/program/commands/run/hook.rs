@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::program::output::{Output, run as show};
 use crate::util::process::{ProcessGroup, ending};
 use crate::util::tail::Tail;
-use crate::util::text::duration;
+use crate::util::text::{self, duration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -103,7 +103,7 @@ fn start(job: &Job<'_>) -> Result<(ProcessGroup, File)> {
         command.args(arguments).stdout(write.try_clone()?).stderr(write).stdin(stdin(job.report)?);
         Ok((command, File::from(read)))
     };
-    let (mut command, pipe) = prepared().map_err(|cause| failed(job, &crate::util::text::cause(&cause)))?;
+    let (mut command, pipe) = prepared().map_err(|cause| failed(job, &text::cause(&cause)))?;
     for (name, value) in job.environment {
         match value {
             Some(value) => command.env(name, value),
@@ -215,9 +215,10 @@ impl Lines<'_> {
         if self.part.is_empty() {
             return;
         }
-        let line = String::from_utf8_lossy(&self.part).trim_end_matches(['\n', '\r']).to_string();
+        // Printing must not take so long that the hook has to wait for it: a run of zeros is printed as its length.
+        let line = text::escape_output(String::from_utf8_lossy(&self.part).trim_end_matches(['\n', '\r']));
         self.part.clear();
         self.output.info(&format!("{}: {line}", self.name));
-        self.tail.push(crate::program::output::terminal::harmless(&line).into_owned());
+        self.tail.push(line);
     }
 }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// One side of the comparison.
-pub(super) struct Side<'a> {
+pub(crate) struct Side<'a> {
     identities: Identities<'a>,
     /// The tree of the snapshot. `None`: the records have all attributes.
     tree: Option<&'a OwnedFd>,
@@ -32,18 +32,18 @@ enum Identities<'a> {
 
 impl<'a> Side<'a> {
     /// A snapshot.
-    pub(super) fn snapshot(manifest: &Reader, tree: &'a OwnedFd) -> Self {
+    pub(crate) fn snapshot(manifest: &Reader, tree: &'a OwnedFd) -> Self {
         let identities = manifest.origins().iter().map(|origin| (origin.dev, origin.identity)).collect();
         Side { identities: Identities::Recorded(identities), tree: Some(tree), open: None }
     }
 
     /// The sources as they are now.
-    pub(super) fn live(devices: &'a Devices) -> Self {
+    pub(crate) fn live(devices: &'a Devices) -> Self {
         Side { identities: Identities::Live(devices), tree: None, open: None }
     }
 
     /// The identity of the filesystem of a record.
-    pub(super) fn identity(&self, meta: &Meta) -> Option<Identity> {
+    pub(crate) fn identity(&self, meta: &Meta) -> Option<Identity> {
         match &self.identities {
             Identities::Recorded(known) => known.get(&meta.dev).copied(),
             Identities::Live(devices) => devices.known_identity(meta.dev),
@@ -66,15 +66,15 @@ impl<'a> Side<'a> {
 }
 
 /// Compares records of the same path.
-pub(super) struct Judge<'a> {
-    pub(super) old: Side<'a>,
-    pub(super) new: Side<'a>,
+pub(crate) struct Judge<'a> {
+    pub(crate) old: Side<'a>,
+    pub(crate) new: Side<'a>,
 }
 
 impl Judge<'_> {
     /// How an entry differs; `None`: not at all. Both records have the same directory and name. Attributes that cannot
     /// be read are passed to `failed` and count as equal.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &mut self,
         directory: &[u8],
         (old, new): (&Item, &Item),
@@ -148,7 +148,7 @@ fn differ((a, was): (&FileBody, &Meta), (b, is): (&FileBody, &Meta)) -> bool {
 
 /// The metadata that one system call shows. The mtime of a directory changes with every new or removed entry, which has
 /// a line of its own, so it does not count.
-pub(super) fn state(item: &Item) -> (u32, u32, u32, i64, u32) {
+pub(crate) fn state(item: &Item) -> (u32, u32, u32, i64, u32) {
     let Meta { mode, uid, gid, mtime, .. } = *meta(item);
     match item {
         Item::Directory(_) => (mode & 0o7777, uid, gid, 0, 0),
@@ -157,7 +157,7 @@ pub(super) fn state(item: &Item) -> (u32, u32, u32, i64, u32) {
 }
 
 /// A directory's record comes before its entries, so it compares as the empty name.
-pub(super) fn name(item: &Item) -> &[u8] {
+pub(crate) fn name(item: &Item) -> &[u8] {
     match item {
         Item::Directory(_) => b"",
         Item::Entry(entry) => &entry.name,
@@ -165,7 +165,7 @@ pub(super) fn name(item: &Item) -> &[u8] {
 }
 
 /// The metadata of a record.
-pub(super) fn meta(item: &Item) -> &Meta {
+pub(crate) fn meta(item: &Item) -> &Meta {
     match item {
         Item::Directory(directory) => &directory.meta,
         Item::Entry(entry) => &entry.meta,
