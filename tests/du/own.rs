@@ -62,8 +62,7 @@ fn everything_that_xfs_keeps_for_a_file_is_freed_with_it() {
     fs::hard_link(tree.join("dir/file"), fs.join("name outside")).expect("a hard link can be made");
     let before = fs.used();
     let said = du(&[&tree]).summary;
-    // So many ranges may change the trees of free space.
-    assert_eq!(said["set_freed_is"], "about");
+    assert_eq!(said["set_freed_is"], "exact");
     fs::remove_dir_all(&tree).expect("a tree can be deleted");
     assert_eq!(before - fs.used(), number(&said, "set_freed_bytes"), "{said}");
 }
