@@ -1,12 +1,13 @@
 //! `pleach prune` and `pleach remove`: which snapshots survive, and why. `deletion` looks at how trees are deleted,
-//! `exact` compares forecasts with the freed space on XFS, `killed` interrupts them, `marks` has tags and pins, `space`
-//! counts the freed bytes and fills filesystems.
+//! `killed` interrupts them, `marks` has tags and pins, `space` counts the freed bytes and fills filesystems. `exact` and
+//! `trees` compare forecasts with the freed space, on XFS and on Btrfs.
 
 mod deletion;
 mod exact;
 mod killed;
 mod marks;
 mod space;
+mod trees;
 
 use crate::harness::json_lines::{Line, Problem, Warning};
 use crate::harness::manifests::{self, edit};

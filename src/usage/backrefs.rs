@@ -185,10 +185,14 @@ impl<'a> Court<'a> {
         let extent = self.extent.take();
         let verdict = self.judge.judge(extent.as_ref(), group);
         if let Some(extent) = &extent
-            && self.judge.doomed.is_some()
+            && let Some(doomed) = self.judge.doomed
         {
-            self.freed.items += extent.described + EXTENT_BYTES;
-            self.freed.entries += extent.doomed + if verdict.freed > 0 { EXTENT_BYTES } else { 0 };
+            let is_freed = verdict.freed > 0;
+            let all = extent.described + EXTENT_BYTES;
+            let gone = if is_freed { all } else { extent.doomed };
+            self.freed.items += all;
+            self.freed.entries += gone;
+            doomed.lose(extent.start, gone, is_freed || extent.is_item_doomed);
         }
         let of_paths =
             self.paths.iter_mut().map(|path| group.first().map_or(&[][..], |first| path.take(extent_of(first))));
@@ -269,6 +273,8 @@ struct Extent {
     /// The bytes of all entries, and of those that go with doomed subvolumes.
     described: u64,
     doomed: u64,
+    /// One of the latter is an item of its own.
+    is_item_doomed: bool,
     /// The leaves that refer to it may be in several trees.
     may_be_common: bool,
 }
@@ -308,6 +314,7 @@ impl Judge<'_> {
             is_outside: false,
             described: 0,
             doomed: 0,
+            is_item_doomed: false,
             may_be_common: false,
         };
         let mut at = INLINE_REFS;
@@ -346,6 +353,7 @@ impl Judge<'_> {
         };
         extent.described += size;
         extent.doomed += if goes { size } else { 0 };
+        extent.is_item_doomed |= goes && !is_inline;
         extent.entries += 1;
         extent.read += u64::from(count);
         Some(())

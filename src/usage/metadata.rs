@@ -8,6 +8,7 @@
 //! after, so this part is an estimate: see [`leaves_freed`].
 
 use super::device::Volume;
+use super::extent_tree::ExtentTree;
 use super::nodes::{Nodes, Pointer};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::tree::{self, EXTENT_ITEM, EXTENT_TREE, Key, METADATA_ITEM, ROOT_ITEM, ROOT_TREE, Step};
@@ -41,6 +42,9 @@ pub(super) struct Doomed {
     bytes: u64,
     /// The size of a block, and what it takes of that space.
     block: (u64, u64),
+    nodes: Nodes,
+    /// What the leaves of the extent tree lose, if they could be read.
+    extent_tree: Option<ExtentTree>,
 }
 
 impl Doomed {
@@ -58,8 +62,17 @@ impl Doomed {
     /// `items` are the bytes of all items about the set's data, `entries` those that go, `data` the bytes of data.
     pub(super) fn bytes(&self, items: u64, entries: u64, data: u64) -> u64 {
         let (size, taken) = self.block;
-        let others = self.blocks * BLOCK_ITEM + data / SUMMED;
-        self.bytes + (leaves_freed(items, entries, size) + others / size) * taken
+        let checksums = data / SUMMED / size;
+        let known = self.extent_tree.as_ref().and_then(|tree| tree.freed(&self.nodes).ok());
+        let leaves = known.unwrap_or_else(|| leaves_freed(items, entries, size) + self.blocks * BLOCK_ITEM / size);
+        self.bytes + (leaves + checksums) * taken
+    }
+
+    /// Notes that items about the extent at this address lose so many bytes, and whether an item is deleted.
+    pub(super) fn lose(&self, extent: u64, bytes: u64, is_deleted: bool) {
+        if let Some(tree) = &self.extent_tree {
+            tree.lose(extent, bytes, is_deleted);
+        }
     }
 }
 
@@ -83,6 +96,7 @@ pub(super) fn doomed(volume: &Volume, trees: HashSet<u64>, monitor: &dyn Monitor
         let (pointer, level) = root(volume, *tree)?;
         levels.get_mut(usize::from(level)).ok_or(Errno::INVAL)?.push(pointer);
     }
+    let extent_tree = root(volume, EXTENT_TREE).and_then(|(root, level)| ExtentTree::read(&nodes, root, level)).ok();
     let (mut blocks, mut bytes, mut leaves) = (0, 0, Vec::new());
     let mut taken = 0;
     for level in (0..LEVELS as u8).rev() {
@@ -93,6 +107,9 @@ pub(super) fn doomed(volume: &Volume, trees: HashSet<u64>, monitor: &dyn Monitor
         for block in &freed {
             taken = nodes.disk_bytes(block.address)?;
             bytes += taken;
+            if let Some(tree) = &extent_tree {
+                tree.lose(block.address, BLOCK_ITEM, true);
+            }
         }
         monitor.advance(Amount::default());
         match level.checked_sub(1) {
@@ -104,7 +121,8 @@ pub(super) fn doomed(volume: &Volume, trees: HashSet<u64>, monitor: &dyn Monitor
             None => leaves = freed.into_iter().map(|leaf| leaf.address).collect(),
         }
     }
-    Ok(Doomed { trees, leaves, blocks, bytes, block: (nodes.size(), taken) })
+    let block = (nodes.size(), taken);
+    Ok(Doomed { trees, leaves, blocks, bytes, block, nodes, extent_tree })
 }
 
 /// The root node of a tree, and its level.

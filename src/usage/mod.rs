@@ -11,6 +11,7 @@
 mod backrefs;
 mod census;
 mod device;
+mod extent_tree;
 mod inodes;
 pub(crate) mod kept;
 mod mapped;

@@ -31,6 +31,8 @@ const RAID1C4: u64 = 1 << 10;
 const HEADER: usize = 101;
 /// The size of `struct btrfs_key_ptr`: a key, an address, a generation.
 const POINTER: usize = 33;
+/// The size of `struct btrfs_item`: a key, an offset and a size.
+const PLACE: usize = 25;
 /// The largest node of any filesystem.
 const LARGEST: usize = 64 << 10;
 
@@ -111,11 +113,36 @@ impl Nodes {
         Ok(self.size() * copies(chunk.profile).ok_or(Errno::OPNOTSUPP)? / self.data_copies)
     }
 
+    /// The bytes for items in a leaf.
+    pub(super) fn room(&self) -> u64 {
+        (self.size - HEADER) as u64
+    }
+
     /// The blocks to which a node refers.
     ///
     /// # Errors
     /// `STALE` if another block is there.
     pub(super) fn children(&self, node: Pointer, level: u8) -> Result<Vec<Pointer>> {
+        Ok(self.children_with_keys(node, level)?.into_iter().map(|(_, child)| child).collect())
+    }
+
+    /// The same, with the object of the first key of each.
+    ///
+    /// # Errors
+    /// `STALE` if another block is there.
+    pub(super) fn children_with_keys(&self, node: Pointer, level: u8) -> Result<Vec<(u64, Pointer)>> {
+        parse(self.read(node)?.bytes(), node, level).ok_or(Errno::STALE)
+    }
+
+    /// The bytes that the items of a leaf use.
+    ///
+    /// # Errors
+    /// `STALE` if another block is there.
+    pub(super) fn used(&self, leaf: Pointer) -> Result<u64> {
+        used(self.read(leaf)?.bytes(), leaf).ok_or(Errno::STALE)
+    }
+
+    fn read(&self, node: Pointer) -> Result<Aligned> {
         let chunk = self.chunk(node.address).ok_or(Errno::RANGE)?;
         if chunk.profile & (RAID0 | RAID10 | RAID5 | RAID6) != 0 {
             return Err(Errno::OPNOTSUPP);
@@ -126,7 +153,7 @@ impl Nodes {
         if read_full(device, buffer.bytes_mut(), at)? < self.size {
             return Err(Errno::IO);
         }
-        parse(buffer.bytes(), node, level).ok_or(Errno::STALE)
+        Ok(buffer)
     }
 
     fn chunk(&self, address: u64) -> Option<&Chunk> {
@@ -158,19 +185,40 @@ fn open_device(volume: &Volume, number: u64) -> Result<OwnedFd> {
     }
 }
 
-/// The pointers in a node. `None` if it is not the expected one.
-fn parse(block: &[u8], node: Pointer, level: u8) -> Option<Vec<Pointer>> {
-    let u64 = |at: usize| block.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    let count = u32::from_le_bytes(*block.get(96..)?.first_chunk()?) as usize;
-    let is_expected = u64(48)? == node.address && u64(80)? == node.generation && *block.get(100)? == level;
-    if !is_expected || count > (block.len() - HEADER) / POINTER {
-        return None;
-    }
+/// The number of items or pointers in a block. `None` if it is not the expected one.
+fn count(block: &[u8], node: Pointer, level: u8) -> Option<usize> {
+    let is_expected =
+        u64_at(block, 48)? == node.address && u64_at(block, 80)? == node.generation && *block.get(100)? == level;
+    is_expected.then_some(u32_at(block, 96)? as usize)
+}
+
+/// The pointers in a node, with the object of the first key of each. `None` if it is not the expected one.
+fn parse(block: &[u8], node: Pointer, level: u8) -> Option<Vec<(u64, Pointer)>> {
+    let count = count(block, node, level).filter(|count| *count <= (block.len() - HEADER) / POINTER)?;
     let pointer = |number: usize| {
-        let at = HEADER + number * POINTER + 17;
-        Some(Pointer { address: u64(at)?, generation: u64(at + 8)? })
+        let at = HEADER + number * POINTER;
+        Some((u64_at(block, at)?, Pointer { address: u64_at(block, at + 17)?, generation: u64_at(block, at + 25)? }))
     };
     (0..count).map(pointer).collect()
+}
+
+/// The bytes that the items of a leaf use: their places from its beginning, and their content from its end.
+fn used(block: &[u8], leaf: Pointer) -> Option<u64> {
+    let room = block.len() - HEADER;
+    let count = count(block, leaf, 0).filter(|count| *count <= room / PLACE)?;
+    let content = match count.checked_sub(1) {
+        Some(last) => room.checked_sub(u32_at(block, HEADER + last * PLACE + 17)? as usize)?,
+        None => 0,
+    };
+    Some((count * PLACE + content) as u64)
+}
+
+fn u64_at(block: &[u8], at: usize) -> Option<u64> {
+    block.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+fn u32_at(block: &[u8], at: usize) -> Option<u32> {
+    block.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]
@@ -183,6 +231,7 @@ mod tests {
         block[80..88].copy_from_slice(&9_u64.to_le_bytes());
         block[96..100].copy_from_slice(&count.to_le_bytes());
         block[100] = 1;
+        block[HEADER..HEADER + 8].copy_from_slice(&3_u64.to_le_bytes());
         block[HEADER + 17..HEADER + 25].copy_from_slice(&11_u64.to_le_bytes());
         block[HEADER + 25..HEADER + 33].copy_from_slice(&5_u64.to_le_bytes());
         block
@@ -192,10 +241,23 @@ mod tests {
     fn only_the_expected_node_is_parsed() {
         let expected = Pointer { address: 7, generation: 9 };
         let found = parse(&node(1), expected, 1);
-        assert_eq!(found, Some(vec![Pointer { address: 11, generation: 5 }]));
+        assert_eq!(found, Some(vec![(3, Pointer { address: 11, generation: 5 })]));
         assert_eq!(parse(&node(1), Pointer { generation: 8, ..expected }, 1), None);
         assert_eq!(parse(&node(1), Pointer { address: 8, ..expected }, 1), None);
         assert_eq!(parse(&node(1), expected, 2), None);
+    }
+
+    #[test]
+    fn a_leaf_uses_the_places_and_the_contents_of_its_items() {
+        let expected = Pointer { address: 7, generation: 9 };
+        let mut leaf = node(2);
+        leaf[100] = 0;
+        // The second item has its content before that of the first one.
+        leaf[HEADER + 25 + 17..HEADER + 25 + 21].copy_from_slice(&(4096 - 101 - 300_u32).to_le_bytes());
+        assert_eq!(used(&leaf, expected), Some(2 * 25 + 300));
+        leaf[HEADER + 25 + 17..HEADER + 25 + 21].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(used(&leaf, expected), None);
+        assert_eq!(used(&node(2), expected), None, "it is no leaf");
     }
 
     #[test]

@@ -14,17 +14,6 @@ fn own(fs: &Filesystem, mebibytes: u64) -> Option<Own> {
     Own::new(fs.kind, "prune::own", mebibytes, &[], "")
 }
 
-/// The files of a tree with more metadata than data.
-const FILES: usize = 4000;
-
-fn tree_of_small_files(source: &Path) {
-    for number in 0..FILES {
-        let dir = source.join(format!("{}", number / 50));
-        fs::create_dir_all(&dir).unwrap();
-        write(dir.join(format!("file-with-a-long-name-{}", number % 50)), &bytes(number as u64, 4500));
-    }
-}
-
 on_filesystems! {
     [xfs, btrfs] fn a_dry_run_foretells_what_df_shows(fs: &Filesystem) {
         let Some(mut own) = own(fs, 1024) else { return };
@@ -54,40 +43,6 @@ on_filesystems! {
         assert!(difference(foretold.freed_bytes) <= allowed, "foretold {}, freed {freed}", foretold.freed_bytes);
         assert!(difference(reported.freed_bytes) <= freed / 50, "reported {}, freed {freed}", reported.freed_bytes);
         own.assert_clean();
-    }
-
-    [btrfs] fn a_dry_run_foretells_the_trees_of_btrfs(fs: &Filesystem) {
-        for profile in ["single", "dup"] {
-            let Some(mut own) = Own::new(fs.kind, "prune::trees", 1024, &["-m", profile], "") else { return };
-            let (source, repo) = (own.join("source"), own.join("repo"));
-            tree_of_small_files(&source);
-            for number in 0..12_usize {
-                // Every snapshot changes a file in each directory, so it holds most leaves of its tree alone.
-                for dir in 0..FILES / 50 {
-                    let file = source.join(format!("{dir}/file-with-a-long-name-{}", number * 3));
-                    write(file, &bytes((number * 1000 + dir) as u64, 5000));
-                }
-                settle();
-                pleach(snapshot_named(&format!("s{number:02}"), &source, &repo)).expect(0);
-            }
-            // One of many, each second one, and all but one.
-            for set in [&["s05"][..], &["s01", "s03", "s07", "s09"], &["s00", "s02", "s04", "s06", "s08", "s10"]] {
-                let remove = |options: &[&str]| {
-                    let names = options.iter().chain(set).map(|name| OsStr::new(*name));
-                    let fixed = [OsStr::new("remove"), "--json".as_ref(), repo.as_os_str()];
-                    sums(&pleach(fixed.into_iter().chain(names)).expect(0))
-                };
-                let before = own.used();
-                let foretold = remove(&["--dry-run"]);
-                remove(&[]);
-                let freed = before - own.used();
-                assert!(foretold.freed_metadata_bytes > Some(freed / 4), "{foretold:?}");
-                // The part of the extent tree is an estimate, which matters in small trees.
-                let allowed = freed / 50 + (512 << 10);
-                assert!(foretold.freed_bytes.abs_diff(freed) <= allowed, "{profile} {set:?} {freed} {foretold:?}");
-            }
-            own.assert_clean();
-        }
     }
 
     fn it_works_on_a_full_filesystem(fs: &Filesystem) {

@@ -186,3 +186,20 @@ proptest! {
         }
     }
 }
+
+/// A frozen map; `docs/format.md` describes it.
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/usage-map-1");
+
+#[test]
+fn the_sample_of_a_map_reads_as_it_was_written() {
+    let bytes = std::fs::read(SAMPLE).unwrap();
+    assert_eq!(*Reader::open(&bytes[..]).unwrap().header(), header(2, 12_000));
+    assert_eq!(read(&bytes).unwrap(), (runs(), many(12_000)));
+}
+
+#[test]
+#[ignore = "writes the sample of a new version, once"]
+fn write_a_sample_of_a_map() {
+    let mut file = std::fs::File::create_new(SAMPLE).unwrap();
+    io::Write::write_all(&mut file, &written(&runs(), &many(12_000))).unwrap();
+}

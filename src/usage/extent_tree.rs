@@ -1,0 +1,142 @@
+//! The leaves of Btrfs's extent tree that are freed when items about extents go.
+//!
+//! The kernel deletes an empty leaf. If a leaf from which an item was deleted is less than a third full, the kernel moves
+//! its items to its neighbours. Items that only become shorter, because a reference in them goes, cause neither. So the
+//! result depends on the leaves that lose items, and on how full these and their neighbours are. The nodes above the
+//! leaves show where each leaf begins; the leaves themselves are read for their fill.
+
+use super::nodes::{Nodes, Pointer};
+use rayon::prelude::*;
+use rustix::io::Result;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most leaves that are read: 128 MiB. If more lose items, one in several is read.
+const MOST: usize = 8192;
+/// An item was deleted, not only shortened.
+const DELETED: u32 = 1 << 31;
+
+/// The leaves in the order of their keys, and what they lose.
+#[derive(Debug)]
+pub(super) struct ExtentTree {
+    /// The address in the first key of each leaf.
+    firsts: Vec<u64>,
+    leaves: Vec<Pointer>,
+    /// The leaf is the first one below its node. Items are moved only between leaves below one node.
+    is_first: Vec<bool>,
+    /// The bytes that each leaf loses, and [`DELETED`].
+    lost: Vec<AtomicU32>,
+    /// The part of them in items that only become shorter.
+    shortened: Vec<AtomicU32>,
+}
+
+impl ExtentTree {
+    /// Reads the nodes of the tree with this root. Memory: 40 bytes for each leaf.
+    ///
+    /// # Errors
+    /// If the nodes cannot be read, or have changed since.
+    pub(super) fn read(nodes: &Nodes, root: Pointer, level: u8) -> Result<ExtentTree> {
+        let (mut pointers, mut is_first) = (vec![(0, root)], vec![true]);
+        for level in (1..=level).rev() {
+            let below = pointers.par_iter().map(|(_, node)| nodes.children_with_keys(*node, level));
+            let below = below.collect::<Result<Vec<_>>>()?;
+            is_first = below.iter().flat_map(|children| (0..children.len()).map(|child| child == 0)).collect();
+            pointers = below.concat();
+        }
+        let (firsts, leaves): (Vec<u64>, Vec<Pointer>) = pointers.into_iter().unzip();
+        let zeros = || leaves.iter().map(|_| AtomicU32::new(0)).collect();
+        let (lost, shortened) = (zeros(), zeros());
+        Ok(ExtentTree { firsts, leaves, is_first, lost, shortened })
+    }
+
+    /// Notes that items about the extent or block at this address lose so many bytes, and whether an item is deleted.
+    pub(super) fn lose(&self, address: u64, bytes: u64, is_deleted: bool) {
+        let behind = self.firsts.partition_point(|first| *first <= address);
+        let Some(leaf) = behind.checked_sub(1) else { return };
+        // A leaf has at most 64 KiB.
+        let bytes = u32::try_from(bytes).unwrap_or(0);
+        self.lost[leaf].fetch_add(bytes, Ordering::Relaxed);
+        if is_deleted {
+            self.lost[leaf].fetch_or(DELETED, Ordering::Relaxed);
+        } else {
+            self.shortened[leaf].fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of leaves that are freed.
+    ///
+    /// # Errors
+    /// If the leaves cannot be read, or have changed since.
+    pub(super) fn freed(&self, nodes: &Nodes) -> Result<u64> {
+        let lost: Vec<u32> = self.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).collect();
+        let is_near = |leaf: usize| {
+            let near = leaf.saturating_sub(1)..(leaf + 2).min(lost.len());
+            lost[near].iter().any(|lost| *lost & DELETED != 0)
+        };
+        let wanted: Vec<usize> = (0..lost.len()).filter(|leaf| is_near(*leaf)).collect();
+        let step = wanted.len().div_ceil(MOST).max(1);
+        let read =
+            wanted.par_iter().step_by(step).map(|leaf| nodes.used(self.leaves[*leaf])).collect::<Result<Vec<_>>>()?;
+        let mut used = vec![0; lost.len()];
+        for (number, leaf) in wanted.iter().enumerate() {
+            used[*leaf] = read[number / step];
+        }
+        let shortened: Vec<u32> = self.shortened.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
+        Ok(merged(&used, (&lost, &shortened), &self.is_first, nodes.room()))
+    }
+}
+
+/// The leaves that are freed if leaves with so many bytes lose some. A leaf has this `room`.
+///
+/// Items become shorter before and after others are deleted, in an order that is not known. On average, half of it comes
+/// later than the last deletion in the leaf, when it no longer matters.
+fn merged(used: &[u64], (lost, shortened): (&[u32], &[u32]), is_first: &[bool], room: u64) -> u64 {
+    let mut rest: Vec<u64> =
+        used.iter().zip(lost).map(|(used, lost)| used.saturating_sub(u64::from(lost & !DELETED))).collect();
+    let mut freed = 0;
+    // The leaf to the left that still exists, below the same node.
+    let mut left: Option<usize> = None;
+    for leaf in 0..rest.len() {
+        if is_first[leaf] {
+            left = None;
+        }
+        let at_deletion = rest[leaf] + u64::from(shortened[leaf]) / 2;
+        let is_sparse = lost[leaf] & DELETED != 0 && at_deletion < room / 3;
+        if is_sparse {
+            if let Some(left) = left {
+                let moved = rest[leaf].min(room.saturating_sub(rest[left]));
+                rest[left] += moved;
+                rest[leaf] -= moved;
+            }
+            let right = leaf + 1;
+            if rest[leaf] > 0 && right < rest.len() && !is_first[right] && rest[right] + rest[leaf] <= room {
+                rest[right] += rest[leaf];
+                rest[leaf] = 0;
+            }
+            if rest[leaf] == 0 {
+                freed += 1;
+                continue;
+            }
+        }
+        left = Some(leaf);
+    }
+    freed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparse_leaves_are_joined_with_their_neighbours() {
+        let gone = |lost: [u32; 4], is_first: [bool; 4]| merged(&[900; 4], (&lost, &[0; 4]), &is_first, 1000);
+        let alone = [true, false, false, false];
+        assert_eq!(gone([700 | DELETED; 4], alone), 3, "four leaves become one");
+        assert_eq!(gone([900 | DELETED; 4], alone), 4, "empty leaves go");
+        assert_eq!(gone([700; 4], alone), 0, "items that become shorter move nothing");
+        let shortened = merged(&[900; 4], (&[700 | DELETED; 4], &[600; 4]), &alone, 1000);
+        assert_eq!(shortened, 0, "they were not sparse when an item was deleted");
+        assert_eq!(gone([500 | DELETED; 4], alone), 0, "leaves that are a third full stay");
+        assert_eq!(gone([0, 850 | DELETED, 0, 0], alone), 1, "a leaf is split between its neighbours");
+        assert_eq!(gone([700 | DELETED; 4], [true, false, true, false]), 2, "nodes keep their leaves apart");
+    }
+}
