@@ -273,7 +273,7 @@ struct Extent {
     /// The bytes of all entries, and of those that go with doomed subvolumes.
     described: u64,
     doomed: u64,
-    /// One of the latter is an item of its own.
+    /// An entry that goes is an item of its own.
     is_item_doomed: bool,
     /// The leaves that refer to it may be in several trees.
     may_be_common: bool,

@@ -1,9 +1,9 @@
 //! The leaves of Btrfs's extent tree that are freed when items about extents go.
 //!
-//! The kernel deletes an empty leaf. If a leaf from which an item was deleted is less than a third full, the kernel moves
-//! its items to its neighbours. Items that only become shorter, because a reference in them goes, cause neither. So the
-//! result depends on the leaves that lose items, and on how full these and their neighbours are. The nodes above the
-//! leaves show where each leaf begins; the leaves themselves are read for their fill.
+//! The kernel deletes an empty leaf. If a leaf from which an item was deleted is less than a third full, the kernel
+//! moves its items to its neighbours. Items that only become shorter, because a reference in them goes, cause neither.
+//! So the result depends on the leaves that lose items, and on how full these and their neighbours are. The nodes above
+//! the leaves show where each leaf begins; the leaves themselves are read for their fill.
 
 use super::nodes::{Nodes, Pointer};
 use rayon::prelude::*;
@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most leaves that are read: 128 MiB. If more lose items, one in several is read.
 const MOST: usize = 8192;
-/// An item was deleted, not only shortened.
-const DELETED: u32 = 1 << 31;
 
 /// The leaves in the order of their keys, and what they lose.
 #[derive(Debug)]
@@ -23,10 +21,31 @@ pub(super) struct ExtentTree {
     leaves: Vec<Pointer>,
     /// The leaf is the first one below its node. Items are moved only between leaves below one node.
     is_first: Vec<bool>,
-    /// The bytes that each leaf loses, and [`DELETED`].
-    lost: Vec<AtomicU32>,
-    /// The part of them in items that only become shorter.
-    shortened: Vec<AtomicU32>,
+    losses: Vec<Loss>,
+}
+
+/// What a leaf loses.
+#[derive(Debug, Default)]
+struct Loss {
+    /// Bytes of items that are deleted, and of those that only become shorter.
+    deleted: AtomicU32,
+    shortened: AtomicU32,
+    /// The number of items that are deleted.
+    items: AtomicU32,
+}
+
+impl Loss {
+    fn deleted(&self) -> u64 {
+        u64::from(self.deleted.load(Ordering::Relaxed))
+    }
+
+    fn shortened(&self) -> u64 {
+        u64::from(self.shortened.load(Ordering::Relaxed))
+    }
+
+    fn items(&self) -> u64 {
+        u64::from(self.items.load(Ordering::Relaxed))
+    }
 }
 
 impl ExtentTree {
@@ -43,9 +62,8 @@ impl ExtentTree {
             pointers = below.concat();
         }
         let (firsts, leaves): (Vec<u64>, Vec<Pointer>) = pointers.into_iter().unzip();
-        let zeros = || leaves.iter().map(|_| AtomicU32::new(0)).collect();
-        let (lost, shortened) = (zeros(), zeros());
-        Ok(ExtentTree { firsts, leaves, is_first, lost, shortened })
+        let losses = leaves.iter().map(|_| Loss::default()).collect();
+        Ok(ExtentTree { firsts, leaves, is_first, losses })
     }
 
     /// Notes that items about the extent or block at this address lose so many bytes, and whether an item is deleted.
@@ -54,11 +72,12 @@ impl ExtentTree {
         let Some(leaf) = behind.checked_sub(1) else { return };
         // A leaf has at most 64 KiB.
         let bytes = u32::try_from(bytes).unwrap_or(0);
-        self.lost[leaf].fetch_add(bytes, Ordering::Relaxed);
+        let loss = &self.losses[leaf];
         if is_deleted {
-            self.lost[leaf].fetch_or(DELETED, Ordering::Relaxed);
+            loss.deleted.fetch_add(bytes, Ordering::Relaxed);
+            loss.items.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.shortened[leaf].fetch_add(bytes, Ordering::Relaxed);
+            loss.shortened.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -67,31 +86,30 @@ impl ExtentTree {
     /// # Errors
     /// If the leaves cannot be read, or have changed since.
     pub(super) fn freed(&self, nodes: &Nodes) -> Result<u64> {
-        let lost: Vec<u32> = self.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).collect();
+        let losses = &self.losses;
         let is_near = |leaf: usize| {
-            let near = leaf.saturating_sub(1)..(leaf + 2).min(lost.len());
-            lost[near].iter().any(|lost| *lost & DELETED != 0)
+            let near = leaf.saturating_sub(1)..(leaf + 2).min(losses.len());
+            losses[near].iter().any(|loss| loss.items() > 0)
         };
-        let wanted: Vec<usize> = (0..lost.len()).filter(|leaf| is_near(*leaf)).collect();
+        let wanted: Vec<usize> = (0..losses.len()).filter(|leaf| is_near(*leaf)).collect();
         let step = wanted.len().div_ceil(MOST).max(1);
         let read =
             wanted.par_iter().step_by(step).map(|leaf| nodes.used(self.leaves[*leaf])).collect::<Result<Vec<_>>>()?;
-        let mut used = vec![0; lost.len()];
+        let mut used = vec![0; losses.len()];
         for (number, leaf) in wanted.iter().enumerate() {
             used[*leaf] = read[number / step];
         }
-        let shortened: Vec<u32> = self.shortened.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
-        Ok(merged(&used, (&lost, &shortened), &self.is_first, nodes.room()))
+        Ok(merged(&used, losses, &self.is_first, nodes.room()))
     }
 }
 
 /// The leaves that are freed if leaves with so many bytes lose some. A leaf has this `room`.
 ///
-/// Items become shorter before and after others are deleted, in an order that is not known. On average, half of it comes
-/// later than the last deletion in the leaf, when it no longer matters.
-fn merged(used: &[u64], (lost, shortened): (&[u32], &[u32]), is_first: &[bool], room: u64) -> u64 {
+/// Items become shorter before and after others are deleted, in an order that is not known. What comes after the last
+/// deletion in a leaf no longer matters: in a random order, half of it after one deletion, and a tenth after nine.
+fn merged(used: &[u64], losses: &[Loss], is_first: &[bool], room: u64) -> u64 {
     let mut rest: Vec<u64> =
-        used.iter().zip(lost).map(|(used, lost)| used.saturating_sub(u64::from(lost & !DELETED))).collect();
+        used.iter().zip(losses).map(|(used, loss)| used.saturating_sub(loss.deleted() + loss.shortened())).collect();
     let mut freed = 0;
     // The leaf to the left that still exists, below the same node.
     let mut left: Option<usize> = None;
@@ -99,8 +117,9 @@ fn merged(used: &[u64], (lost, shortened): (&[u32], &[u32]), is_first: &[bool], 
         if is_first[leaf] {
             left = None;
         }
-        let at_deletion = rest[leaf] + u64::from(shortened[leaf]) / 2;
-        let is_sparse = lost[leaf] & DELETED != 0 && at_deletion < room / 3;
+        let items = losses[leaf].items();
+        let at_deletion = rest[leaf] + losses[leaf].shortened() / (items + 1);
+        let is_sparse = items > 0 && at_deletion < room / 3;
         if is_sparse {
             if let Some(left) = left {
                 let moved = rest[leaf].min(room.saturating_sub(rest[left]));
@@ -128,15 +147,24 @@ mod tests {
 
     #[test]
     fn sparse_leaves_are_joined_with_their_neighbours() {
-        let gone = |lost: [u32; 4], is_first: [bool; 4]| merged(&[900; 4], (&lost, &[0; 4]), &is_first, 1000);
         let alone = [true, false, false, false];
-        assert_eq!(gone([700 | DELETED; 4], alone), 3, "four leaves become one");
-        assert_eq!(gone([900 | DELETED; 4], alone), 4, "empty leaves go");
-        assert_eq!(gone([700; 4], alone), 0, "items that become shorter move nothing");
-        let shortened = merged(&[900; 4], (&[700 | DELETED; 4], &[600; 4]), &alone, 1000);
-        assert_eq!(shortened, 0, "they were not sparse when an item was deleted");
-        assert_eq!(gone([500 | DELETED; 4], alone), 0, "leaves that are a third full stay");
-        assert_eq!(gone([0, 850 | DELETED, 0, 0], alone), 1, "a leaf is split between its neighbours");
-        assert_eq!(gone([700 | DELETED; 4], [true, false, true, false]), 2, "nodes keep their leaves apart");
+        let gone = |losses: [(u32, u32, u32); 4], is_first: [bool; 4]| {
+            let losses = losses.map(|(deleted, shortened, items)| Loss {
+                deleted: deleted.into(),
+                shortened: shortened.into(),
+                items: items.into(),
+            });
+            merged(&[900; 4], &losses, &is_first, 1000)
+        };
+        let (none, deleted) = ((0, 0, 0), |bytes| (bytes, 0, 1));
+        let shortened = |bytes, items| (700 - bytes, bytes, items);
+        assert_eq!(gone([deleted(700); 4], alone), 3, "four leaves become one");
+        assert_eq!(gone([deleted(900); 4], alone), 4, "empty leaves go");
+        assert_eq!(gone([shortened(700, 0); 4], alone), 0, "items that become shorter move nothing");
+        assert_eq!(gone([shortened(600, 1); 4], alone), 0, "they were not sparse when an item was deleted");
+        assert_eq!(gone([shortened(600, 9); 4], alone), 3, "they were sparse at the last of many deletions");
+        assert_eq!(gone([deleted(500); 4], alone), 0, "leaves that are a third full stay");
+        assert_eq!(gone([none, deleted(850), none, none], alone), 1, "a leaf is split between its neighbours");
+        assert_eq!(gone([deleted(700); 4], [true, false, true, false]), 2, "nodes keep their leaves apart");
     }
 }

@@ -97,8 +97,8 @@ fn repository(own: &Own, shape: &Shape) -> PathBuf {
     repo
 }
 
-/// The bytes of data and of metadata on the disk. `df` also counts a reserve, which shrinks with the extent tree when the
-/// filesystem is mounted again.
+/// The bytes of data and of metadata on the disk. `df` also counts a reserve, which shrinks with the extent tree when
+/// the filesystem is mounted again.
 fn allocated(own: &Own) -> u64 {
     let shown = finish(Command::new("btrfs").args(["filesystem", "df", "--raw"]).arg(own.path())).expect(0).stdout;
     let line = |line: &str| {

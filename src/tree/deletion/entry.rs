@@ -1,10 +1,13 @@
-//! An entry that will be deleted: its type, and how to open it. A directory with a mount on it is not opened.
+//! An entry that will be deleted: its type, how to open it, and the error if it stays. A directory with a mount on it
+//! is not opened.
 
+use crate::error::Error;
 use crate::fs::status::Status;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 /// Opens a directory so that its entries can be removed. Fails if it is a link, or a mount point (`XDEV`).
 pub(super) fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
@@ -45,6 +48,17 @@ fn allow(dir: &OwnedFd) -> Result<()> {
 pub(super) fn is_dir(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+/// The error for an entry that could not be deleted.
+pub(super) fn refused(path: &Path, errno: Errno) -> Error {
+    let error = Error::io("delete", path, errno);
+    match errno {
+        Errno::BUSY | Errno::XDEV => error.hint("something is mounted there; unmount it first"),
+        Errno::STALE => error.hint("it was moved while it was being deleted"),
+        Errno::PERM if rustix::process::geteuid().is_root() => error.hint("it may be immutable: see lsattr(1)"),
+        _ => error,
+    }
 }
 
 /// Whether a name in a listing is `.` or `..`.

@@ -4,7 +4,7 @@
 //! Each level of depth costs only a name and two numbers. Only the nearest directories stay open. Those above are
 //! reopened by `..`, which must lead to the same inode as before.
 
-use super::entry::{is_dir, is_dot, open, open_for_deletion};
+use super::entry::{is_dir, is_dot, open, open_for_deletion, refused};
 use super::guard::busy;
 use crate::error::Error;
 use crate::fs::filesystem::Kind;
@@ -121,17 +121,6 @@ pub(crate) fn check(
 
 fn c_string(name: &[u8], shown: &Path) -> std::result::Result<CString, Kept> {
     CString::new(name).map_err(|_| Kept::Whole(refused(shown, Errno::INVAL)))
-}
-
-/// The error for an entry that could not be deleted.
-fn refused(shown: &Path, errno: Errno) -> Error {
-    let error = Error::io("delete", shown, errno);
-    match errno {
-        Errno::BUSY | Errno::XDEV => error.hint("something is mounted there"),
-        Errno::STALE => error.hint("it was moved while it was being deleted"),
-        Errno::PERM if rustix::process::geteuid().is_root() => error.hint("it may be immutable: see lsattr(1)"),
-        _ => error,
-    }
 }
 
 /// The path down into a tree.

@@ -1,7 +1,7 @@
 //! One emptying of a trash directory: the deletion of its entries, and of each directory below.
 
 use super::directory::{Directory, Limits};
-use super::entry::{allow_all, is_dir, is_dot, open_for_deletion};
+use super::entry::{allow_all, is_dir, is_dot, open_for_deletion, refused};
 use super::fresh_names::FreshNames;
 use super::guard::{Guard, busy};
 use super::in_place::{self, Kept};
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
                 None => return Some(Arc::new(Directory::new(self.trash, None, name, inode))),
                 Some(point) => busy(&self.path.join(os(&name)), &point),
             },
-            Err(errno) => refused(self.path.join(os(&name)), errno),
+            Err(errno) => refused(&self.path.join(os(&name)), errno),
         };
         self.report(&problem);
         lock(&self.stuck).insert(name);
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
             Ok(found) if !found.is_empty() => return found,
             Ok(_) => {}
             Err(errno) => {
-                self.keep(&directory, &refused(directory.path(self.path), errno));
+                self.keep(&directory, &refused(&directory.path(self.path), errno));
             }
         }
         self.finish(directory).into_iter().collect()
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
                 Ok(()) => directory.shrank.store(true, Ordering::Relaxed),
                 // The entries that are still in it were reported.
                 Err(Errno::NOTEMPTY) => directory.keeps.store(true, Ordering::Relaxed),
-                Err(errno) => self.keep(directory, &refused(directory.path(self.path).join(os(name)), errno)),
+                Err(errno) => self.keep(directory, &refused(&directory.path(self.path).join(os(name)), errno)),
             }
         }
         directory.waiting.store(found.len(), Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
                     Err(Errno::NOTEMPTY | Errno::EXIST) if directory.shrank.swap(false, Ordering::Relaxed) => {
                         return Some(directory);
                     }
-                    Err(errno) => self.keep(&directory, &refused(directory.path(self.path), errno)),
+                    Err(errno) => self.keep(&directory, &refused(&directory.path(self.path), errno)),
                 }
             }
             self.limits.release(&directory);
@@ -290,16 +290,6 @@ impl<'a> Run<'a> {
     fn report(&self, error: &Error) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         self.monitor.problem(error);
-    }
-}
-
-/// The error for an entry that could not be deleted.
-fn refused(path: PathBuf, errno: Errno) -> Error {
-    let error = Error::io("delete", path, errno);
-    match errno {
-        Errno::PERM if rustix::process::geteuid().is_root() => error.hint("it may be immutable: see lsattr(1)"),
-        Errno::BUSY | Errno::XDEV => error.hint("something is mounted there; unmount it first"),
-        _ => error,
     }
 }
 
