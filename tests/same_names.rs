@@ -230,6 +230,8 @@ on_filesystems! {
             // The directories above the source may have modes that FUSE does not keep, which is an error too.
             let refused = run.stderr.matches("differs in upper and lower case only").count();
             assert_eq!(refused, 2, "{}", run.stderr);
+            let reported = run.stderr.matches("cannot write to the snapshot").count() as u64;
+            assert_eq!(number(&run.summary(), "errors"), reported, "{}", run.stderr);
             let kept = says_its_name(&inside(&repo, name, &scene.source));
             assert_eq!(kept.len(), 2);
         }
