@@ -263,7 +263,8 @@ struct Found {
     summary: Value,
 }
 
-/// The figure is exact. On XFS its own trees may be in doubt, because they have many blocks after other tests.
+/// The figure is exact. On XFS its own trees may be in doubt, because they have many blocks after other tests; `own`
+/// asks for exact figures on a fresh XFS.
 #[track_caller]
 fn assert_settled(fs: &Filesystem, summary: &Value) {
     let is_doubtful = fs.kind == Kind::Xfs && summary["set_freed_is"] == "about";

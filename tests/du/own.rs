@@ -68,6 +68,32 @@ fn everything_that_xfs_keeps_for_a_file_is_freed_with_it() {
 }
 
 #[test]
+fn sharing_within_a_set_across_its_edge_and_over_two_filesystems_is_exact_on_a_fresh_xfs() {
+    let test = concat!(
+        module_path!(),
+        "::sharing_within_a_set_across_its_edge_and_over_two_filesystems_is_exact_on_a_fresh_xfs"
+    );
+    let Some(mut fs) = Own::new(Kind::Xfs, test, 1024, &[], "") else { return };
+    let Some(other) = Own::new(Kind::Xfs, test, 1024, &[], "") else { return };
+    let [set, outside, there] = [fs.join("set"), fs.join("outside"), other.join("there")];
+    [&set, &outside, &there].iter().for_each(|dir| fs::create_dir(dir).expect("a directory can be made"));
+    write(outside.join("held"), &bytes(1, MIB));
+    clone(&outside.join("held"), &set.join("held"));
+    write(set.join("own"), &bytes(2, 2 * MIB));
+    clone(&set.join("own"), &set.join("own again"));
+    write(there.join("file"), &bytes(3, 128 * KIB));
+    let before = fs.used();
+    let here = du(&[&set]).summary;
+    assert_eq!(here["set_freed_is"], "exact", "{here}");
+    let both = du(&[&set, &there]).summary;
+    assert_eq!(both["set_freed_is"], "exact", "{both}");
+    let apart = number(&here, "set_freed_bytes") + number(&du(&[&there]).summary, "set_freed_bytes");
+    assert_eq!(number(&both, "set_freed_bytes"), apart);
+    fs::remove_dir_all(&set).expect("a tree can be deleted");
+    assert_eq!(before - fs.used(), number(&here, "set_freed_bytes"), "{here}");
+}
+
+#[test]
 fn a_file_of_thousands_of_extents_is_freed_with_its_map_to_a_few_blocks() {
     let test = concat!(module_path!(), "::a_file_of_thousands_of_extents_is_freed_with_its_map_to_a_few_blocks");
     let Some(mut fs) = Own::new(Kind::Xfs, test, 1024, &[], "") else { return };
