@@ -16,13 +16,17 @@ pub(crate) mod manifest;
 mod noting;
 mod part;
 pub mod prune;
+pub(crate) mod receive;
 mod recorded;
 pub mod remove;
+pub mod replicate;
 pub mod report;
 pub(crate) mod repository;
 pub mod restore;
+pub(crate) mod send;
 mod skipped;
 mod source_path;
+pub(crate) mod stream;
 pub mod tag;
 pub mod verify;
 

@@ -51,6 +51,7 @@ mod visitor;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub(crate) use past::Past;
+pub(crate) use removal::Removal;
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -68,7 +69,6 @@ use header::header;
 use merge::Merge;
 use past::Scaffold;
 use previous::{Candidates, Previous};
-use removal::Removal;
 use resume::Resume;
 use staged::Staged;
 use std::os::fd::AsFd;

@@ -28,7 +28,7 @@ pub(crate) use cursor::DirectoryCursor;
 pub(crate) use index::lookups;
 pub(crate) use items::Items;
 pub use layout::VERSION;
-pub(crate) use limits::PATH as LONGEST_PATH;
+pub(crate) use limits::{PATH as LONGEST_PATH, attributes as deserialize_attributes};
 
 pub(crate) use order::compare_paths;
 pub use reader::Reader;

@@ -1,0 +1,160 @@
+//! Reads one entry of a snapshot for the stream: attributes, and which parts of the content the receiver lacks. Runs on
+//! many threads, because most of the time is spent waiting for the disk.
+
+use super::difference;
+use crate::error::{Error, Result};
+use crate::extents::address_space::AddressSpace;
+use crate::extents::layout::{self, Way};
+use crate::extents::piece::Piece;
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::metadata;
+use crate::fs::openat;
+use crate::fs::pread::read_full;
+use crate::fs::sparse::{self, Segment};
+use crate::fs::status::Status;
+use crate::snapshot::manifest::{Entry, Meta};
+use crate::snapshot::source_path::join;
+use crate::snapshot::stream::Xattrs;
+use crate::tree::walk::absolute;
+use rustix::fs::FileType;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Up to this size, in bytes, the data of a file is read here.
+const SMALL: u64 = 256 << 10;
+
+/// A directory of the snapshot, and the same one of the base.
+#[derive(Clone)]
+pub(super) struct Directories {
+    pub(super) path: Arc<Vec<u8>>,
+    pub(super) new: Arc<OwnedFd>,
+    pub(super) old: Option<Arc<OwnedFd>>,
+}
+
+/// A file with content to send.
+pub(super) struct File {
+    pub(super) fd: OwnedFd,
+    pub(super) size: u64,
+    /// The written pieces, in the order of their offsets.
+    pub(super) pieces: Vec<Piece>,
+    /// What differs from the base's file of the same name; everything if there is none.
+    pub(super) data: Vec<Bytes>,
+    pub(super) holes: Vec<Bytes>,
+    /// The base's file is a start.
+    pub(super) is_based: bool,
+    /// The content of `data`, if that is small.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+/// An entry that was read.
+pub(super) struct Loaded {
+    pub(super) xattrs: Xattrs,
+    pub(super) file: Option<File>,
+}
+
+/// Reads the attributes of an entry, and its content if `has_content`. `old` is the file of the base with its name.
+pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Option<&Entry>) -> Result<Loaded> {
+    let failed = |action: &str, errno| Error::io(action, absolute(&join(&at.path, &entry.name)), errno);
+    let Some(record) = entry.file() else {
+        let tree = if entry.meta.has_xattrs {
+            metadata::xattrs_at(&at.new, &entry.name).map_err(|errno| failed("read the attributes of", errno))?
+        } else {
+            Vec::new()
+        };
+        return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None });
+    };
+    if !has_content && !entry.meta.has_xattrs {
+        return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None });
+    }
+    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
+    let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
+    if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
+        return Err(crate::snapshot::send::damaged(&join(&at.path, &entry.name)));
+    }
+    let tree = if entry.meta.has_xattrs {
+        metadata::xattrs(&fd).map_err(|errno| failed("read the attributes of", errno))?
+    } else {
+        Vec::new()
+    };
+    let xattrs = all(tree, &entry.meta);
+    if !has_content {
+        return Ok(Loaded { xattrs, file: None });
+    }
+    let old = old.zip(at.old.as_ref()).and_then(|(old, dir)| open_old(dir.as_fd(), old));
+    let file = compare(fd, record.size, old.as_ref()).map_err(|errno| failed("read", errno))?;
+    Ok(Loaded { xattrs, file: Some(file) })
+}
+
+/// All attributes of an entry: those of its tree, and those that the tree did not take.
+pub(super) fn all(tree: Vec<metadata::Xattr>, meta: &Meta) -> Xattrs {
+    let mut xattrs: Xattrs = tree.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    for kept in &meta.kept_xattrs {
+        if !xattrs.iter().any(|(name, _)| *name == kept.0) {
+            xattrs.push(kept.clone());
+        }
+    }
+    xattrs
+}
+
+fn open_old(dir: BorrowedFd<'_>, old: &Entry) -> Option<OwnedFd> {
+    let record = old.file()?;
+    let fd = openat::open_file(dir, &old.name).ok()?;
+    let status = Status::of(&fd).ok()?;
+    let is_meant =
+        status.file_type() == FileType::RegularFile && status.size == record.size && status.mtime == old.meta.mtime;
+    is_meant.then_some(fd)
+}
+
+fn compare(fd: OwnedFd, size: u64, old: Option<&OwnedFd>) -> rustix::io::Result<File> {
+    let space = AddressSpace::of(&fd)?.map(AddressSpace::id);
+    let mut way = Way::finest(fd.as_fd(), space, false);
+    let pieces = layout::all_pieces(fd.as_fd(), &mut way, &(0..size))?;
+    // Inline data and the like has no piece, so the pieces are not enough.
+    let written = written(fd.as_fd(), size)?;
+    let mut file = File { fd, size, pieces, data: Vec::new(), holes: Vec::new(), is_based: false, content: None };
+    if let Some(old) = old
+        && space.is_some()
+        && AddressSpace::of(old)?.map(AddressSpace::id) == space
+    {
+        let before = layout::all_pieces(old.as_fd(), &mut way, &(0..size))?;
+        let covered = ranges::list(file.pieces.iter().map(|piece| piece.logical..piece.end()).collect());
+        let mut data = difference::of(&before, &file.pieces);
+        data.extend(ranges::subtract(&written, &covered));
+        let data = ranges::list(data);
+        file.is_based = ranges::length(&data) < ranges::length(&written);
+        if file.is_based {
+            file.holes = ranges::subtract(&self::written(old.as_fd(), size)?, &written);
+            file.data = data;
+        }
+    }
+    if !file.is_based {
+        file.data = written;
+    }
+    let length = ranges::length(&file.data);
+    if length <= SMALL {
+        file.content = Some(read_all(&file, length)?);
+    }
+    Ok(file)
+}
+
+/// The ranges of a file that are not holes.
+fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<Bytes>> {
+    let mut written = Vec::new();
+    for segment in sparse::of(fd, size) {
+        if let Segment::Data { offset, length } = segment? {
+            ranges::push(&mut written, offset..offset + length);
+        }
+    }
+    Ok(written)
+}
+
+fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
+    let mut content = vec![0; length as usize];
+    let mut at = 0;
+    for range in &file.data {
+        let part = &mut content[at..at + (range.end - range.start) as usize];
+        at += part.len();
+        read_full(&file.fd, part, range.start)?;
+    }
+    Ok(content)
+}

@@ -1,0 +1,321 @@
+//! Sends a snapshot as a stream. `steps` reads its manifest in step with that of the base, `load` reads entries from the
+//! tree, `content` sends what the receiver lacks, `places` finds data that the receiver has elsewhere.
+
+mod content;
+mod difference;
+mod load;
+mod places;
+mod same;
+mod steps;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::extents::address_space::AddressSpace;
+use crate::fs::metadata;
+use crate::fs::openat;
+use crate::monitor::{Amount, Monitor};
+use crate::snapshot::judge::meta;
+use crate::snapshot::manifest::{Entry, Item, Reader};
+use crate::snapshot::repository::Repository;
+use crate::snapshot::source_path::join;
+use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, RecordDigest, Side};
+use crate::tree::inode_map::{self, InodeMap, Spill};
+use crate::tree::walk::absolute;
+use load::{Directories, Loaded};
+use places::Places;
+use rayon::prelude::*;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use steps::{Step, Steps};
+
+/// How many entries are read together.
+const TOGETHER: usize = 256;
+
+/// A snapshot, open for sending.
+pub(crate) struct Snapshot {
+    pub(crate) reader: Reader,
+    pub(crate) tree: OwnedFd,
+    pub(crate) identity: Digest,
+}
+
+impl Snapshot {
+    /// Opens a snapshot. It is not removed before this is dropped.
+    pub(crate) fn open(repository: &Repository, name: &str) -> Result<Snapshot> {
+        let reader = repository.manifest(name)?;
+        reader.check()?;
+        let identity = reader.identity();
+        Ok(Snapshot { tree: repository.tree(name)?, reader, identity })
+    }
+}
+
+/// The work of sending a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Bytes of content.
+    pub(crate) sent_bytes: u64,
+    /// Bytes of content that the receiver has in other files.
+    pub(crate) shared_bytes: u64,
+}
+
+/// Sends a snapshot, based on one that the receiver has.
+pub(crate) fn snapshot<W: Write>(
+    out: &mut Output<W>,
+    new: &Snapshot,
+    base: Option<&Snapshot>,
+    threads: usize,
+    monitor: &dyn Monitor,
+) -> Result<Work> {
+    let totals = *new.reader.totals();
+    let begin = Begin {
+        header: new.reader.header().clone(),
+        identity: new.identity,
+        base: base.map(|base| (base.reader.header().name.clone(), base.identity)),
+        origins: new.reader.origins().to_vec(),
+        totals,
+    };
+    out.push(&Op::Begin(Box::new(begin)))?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|_| Error::failed("start the threads that read"))?;
+    let space = AddressSpace::of(&new.tree).ok().flatten().map(AddressSpace::id);
+    let mut sender = Sender {
+        out,
+        new: new.tree.as_fd(),
+        base: base.map(|base| base.tree.as_fd()),
+        pool,
+        places: Places::new(space),
+        devices: DevicePairs::default(),
+        links: InodeMap::new(Spill::into(None)),
+        run: None,
+        pending: Vec::new(),
+        digest: RecordDigest::default(),
+        work: Work::default(),
+        monitor,
+    };
+    let mut steps = Steps::new(base.map(|base| base.reader.items()), new.reader.items())?;
+    let mut at: Option<Directories> = None;
+    while let Some(step) = steps.next()? {
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        sender.step(step, steps.directory(), &mut at)?;
+    }
+    sender.flush()?;
+    let digest = sender.digest.finish();
+    let work = sender.work;
+    out.push(&Op::End { totals, digest })?;
+    Ok(work)
+}
+
+/// Consecutive records of the base.
+enum Run {
+    Same { count: u64, recheck: bool },
+    Gone { count: u64 },
+}
+
+/// A step that waits until its entry was read.
+enum Pending {
+    Op(Op),
+    Entry { at: Directories, replaces: bool, entry: Entry, old: Option<Entry>, content: Option<Content> },
+}
+
+struct Sender<'a, W> {
+    out: &'a mut Output<W>,
+    new: BorrowedFd<'a>,
+    base: Option<BorrowedFd<'a>>,
+    pool: rayon::ThreadPool,
+    places: Places,
+    devices: DevicePairs,
+    /// The first path of each inode with several names.
+    links: InodeMap<Vec<u8>>,
+    run: Option<Run>,
+    pending: Vec<Pending>,
+    digest: RecordDigest,
+    work: Work,
+    monitor: &'a dyn Monitor,
+}
+
+impl<W: Write> Sender<'_, W> {
+    fn step(&mut self, step: Step, directory: &[u8], at: &mut Option<Directories>) -> Result<()> {
+        let (old, new) = match step {
+            Step::Old => return self.gone(),
+            Step::Both(old, new) => (Some(old), new),
+            Step::New(new) => (None, new),
+        };
+        self.digest.add(&new)?;
+        let files = u64::from(matches!(new, Item::Entry(_)));
+        self.monitor.advance(Amount { files, bytes: 0 });
+        if let Some(old) = &old {
+            if meta(old).dev != meta(&new).dev && self.devices.of(meta(old).dev) != meta(&new).dev {
+                let (old, new) = (meta(old).dev, meta(&new).dev);
+                self.end_run()?;
+                self.devices.note(old, new);
+                self.queue(Pending::Op(Op::Device { old, new }))?;
+            }
+            if same::is_same(old, &new) {
+                if let Item::Entry(entry) = &new {
+                    self.first_path(entry, directory)?;
+                }
+                return self.same(meta(&new).recheck);
+            }
+        }
+        self.end_run()?;
+        let replaces = old.is_some();
+        match new {
+            Item::Directory(mut directory) => {
+                let xattrs = if directory.meta.has_xattrs || !directory.meta.kept_xattrs.is_empty() {
+                    load::all(self.directory_xattrs(&directory.path)?, &directory.meta)
+                } else {
+                    Vec::new()
+                };
+                directory.meta.kept_xattrs.clear();
+                directory.meta.kept_here = false;
+                self.queue(Pending::Op(Op::Directory { replaces, directory, xattrs }))
+            }
+            Item::Entry(entry) => {
+                let old = match old {
+                    Some(Item::Entry(old)) => Some(old),
+                    _ => None,
+                };
+                let content = self.known_content(&entry, old.as_ref(), directory)?;
+                let at = self.enter(directory, at)?;
+                self.queue(Pending::Entry { at, replaces, entry, old, content })
+            }
+        }
+    }
+
+    /// The content of an entry, if nothing of it must be read.
+    fn known_content(&mut self, entry: &Entry, old: Option<&Entry>, directory: &[u8]) -> Result<Option<Content>> {
+        if let Some(first) = self.first_path(entry, directory)? {
+            return Ok(Some(Content::LinkTo(first)));
+        }
+        let Some(file) = entry.file().filter(|file| file.size > 0) else { return Ok(Some(Content::InRecord)) };
+        let before = old.and_then(Entry::file);
+        let is_equal = before.is_some_and(|before| {
+            before.size == file.size
+                && before.hash.is_some()
+                && before.hash == file.hash
+                && !file.changed
+                && before.holes == file.holes
+        });
+        let place = || Place { side: Side::Base, path: join(directory, &entry.name), offset: 0 };
+        Ok(is_equal.then(|| Content::Of(place())))
+    }
+
+    /// The path of the name that came first, if the entry is a further name of its inode.
+    fn first_path(&mut self, entry: &Entry, directory: &[u8]) -> Result<Option<Vec<u8>>> {
+        if entry.meta.nlink < 2 || entry.meta.ino == 0 {
+            return Ok(None);
+        }
+        let failed = |errno| Error::failed("remember hard links").because(errno);
+        let inode: inode_map::Identity = entry.meta.inode();
+        let first = self.links.get(&inode).map_err(failed)?;
+        if first.is_none() {
+            self.links.insert(&inode, &join(directory, &entry.name)).map_err(failed)?;
+        }
+        Ok(first)
+    }
+
+    /// Opens the directory of the next entries.
+    fn enter(&self, path: &[u8], at: &mut Option<Directories>) -> Result<Directories> {
+        if let Some(at) = at.as_ref().filter(|at| *at.path == path) {
+            return Ok(at.clone());
+        }
+        let new = openat::open_dir(self.new, path)
+            .map_err(|errno| Error::io("open in the snapshot", absolute(path), errno))?;
+        let old = self.base.and_then(|base| openat::open_dir(base, path).ok());
+        let opened = Directories { path: Arc::new(path.to_vec()), new: Arc::new(new), old: old.map(Arc::new) };
+        *at = Some(opened.clone());
+        Ok(opened)
+    }
+
+    fn directory_xattrs(&self, path: &[u8]) -> Result<Vec<metadata::Xattr>> {
+        openat::open_dir(self.new, path)
+            .and_then(metadata::xattrs)
+            .map_err(|errno| Error::io("read the attributes of", absolute(path), errno))
+    }
+
+    fn same(&mut self, recheck: bool) -> Result<()> {
+        match &mut self.run {
+            Some(Run::Same { count, recheck: before }) if *before == recheck => *count += 1,
+            _ => {
+                self.end_run()?;
+                self.run = Some(Run::Same { count: 1, recheck });
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self) -> Result<()> {
+        match &mut self.run {
+            Some(Run::Gone { count }) => *count += 1,
+            _ => {
+                self.end_run()?;
+                self.run = Some(Run::Gone { count: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    fn end_run(&mut self) -> Result<()> {
+        match self.run.take() {
+            Some(Run::Same { count, recheck }) => self.queue(Pending::Op(Op::Same { count, recheck })),
+            Some(Run::Gone { count }) => self.queue(Pending::Op(Op::Gone { count })),
+            None => Ok(()),
+        }
+    }
+
+    fn queue(&mut self, pending: Pending) -> Result<()> {
+        self.pending.push(pending);
+        if self.pending.len() >= TOGETHER { self.send_pending() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.end_run()?;
+        self.send_pending()
+    }
+
+    /// Reads the entries that wait, and sends them.
+    fn send_pending(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        let loaded: Vec<Result<Loaded>> = self.pool.install(|| {
+            let load = |pending: &Pending| match pending {
+                Pending::Op(_) => Ok(Loaded { xattrs: Vec::new(), file: None }),
+                Pending::Entry { at, entry, old, content, .. } => {
+                    load::entry(at, entry, content.is_none(), old.as_ref())
+                }
+            };
+            pending.par_iter().with_max_len(4).map(load).collect()
+        });
+        for (pending, loaded) in pending.into_iter().zip(loaded) {
+            let Loaded { xattrs, file } = loaded?;
+            match pending {
+                Pending::Op(op) => self.out.push(&op)?,
+                Pending::Entry { at, replaces, mut entry, content, .. } => {
+                    let path = join(&at.path, &entry.name);
+                    let place = || Place { side: Side::Base, path: path.clone(), offset: 0 };
+                    let content = content.unwrap_or_else(|| {
+                        let start = file.as_ref().is_some_and(|file| file.is_based).then(place);
+                        Content::Parts { start }
+                    });
+                    entry.meta.kept_xattrs.clear();
+                    entry.meta.kept_here = false;
+                    self.out.push(&Op::Entry { replaces, entry, xattrs, content })?;
+                    if let Some(file) = file {
+                        let (data, shared) = content::send(self.out, &file, &path, &self.places, self.monitor)?;
+                        self.work.sent_bytes += data;
+                        self.work.shared_bytes += shared;
+                        self.places.add(Side::New, &path, &file.pieces);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error for a file of the tree that is not as its record says.
+fn damaged(path: &[u8]) -> Error {
+    Error::new(ErrorKind::Damage, "send")
+        .at(absolute(path))
+        .because(std::io::Error::other("the file of the snapshot differs from its record"))
+}

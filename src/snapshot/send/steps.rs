@@ -1,0 +1,79 @@
+//! The records of a snapshot in step with those of its base.
+
+use crate::error::Result;
+use crate::snapshot::judge::name;
+use crate::snapshot::manifest::{Item, Items, compare_paths};
+use std::cmp::Ordering;
+
+/// A record of the new snapshot, of the base, or of both.
+pub(super) enum Step {
+    /// Both have an entry at this path.
+    Both(Item, Item),
+    /// Only the new snapshot has it.
+    New(Item),
+    /// Only the base has it.
+    Old,
+}
+
+/// A stream of records with the directory of the next one.
+struct Ahead<'r> {
+    items: Items<'r>,
+    next: Option<Item>,
+}
+
+impl<'r> Ahead<'r> {
+    fn new(mut items: Items<'r>) -> Result<Self> {
+        let next = items.next().transpose()?;
+        Ok(Ahead { items, next })
+    }
+
+    fn take(&mut self) -> Result<Option<Item>> {
+        Ok(std::mem::replace(&mut self.next, self.items.next().transpose()?))
+    }
+}
+
+/// The steps from a base to a snapshot, in the order of the snapshot's records.
+pub(super) struct Steps<'r> {
+    old: Option<Ahead<'r>>,
+    new: Ahead<'r>,
+    /// The directory of the step returned last.
+    directory: Vec<u8>,
+}
+
+impl<'r> Steps<'r> {
+    pub(super) fn new(old: Option<Items<'r>>, new: Items<'r>) -> Result<Self> {
+        Ok(Steps { old: old.map(Ahead::new).transpose()?, new: Ahead::new(new)?, directory: Vec::new() })
+    }
+
+    /// The directory of the record of the new snapshot that was returned last, or its own path if it is one.
+    pub(super) fn directory(&self) -> &[u8] {
+        &self.directory
+    }
+
+    /// The next step.
+    pub(super) fn next(&mut self) -> Result<Option<Step>> {
+        let order = match (self.old.as_ref().map(|old| (&old.next, old.items.directory())), &self.new.next) {
+            (None | Some((None, _)), None) => return Ok(None),
+            (None | Some((None, _)), Some(_)) => Ordering::Greater,
+            (Some((Some(_), _)), None) => Ordering::Less,
+            (Some((Some(old), directory)), Some(new)) => {
+                compare_paths(directory, self.new.items.directory()).then_with(|| name(old).cmp(name(new)))
+            }
+        };
+        if order != Ordering::Less {
+            self.directory.clear();
+            self.directory.extend_from_slice(self.new.items.directory());
+        }
+        let old = match &mut self.old {
+            Some(old) if order != Ordering::Greater => old.take()?,
+            _ => None,
+        };
+        let new = if order == Ordering::Less { None } else { self.new.take()? };
+        Ok(match (old, new) {
+            (Some(old), Some(new)) => Some(Step::Both(old, new)),
+            (None, Some(new)) => Some(Step::New(new)),
+            (Some(_), None) => Some(Step::Old),
+            (None, None) => None,
+        })
+    }
+}

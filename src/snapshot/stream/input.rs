@@ -1,0 +1,133 @@
+//! Reads a stream: checks each frame before any of its bytes is used.
+
+use super::VERSION;
+use super::frame::{self, DIGEST, HEAD, MAGIC, MOST};
+use super::op::{LONGEST, Op};
+use crate::error::{Error, ErrorKind, Result};
+use std::io::Read;
+
+/// A stream that is being read. It needs memory for a frame, packed and unpacked, and for an operation.
+pub(crate) struct Input<R> {
+    from: R,
+    stored: Vec<u8>,
+    frame: Vec<u8>,
+    /// How much of the frame was used.
+    used: usize,
+    number: u64,
+    op: Vec<u8>,
+    unpacker: zstd::bulk::Decompressor<'static>,
+}
+
+impl<R: Read> Input<R> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// If this is no stream, or one of another version.
+    pub(crate) fn begin(mut from: R) -> Result<Input<R>> {
+        let mut start = [0; 12];
+        let (magic, version) = match from.read_exact(&mut start) {
+            Ok(()) => (&start[..8], u32::from_le_bytes([start[8], start[9], start[10], start[11]])),
+            Err(cause) => return Err(unreadable(cause)),
+        };
+        if magic != MAGIC {
+            return Err(Error::failed("find a stream of snapshots in the input")
+                .hint("it begins with something else; `pleach send` makes one"));
+        }
+        if version != VERSION {
+            return Err(Error::failed(format!("read a stream of version {version}"))
+                .hint(format!("this pleach reads version {VERSION}; the newer one of both sides must be older")));
+        }
+        let unpacker =
+            zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
+        Ok(Input { from, stored: Vec::new(), frame: Vec::new(), used: 0, number: 0, op: Vec::new(), unpacker })
+    }
+
+    /// The next operation.
+    ///
+    /// # Errors
+    /// Kind `Damage` if it is malformed.
+    pub(crate) fn next_op(&mut self) -> Result<Op> {
+        let mut length = [0; 4];
+        self.read(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > LONGEST {
+            return Err(damage("an operation is too long"));
+        }
+        let mut bytes = std::mem::take(&mut self.op);
+        bytes.clear();
+        // Memory grows with what arrives, not with what is announced.
+        while bytes.len() < length {
+            let part = self.some(length - bytes.len())?;
+            bytes.extend_from_slice(part);
+        }
+        let op = match postcard::take_from_bytes::<Op>(&bytes) {
+            Ok((op, [])) => Ok(op),
+            _ => Err(damage("an operation is malformed")),
+        };
+        self.op = bytes;
+        op
+    }
+
+    /// At least one and at most `most` of the next bytes, of which there must be some.
+    pub(crate) fn some(&mut self, most: usize) -> Result<&[u8]> {
+        if self.used == self.frame.len() {
+            self.next_frame()?;
+        }
+        let from = self.used;
+        self.used = (from + most).min(self.frame.len());
+        Ok(&self.frame[from..self.used])
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            let part = self.some(into.len() - done)?;
+            into[done..done + part.len()].copy_from_slice(part);
+            done += part.len();
+        }
+        Ok(())
+    }
+
+    fn next_frame(&mut self) -> Result<()> {
+        let mut head = [0; HEAD];
+        self.from.read_exact(&mut head).map_err(unreadable)?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let raw = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        if length == 0 || length > MOST || raw > MOST {
+            return Err(damage("a frame has an impossible length"));
+        }
+        self.stored.resize(length, 0);
+        self.from.read_exact(&mut self.stored).map_err(unreadable)?;
+        let mut digest = [0; DIGEST];
+        self.from.read_exact(&mut digest).map_err(unreadable)?;
+        if frame::digest(self.number, &head, &self.stored) != digest {
+            return Err(damage("the checksum of a frame is wrong"));
+        }
+        self.number += 1;
+        self.used = 0;
+        if raw == 0 {
+            std::mem::swap(&mut self.stored, &mut self.frame);
+            return Ok(());
+        }
+        self.frame.clear();
+        self.frame.reserve(raw);
+        match self.unpacker.decompress_to_buffer(&self.stored, &mut self.frame) {
+            Ok(length) if length == raw => Ok(()),
+            _ => Err(damage("a frame cannot be unpacked")),
+        }
+    }
+}
+
+/// The stream contradicts itself.
+pub(crate) fn damage(why: &str) -> Error {
+    Error::new(ErrorKind::Damage, "read the stream").because(std::io::Error::other(why.to_string()))
+}
+
+fn unreadable(cause: std::io::Error) -> Error {
+    match cause.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            Error::failed("read the stream").because(std::io::Error::other("it ends too early")).with_code("cut-stream")
+        }
+        _ => Error::failed("read the stream").because(cause),
+    }
+}
