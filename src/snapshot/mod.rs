@@ -16,7 +16,7 @@ pub(crate) mod manifest;
 mod noting;
 mod part;
 pub mod prune;
-pub(crate) mod receive;
+pub mod receive;
 mod recorded;
 pub mod remove;
 pub mod replicate;

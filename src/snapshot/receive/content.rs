@@ -1,5 +1,6 @@
 //! Writes the content of one file, as parts of it arrive.
 
+use super::journal::Journal;
 use super::tree::cannot_make;
 use crate::content::hash::{self, StreamHash};
 use crate::error::{Error, Result};
@@ -36,6 +37,7 @@ pub(super) fn receive<R: Read>(
     (path, record): (&[u8], &FileBody),
     is_empty: bool,
     open: OpenPlace<'_>,
+    journal: &mut Journal,
     monitor: &dyn Monitor,
 ) -> Result<Written> {
     let failed = |errno| cannot_make(path, errno);
@@ -63,8 +65,10 @@ pub(super) fn receive<R: Read>(
                     if let Some(stream) = &mut stream {
                         stream.append_at(part, at, monitor).map_err(|_| Error::interrupted())?;
                     }
-                    at += part.len() as u64;
-                    monitor.advance(Amount { files: 0, bytes: part.len() as u64 });
+                    let length = part.len() as u64;
+                    at += length;
+                    monitor.advance(Amount { files: 0, bytes: length });
+                    journal.advance(length, at)?;
                 }
                 written.data += length;
             }

@@ -1,6 +1,7 @@
 //! Makes one entry of the tree.
 
 use super::content::{self, Written};
+use super::journal::Journal;
 use super::tree::{Tree, cannot_make, keep};
 use crate::content::copy::{self, FileCopy, Request};
 use crate::error::{Error, Result};
@@ -60,6 +61,7 @@ pub(super) fn make<R: Read>(
     is_there: bool,
     mut entry: Entry,
     (xattrs, content): (&[Xattr], &Content),
+    (journal, is_begun): (&mut Journal, bool),
     monitor: &dyn Monitor,
 ) -> Result<(Entry, Written)> {
     let path = join(tree.path(), &entry.name);
@@ -69,11 +71,14 @@ pub(super) fn make<R: Read>(
     if let (Content::Parts { start: Some(start) }, true, true) = (content, is_there, entry.meta.nlink < 2)
         && start.side == Side::Base
         && start.path == path
-        && let Some(written) = update(tree, (sources, input), (dir.as_fd(), &path), &mut entry, xattrs, monitor)?
+        && let Some(written) =
+            update(tree, (sources, input), (dir.as_fd(), &path), &mut entry, xattrs, (journal, monitor))?
     {
         return Ok((entry, written));
     }
-    tree.take_out(dir.as_fd(), &entry.name, &path)?;
+    if !is_begun {
+        tree.take_out(dir.as_fd(), &entry.name, &path)?;
+    }
     if let Content::LinkTo(first) = content {
         let (directory, name) = split(first);
         let directory = tree.any_directory(directory).map_err(failed)?;
@@ -85,7 +90,11 @@ pub(super) fn make<R: Read>(
         return Ok((entry, Written::default()));
     };
     let attributes = tree.attributes(&entry.meta, xattrs);
-    let made = create(tree, dir.as_fd(), &entry.name, &attributes).map_err(failed)?;
+    let made = match is_begun {
+        true => reopen(dir.as_fd(), &entry.name),
+        false => create(tree, dir.as_fd(), &entry.name, &attributes),
+    };
+    let made = made.map_err(failed)?;
     let mut written = Written::default();
     match content {
         Content::InRecord if file.size == 0 => {}
@@ -95,19 +104,23 @@ pub(super) fn make<R: Read>(
             written.shared = file.size;
         }
         Content::Parts { start } => {
-            if let Some(start) = start {
+            if let Some(start) = start.as_ref().filter(|_| !is_begun) {
                 let source = sources.open(tree, start)?;
                 clone_any(tree, &source, &made, monitor).map_err(failed)?;
             }
             rustix::fs::ftruncate(&made, file.size).map_err(failed)?;
             let tree = &*tree;
             let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-            written = content::receive(input, &made, (&path, file), start.is_none(), open, monitor)?;
+            let is_empty = start.is_none() && !is_begun;
+            written = content::receive(input, &made, (&path, file), is_empty, open, journal, monitor)?;
         }
         _ => return Err(damage("a file has no content")),
     }
-    let refused = tree.creator.finish(&made, entry.meta.mode, &attributes).map_err(failed)?;
-    keep(&mut entry.meta, refused);
+    let refused = match is_begun {
+        true => tree.creator.apply(&made, &attributes),
+        false => tree.creator.finish(&made, entry.meta.mode, &attributes),
+    };
+    keep(&mut entry.meta, refused.map_err(failed)?);
     set_stored(&mut entry, written);
     Ok((entry, written))
 }
@@ -119,7 +132,7 @@ fn update<R: Read>(
     (dir, path): (BorrowedFd<'_>, &[u8]),
     entry: &mut Entry,
     xattrs: &[Xattr],
-    monitor: &dyn Monitor,
+    (journal, monitor): (&mut Journal, &dyn Monitor),
 ) -> Result<Option<Written>> {
     let failed = |errno| cannot_make(path, errno);
     let Body::File(file) = &entry.body else { return Ok(None) };
@@ -131,7 +144,7 @@ fn update<R: Read>(
     }
     rustix::fs::ftruncate(&fd, file.size).map_err(failed)?;
     let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-    let written = content::receive(input, &fd, (path, file), false, open, monitor)?;
+    let written = content::receive(input, &fd, (path, file), false, open, journal, monitor)?;
     metadata::remove_other_xattrs(&fd, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
     let refused = tree.creator.apply(&fd, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
     keep(&mut entry.meta, refused);
@@ -144,6 +157,13 @@ pub(super) fn set_stored(entry: &mut Entry, written: Written) {
     if let Body::File(FileBody { stored, .. }) = &mut entry.body {
         *stored = if written.shared == 0 && written.data > 0 { Stored::Copied } else { Stored::Cloned };
     }
+}
+
+/// Opens a file of which a part has arrived.
+fn reopen(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    if Status::of(&file)?.file_type() == FileType::RegularFile { Ok(file) } else { Err(Errno::STALE) }
 }
 
 /// Creates a file for its content.

@@ -71,6 +71,20 @@ impl<'a> Inherited<'a> {
         self.waiting.push(Waiting { path, dir, entry });
     }
 
+    /// Notes a name of an inode that may have others. Returns the path of the name that came first, if it is another.
+    pub(super) fn note_link(&mut self, path: &[u8], entry: &Entry) -> Result<Option<Vec<u8>>> {
+        if entry.meta.nlink < 2 || entry.meta.ino == 0 {
+            return Ok(None);
+        }
+        let failed = |errno| Error::failed("remember hard links").because(errno);
+        let inode = entry.meta.inode();
+        let first = self.links.get(&inode).map_err(failed)?;
+        if first.is_none() {
+            self.links.insert(&inode, &join(path, &entry.name)).map_err(failed)?;
+        }
+        Ok(first)
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= TOGETHER
     }
@@ -90,15 +104,7 @@ impl<'a> Inherited<'a> {
                     fd
                 }
             };
-            let mut first = None;
-            if entry.meta.nlink > 1 && entry.meta.ino != 0 {
-                let failed = |errno| Error::failed("remember hard links").because(errno);
-                let inode = entry.meta.inode();
-                first = self.links.get(&inode).map_err(failed)?;
-                if first.is_none() {
-                    self.links.insert(&inode, &join(&path, &entry.name)).map_err(failed)?;
-                }
-            }
+            let first = self.note_link(&path, &entry)?;
             jobs.push((path, dir, from, entry, first));
         }
         let made: Vec<Result<Entry>> = self.pool.install(|| {

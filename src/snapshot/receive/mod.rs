@@ -7,9 +7,14 @@
 mod content;
 mod entry;
 mod inherited;
+mod journal;
+mod serve;
 mod tree;
 
-use crate::error::{Error, Result};
+pub use serve::{Options, Stats, receive};
+pub(crate) use serve::{of_other_side, serve};
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::metadata::Xattr;
 use crate::monitor::{Amount, Monitor};
@@ -17,11 +22,13 @@ use crate::snapshot::create::Removal;
 use crate::snapshot::manifest::{self, Directory, Item, Items, Reader, Writer};
 use crate::snapshot::repository::{self, Repository, Staging, Start};
 use crate::snapshot::source_path::join;
-use crate::snapshot::stream::{Begin, DevicePairs, Input, Op, RecordDigest, Xattrs, damage};
+use crate::snapshot::stream::{Begin, Digest, Input, Op, Position, RecordDigest, Xattrs, damage};
 use entry::Sources;
 use inherited::Inherited;
+use journal::{Journal, Note};
 use std::io::Read;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 use tree::Tree;
 
 /// A snapshot that was received.
@@ -39,6 +46,13 @@ struct Base {
     tree: OwnedFd,
 }
 
+/// How far an unfinished snapshot was received, and its base. `None` if it must begin anew.
+pub(crate) fn begun(repository: &Repository, name: &str, identity: &Digest) -> Option<(Option<String>, Position)> {
+    let staging = repository::incoming(repository, name, false)?;
+    let note = journal::read(&staging).filter(|note| note.identity == *identity)?;
+    Some((note.base.map(|(name, _)| name), note.position))
+}
+
 /// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock.
 pub(crate) fn snapshot<R: Read>(
     repository: &Repository,
@@ -52,7 +66,7 @@ pub(crate) fn snapshot<R: Read>(
         None => None,
         Some((name, identity)) => {
             let reader = repository.manifest(name)?;
-            if repository::identity(repository, name).as_ref() != Some(identity) && reader.identity() != *identity {
+            if repository::identity(repository, name)? != *identity {
                 return Err(Error::failed(format!("find the snapshot {name} that the stream is based on"))
                     .at(repository.path())
                     .hint("a snapshot of this name exists, but it is another one"));
@@ -60,9 +74,10 @@ pub(crate) fn snapshot<R: Read>(
             Some(Base { tree: repository.tree(name)?, reader })
         }
     };
-    let start = start(repository, filesystem, base.as_ref())?;
-    let staging = repository::begin(repository, &begin.header.name, start)?;
-    let result = fill(repository, &staging, filesystem, base.as_ref(), (input, begin), threads, monitor);
+    let (staging, note) = stage(repository, filesystem, base.as_ref(), begin)?;
+    let staging = Arc::new(staging);
+    let result = fill(&staging, note, filesystem, base.as_ref(), (input, begin), threads, monitor);
+    let staging = Arc::into_inner(staging).ok_or_else(|| Error::failed("end the transfer"))?;
     match result {
         Ok(received) => {
             monitor.phase("publishing", None);
@@ -71,11 +86,36 @@ pub(crate) fn snapshot<R: Read>(
             repository::correct_latest(repository)?;
             Ok(received)
         }
+        // A transfer that was cut can go on.
+        Err(error) if error.kind() != ErrorKind::Damage && journal::read(&staging).is_some() => Err(error),
         Err(error) => {
             let _ = repository::discard(repository, staging, threads, monitor);
             Err(error)
         }
     }
+}
+
+/// Begins the tree, or opens the one of a transfer that was cut.
+fn stage(
+    repository: &Repository,
+    filesystem: Filesystem,
+    base: Option<&Base>,
+    begin: &Begin,
+) -> Result<(Staging, Option<Note>)> {
+    let name = &begin.header.name;
+    if begin.position == Position::default() {
+        let start = start(repository, filesystem, base)?;
+        return Ok((repository::begin_incoming(repository, name, start)?, None));
+    }
+    let lost = || damage("it goes on with a transfer that is not there");
+    let note = repository::incoming(repository, name, false).and_then(|staging| journal::read(&staging));
+    let note = note.filter(|note| (note.identity, &note.base) == (begin.identity, &begin.base)).ok_or_else(lost)?;
+    if note.position != begin.position {
+        return Err(lost());
+    }
+    let staging = repository::incoming(repository, name, note.is_based).ok_or_else(lost)?;
+    staging.unlink("manifest")?;
+    Ok((staging, Some(note)))
 }
 
 /// How the new tree begins: on Btrfs as a snapshot of the base's tree, if possible.
@@ -93,8 +133,8 @@ fn start<'a>(repository: &Repository, filesystem: Filesystem, base: Option<&'a B
 }
 
 fn fill<R: Read>(
-    repository: &Repository,
-    staging: &Staging,
+    staging: &Arc<Staging>,
+    note: Option<Note>,
     filesystem: Filesystem,
     base: Option<&Base>,
     (input, begin): (&mut Input<R>, &Begin),
@@ -118,12 +158,16 @@ fn fill<R: Read>(
         sources: Sources { base: base.map(|base| base.tree.as_fd()), last: None },
         inherited: Inherited::new(base.map(|base| base.tree.as_fd()), staging, threads)?,
         removal,
-        devices: DevicePairs::default(),
-        writer: Some(writer),
-        digest: RecordDigest::default(),
+        manifest: Records { writer, digest: RecordDigest::default() },
+        journal: match note {
+            Some(note) => Journal::resume(staging, note)?,
+            None => Journal::begin(staging, begin)?,
+        },
+        begun: 0,
         received: Received { name: begin.header.name.clone(), ..Received::default() },
         monitor,
     };
+    receiver.resume()?;
     loop {
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -131,13 +175,12 @@ fn fill<R: Read>(
         let op = input.next_op()?;
         if let Op::End { totals, digest } = op {
             receiver.finish()?;
-            if receiver.digest.finish() != digest {
+            let Receiver { manifest: Records { writer, digest: found }, received, .. } = receiver;
+            if found.finish() != digest {
                 return Err(damage("the records of the snapshot are not those that were sent"));
             }
-            let writer = receiver.writer.take().ok_or_else(|| damage("it ends twice"))?;
             writer.finish(&totals)?;
-            let _ = repository;
-            return Ok(receiver.received);
+            return Ok(received);
         }
         receiver.step(op, input)?;
     }
@@ -149,17 +192,46 @@ struct Receiver<'a> {
     sources: Sources<'a>,
     inherited: Inherited<'a>,
     removal: Option<Removal<'a>>,
-    devices: DevicePairs,
-    writer: Option<Writer>,
-    digest: RecordDigest,
+    manifest: Records,
+    journal: Journal,
+    /// The part of the next entry's content that is there, in bytes.
+    begun: u64,
     received: Received,
     monitor: &'a dyn Monitor,
 }
 
+/// The records of the snapshot.
+struct Records {
+    writer: Writer,
+    digest: RecordDigest,
+}
+
 impl Receiver<'_> {
+    /// Goes on after a transfer was cut, if it was.
+    fn resume(&mut self) -> Result<()> {
+        let position = *self.journal.position();
+        if position == Position::default() {
+            return Ok(());
+        }
+        let Receiver { tree, inherited, removal, manifest, .. } = self;
+        self.journal.replay(|item| {
+            match &item {
+                Item::Directory(directory) => tree.enter_again(directory.clone()),
+                Item::Entry(entry) => inherited.note_link(tree.path(), entry).map(|_| ())?,
+            }
+            manifest.add(&item, removal)
+        })?;
+        self.begun = position.offset;
+        for _ in 0..position.base_records {
+            let base = self.base.as_mut().ok_or_else(|| damage("it goes on with another base"))?;
+            base.next().ok_or_else(|| damage("it goes on with another base"))??;
+        }
+        self.tree.reopen()
+    }
+
     fn step<R: Read>(&mut self, op: Op, input: &mut Input<R>) -> Result<()> {
         match op {
-            Op::Device { old, new } => self.devices.note(old, new),
+            Op::Device { old, new } => self.journal.devices().note(old, new),
             Op::Same { count, recheck } => {
                 for _ in 0..count {
                     if self.monitor.is_cancelled() {
@@ -186,8 +258,12 @@ impl Receiver<'_> {
                 self.directory(directory, xattrs, is_there)?;
             }
             Op::Entry { replaces, entry, xattrs, content } => {
-                let is_there = self.pass(replaces)?.is_some();
                 self.settle()?;
+                let before = self.journal.position().base_records;
+                let is_there = self.pass(replaces)?.is_some();
+                // Until the entry is complete, its counterpart in the base was not passed.
+                let after = std::mem::replace(&mut self.journal.position().base_records, before);
+                let is_begun = std::mem::take(&mut self.begun) > 0;
                 let xattrs = plain(xattrs);
                 let (entry, written) = entry::make(
                     &mut self.tree,
@@ -195,14 +271,23 @@ impl Receiver<'_> {
                     is_there,
                     entry,
                     (&xattrs, &content),
+                    (&mut self.journal, is_begun),
                     self.monitor,
                 )?;
+                self.journal.position().base_records = after;
                 self.received.data_bytes += written.data;
                 self.received.shared_bytes += written.shared;
                 self.record(Item::Entry(entry))?;
                 self.monitor.advance(Amount { files: 1, bytes: 0 });
             }
-            Op::Begin(_) | Op::Data { .. } | Op::Clone { .. } | Op::Hole { .. } | Op::Complete | Op::End { .. } => {
+            Op::Begin(_)
+            | Op::Data { .. }
+            | Op::Clone { .. }
+            | Op::Hole { .. }
+            | Op::Complete
+            | Op::End { .. }
+            | Op::Offer(_)
+            | Op::Bye => {
                 return Err(damage("an operation is out of place"));
             }
         }
@@ -214,7 +299,7 @@ impl Receiver<'_> {
             Item::Directory(directory) => &mut directory.meta,
             Item::Entry(entry) => &mut entry.meta,
         };
-        meta.dev = self.devices.of(meta.dev);
+        meta.dev = self.journal.devices().of(meta.dev);
         meta.recheck = recheck;
         match item {
             Item::Directory(directory) if self.tree.is_based && !directory.path.is_empty() => {
@@ -261,7 +346,8 @@ impl Receiver<'_> {
     }
 
     fn record(&mut self, item: Item) -> Result<()> {
-        record(&mut self.writer, &mut self.digest, &mut self.removal, item)
+        self.manifest.add(&item, &mut self.removal)?;
+        self.journal.add(&item)
     }
 
     fn pass(&mut self, replaces: bool) -> Result<Option<Item>> {
@@ -272,7 +358,9 @@ impl Receiver<'_> {
     fn next_of_base(&mut self) -> Result<(Vec<u8>, Item)> {
         let items = self.base.as_mut().ok_or_else(|| damage("it refers to a base, and there is none"))?;
         let item = items.next().ok_or_else(|| damage("it refers to more records than the base has"))??;
-        Ok((items.directory().to_vec(), item))
+        let directory = items.directory().to_vec();
+        self.journal.position().base_records += 1;
+        Ok((directory, item))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -283,23 +371,18 @@ impl Receiver<'_> {
         if self.base.as_mut().is_some_and(|base| base.next().is_some()) {
             return Err(damage("it leaves records of the base out"));
         }
-        self.tree.finish()
+        self.tree.finish()?;
+        self.journal.wait()
     }
 }
 
-fn record(
-    writer: &mut Option<Writer>,
-    digest: &mut RecordDigest,
-    removal: &mut Option<Removal<'_>>,
-    item: Item,
-) -> Result<()> {
-    digest.add(&item)?;
-    if let (Item::Directory(directory), Some(removal)) = (&item, removal) {
-        removal.passed(directory);
-    }
-    match writer {
-        Some(writer) => writer.push(&item),
-        None => Ok(()),
+impl Records {
+    fn add(&mut self, item: &Item, removal: &mut Option<Removal<'_>>) -> Result<()> {
+        self.digest.add(item)?;
+        if let (Item::Directory(directory), Some(removal)) = (item, removal) {
+            removal.passed(directory);
+        }
+        self.writer.push(item)
     }
 }
 

@@ -91,6 +91,18 @@ impl Tree {
         }
     }
 
+    /// Enters a directory that was made before the transfer was cut.
+    pub(super) fn enter_again(&mut self, record: Directory) {
+        while self.levels.pop_if(|level| !is_within(&record.path, &level.record.path)).is_some() {}
+        self.levels.push(Level { record, fd: None });
+    }
+
+    /// Opens the directories that were entered when the transfer was cut: they did not get their last metadata.
+    pub(super) fn reopen(&mut self) -> Result<()> {
+        let paths: Vec<Vec<u8>> = self.levels.iter().map(|level| level.record.path.clone()).collect();
+        paths.iter().try_for_each(|path| self.open_for_change(path).map(|_| ()))
+    }
+
     /// Enters a directory that the tree has as it should be.
     pub(super) fn enter_same(&mut self, record: Directory) {
         self.leave_for(&record.path);
@@ -110,10 +122,9 @@ impl Tree {
             if is_there {
                 openat::open_subdir(&above, name).map_err(failed)?
             } else {
-                match rustix::fs::mkdirat(&above, name, PRIVATE) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(failed(errno)),
-                }
+                // What is there was made before the transfer was cut, behind the noted position.
+                self.take_out(above.as_fd(), name, &record.path)?;
+                rustix::fs::mkdirat(&above, name, PRIVATE).map_err(failed)?;
                 openat::open_subdir(&above, name).map_err(failed)?
             }
         };

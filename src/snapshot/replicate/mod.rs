@@ -1,11 +1,18 @@
-//! Sends the snapshots that another repository lacks.
+//! Sends the snapshots that another repository lacks: to a path, or to another host. `session` is the sender's side of
+//! the conversation, `local` and `remote` connect it with a receiver.
+
+mod local;
+mod remote;
+mod session;
+
+pub use remote::{Destination, Host};
+pub use session::{Selection, Stats};
 
 use crate::error::{Error, Result};
-use crate::monitor::{Monitor, Silent};
-use crate::snapshot::receive;
+use crate::monitor::Monitor;
 use crate::snapshot::repository::Repository;
-use crate::snapshot::send;
-use crate::snapshot::stream::{Input, Op, Output, damage};
+use crate::util::semaphore::cores;
+use session::Session;
 use std::path::Path;
 use std::time::Instant;
 
@@ -13,79 +20,62 @@ use std::time::Instant;
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {
+    /// The snapshots, by their IDs. Without any: all, or the last ones.
+    pub ids: Vec<String>,
+    /// Only the newest snapshots, so many.
+    pub last: Option<usize>,
     /// The number of threads.
     pub threads: Option<usize>,
 }
 
-/// What was done.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The snapshots that were sent.
-    pub snapshots: Vec<String>,
-    /// Bytes of content that were sent.
-    pub sent_bytes: u64,
-    /// Bytes of content that the receiver had in other files.
-    pub shared_bytes: u64,
-    /// Bytes of the stream before compression.
-    pub stream_bytes: u64,
-    /// Bytes that were transferred.
-    pub wire_bytes: u64,
-    /// How long it took.
-    pub seconds: f64,
-}
-
-/// Sends to the repository at `dest` the snapshots of `repo` that it lacks.
+/// Sends to the repository at `to` the snapshots of `repo` that it lacks.
 ///
 /// # Errors
 /// If a snapshot cannot be sent. The snapshots before it are complete.
-pub fn replicate(repo: &Path, dest: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
-    let from = Repository::open(repo)?;
-    let to = Repository::open_or_create(dest)?;
-    let _lock = to.lock(monitor)?;
-    let threads = options.threads.unwrap_or(8);
-    let mut stats = Stats::default();
-    let mut have = to.snapshot_names()?;
-    let mut base: Option<String> = None;
-    for info in from.listing()?.snapshots {
-        if have.contains(&info.name) {
-            base = Some(info.name);
-            continue;
+    let repository = Repository::open(repo)?;
+    let selection = match options.last {
+        Some(last) => Selection::Last(last),
+        None if options.ids.is_empty() => Selection::All,
+        None => {
+            let names = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name));
+            Selection::Named(names.collect::<Result<_>>()?)
         }
-        let new = send::Snapshot::open(&from, &info.name)?;
-        let old = base.as_ref().map(|name| send::Snapshot::open(&from, name)).transpose()?;
-        let (reader, writer) = std::io::pipe().map_err(|cause| Error::failed("make a pipe").because(cause))?;
-        let (sent, received) = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                let mut out = Output::begin(writer, false)?;
-                let work = send::snapshot(&mut out, &new, old.as_ref(), threads, &Silent)?;
-                out.flush()?;
-                Ok::<_, Error>((work, out.sent()))
-            });
-            let receive = || {
-                let mut input = Input::begin(std::io::BufReader::with_capacity(1 << 20, reader))?;
-                match input.next_op()? {
-                    Op::Begin(begin) => receive::snapshot(&to, &mut input, &begin, threads, monitor),
-                    _ => Err(damage("it does not begin with a snapshot")),
-                }
-            };
-            let received = receive();
-            (sender.join().map_err(|_| Error::failed("send")), received)
-        });
-        if let Ok(Err(error)) = &sent {
-            eprintln!("send: {error}");
-        }
-        received?;
-        let (work, counts) = sent??;
-        stats.sent_bytes += work.sent_bytes;
-        stats.shared_bytes += work.shared_bytes;
-        stats.stream_bytes += counts.stream_bytes;
-        stats.wire_bytes += counts.wire_bytes;
-        stats.snapshots.push(info.name.clone());
-        have.push(info.name.clone());
-        base = Some(info.name);
+    };
+    // Most reads wait for the disk.
+    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
+    let session = |packs| Session { repository: &repository, threads, packs, monitor };
+    let mut stats = match to {
+        Destination::Path(path) => local::run(path, &session(false), &selection, options.threads)?,
+        Destination::Host(host) => remote::run(host, &session(true), &selection)?,
+    };
+    stats.seconds = begun.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// Writes one snapshot to `out`, based on another one if `base` names it.
+///
+/// # Errors
+/// If it cannot be read or written.
+pub fn send(
+    repo: &Path,
+    id: &str,
+    base: Option<&str>,
+    out: impl std::io::Write,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    let name = repository.resolve(id)?.name;
+    let base = base.map(|base| Ok::<_, Error>(repository.resolve(base)?.name)).transpose()?;
+    if base.as_ref() == Some(&name) {
+        return Err(Error::usage("send a snapshot based on itself"));
     }
+    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
+    let session = Session { repository: &repository, threads, packs: true, monitor };
+    let mut stats = session.send_one(&name, base.as_deref(), out)?;
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
 }

@@ -9,6 +9,8 @@ pub(super) const CONTROL: &str = ".pleach";
 pub(crate) const LIVE: &str = "live";
 /// The link to the newest snapshot.
 pub(super) const LATEST: &str = "latest";
+/// The directory of snapshots that are received.
+pub(super) const INCOMING: &str = "incoming";
 /// The directory of the lists of block hashes, in the control directory and in a staging directory.
 pub(super) const BLOCKS: &str = "blocks";
 /// The list of finished files of a snapshot in the making.

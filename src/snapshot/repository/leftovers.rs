@@ -6,6 +6,7 @@
 use super::block_hashes;
 use super::dir::{Dir, os};
 use super::handle::Repository;
+use super::incoming::clear_incoming;
 use super::layout::{BLOCKS, FINISHED};
 use super::marks;
 use super::name::check_name;
@@ -76,6 +77,7 @@ pub(crate) fn clear_leftovers(
     monitor: &dyn Monitor,
 ) -> Result<deletion::Stats> {
     complete_repairs(repository, monitor)?;
+    clear_incoming(repository)?;
     let partial = repository.partial()?;
     let fresh = FreshNames::new();
     for name in partial.names()? {
@@ -104,12 +106,12 @@ pub(crate) fn clear_leftovers(
 
 /// Gives a staged snapshot up, and deletes it together with all other leftovers.
 pub(crate) fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
-    throw_away(repository, &repository.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
+    throw_away(repository, &staging.area.of(repository)?, staging.name().as_bytes(), &FreshNames::new())?;
     clear_leftovers(repository, &[], threads, monitor).map(|_| ())
 }
 
 /// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
-fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
+pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
     if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
         return Ok(());

@@ -1,5 +1,6 @@
-//! The identity of snapshots that came from another repository, in `.pleach/origin/NAME`: the digest of the manifest
-//! that the sender has. It shows which snapshots both have.
+//! The identity of snapshots: a digest of their manifest, which shows whether two repositories have the same snapshot.
+//! The manifest of a snapshot that came from another repository differs in what its own tree could not take. So the
+//! identity that it has at its origin is kept in `.pleach/origin/NAME`.
 
 use super::handle::Repository;
 use crate::error::Result;
@@ -12,8 +13,18 @@ pub(super) const ORIGIN: &str = "origin";
 /// The beginning of such a file.
 const SENTENCE: &str = "origin 1 ";
 
-/// The identity that a snapshot has at its sender, if it came from one.
-pub(crate) fn identity(repository: &Repository, name: &str) -> Option<[u8; 32]> {
+/// The identity of a snapshot.
+///
+/// # Errors
+/// If its manifest cannot be read.
+pub(crate) fn identity(repository: &Repository, name: &str) -> Result<[u8; 32]> {
+    match noted(repository, name) {
+        Some(identity) => Ok(identity),
+        None => Ok(repository.manifest(name)?.identity()),
+    }
+}
+
+fn noted(repository: &Repository, name: &str) -> Option<[u8; 32]> {
     let dir = repository.control.dir_if_any(ORIGIN)?;
     let mut text = String::new();
     dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;

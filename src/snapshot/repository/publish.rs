@@ -5,6 +5,7 @@
 use super::block_hashes;
 use super::durable;
 use super::handle::Repository;
+use super::incoming::{JOURNAL, POSITION};
 use super::layout::{FINISHED, LATEST};
 use super::staging::Staging;
 use super::subvolume;
@@ -55,13 +56,15 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
         None => repository.root.sync()?,
     }
     point_latest_to(repository, name)?;
-    let partial = repository.partial()?;
-    let _ = staging.dir.unlink(FINISHED);
+    let area = staging.area.of(repository)?;
+    for note in [FINISHED, JOURNAL, POSITION] {
+        let _ = staging.dir.unlink(note);
+    }
     let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
-        .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
+        .and_then(|()| fs::unlinkat(&area, name, AtFlags::REMOVEDIR));
     match emptied {
         Ok(()) => Ok(()),
-        Err(_) => throw_away(repository, &partial, name.as_bytes(), &FreshNames::new()),
+        Err(_) => throw_away(repository, &area, name.as_bytes(), &FreshNames::new()),
     }
 }
 

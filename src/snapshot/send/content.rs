@@ -22,7 +22,18 @@ enum Part<'p> {
     Hole(Bytes),
 }
 
-impl Part<'_> {
+impl<'p> Part<'p> {
+    /// The part of it behind an offset.
+    fn behind(self, from: u64) -> Option<Part<'p>> {
+        let range = self.range().start.max(from)..self.range().end;
+        match self {
+            _ if range.is_empty() => None,
+            Part::Data(_) => Some(Part::Data(range)),
+            Part::Piece(piece, _) => Some(Part::Piece(piece, range)),
+            Part::Hole(_) => Some(Part::Hole(range)),
+        }
+    }
+
     fn range(&self) -> &Bytes {
         match self {
             Part::Data(range) | Part::Piece(_, range) | Part::Hole(range) => range,
@@ -30,18 +41,20 @@ impl Part<'_> {
     }
 }
 
-/// Sends the parts of a file. Returns the bytes of data, and of references to other files.
+/// Sends the parts of a file behind the offset `from`. Returns the bytes of data, and of references to other files.
 pub(super) fn send<W: Write>(
     out: &mut Output<W>,
     file: &File,
+    from: u64,
     path: &[u8],
     places: &Places,
     monitor: &dyn Monitor,
 ) -> Result<(u64, u64)> {
     let (mut data, mut shared) = (0, 0);
-    let mut content = file.content.as_deref();
+    // It is the content of all parts.
+    let mut content = file.content.as_deref().filter(|_| from == 0);
     let mut ahead = Ahead { file, next: 0, reach: 0 };
-    for part in parts(file) {
+    for part in parts(file).into_iter().filter_map(|part| part.behind(from)) {
         match part {
             Part::Hole(range) => out.push(&Op::Hole { offset: range.start, length: range.end - range.start })?,
             Part::Data(range) => {

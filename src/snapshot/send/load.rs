@@ -47,9 +47,12 @@ pub(super) struct File {
 }
 
 /// An entry that was read.
+#[derive(Default)]
 pub(super) struct Loaded {
     pub(super) xattrs: Xattrs,
     pub(super) file: Option<File>,
+    /// The pieces of a file that the receiver has already.
+    pub(super) pieces: Vec<Piece>,
 }
 
 /// Reads the attributes of an entry, and its content if `has_content`. `old` is the file of the base with its name.
@@ -61,10 +64,10 @@ pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Opt
         } else {
             Vec::new()
         };
-        return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None });
+        return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None, pieces: Vec::new() });
     };
     if !has_content && !entry.meta.has_xattrs {
-        return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None });
+        return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None, pieces: Vec::new() });
     }
     let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
     let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
@@ -78,11 +81,21 @@ pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Opt
     };
     let xattrs = all(tree, &entry.meta);
     if !has_content {
-        return Ok(Loaded { xattrs, file: None });
+        return Ok(Loaded { xattrs, file: None, pieces: Vec::new() });
     }
     let old = old.zip(at.old.as_ref()).and_then(|(old, dir)| open_old(dir.as_fd(), old));
     let file = compare(fd, record.size, old.as_ref()).map_err(|errno| failed("read", errno))?;
-    Ok(Loaded { xattrs, file: Some(file) })
+    Ok(Loaded { xattrs, file: Some(file), pieces: Vec::new() })
+}
+
+/// The pieces of a file.
+pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
+    let failed = |errno| Error::io("open in the snapshot", absolute(&join(&at.path, &entry.name)), errno);
+    let Some(record) = entry.file() else { return Ok(Vec::new()) };
+    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(failed)?;
+    let space = AddressSpace::of(&fd).map_err(failed)?.map(AddressSpace::id);
+    let mut way = Way::finest(fd.as_fd(), space, false);
+    layout::all_pieces(fd.as_fd(), &mut way, &(0..record.size)).map_err(failed)
 }
 
 /// All attributes of an entry: those of its tree, and those that the tree did not take.

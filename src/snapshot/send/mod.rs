@@ -15,9 +15,9 @@ use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::judge::meta;
 use crate::snapshot::manifest::{Entry, Item, Reader};
-use crate::snapshot::repository::Repository;
+use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::source_path::join;
-use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, RecordDigest, Side};
+use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, Position, RecordDigest, Side};
 use crate::tree::inode_map::{self, InodeMap, Spill};
 use crate::tree::walk::absolute;
 use load::{Directories, Loaded};
@@ -43,7 +43,7 @@ impl Snapshot {
     pub(crate) fn open(repository: &Repository, name: &str) -> Result<Snapshot> {
         let reader = repository.manifest(name)?;
         reader.check()?;
-        let identity = reader.identity();
+        let identity = repository::identity(repository, name)?;
         Ok(Snapshot { tree: repository.tree(name)?, reader, identity })
     }
 }
@@ -62,6 +62,7 @@ pub(crate) fn snapshot<W: Write>(
     out: &mut Output<W>,
     new: &Snapshot,
     base: Option<&Snapshot>,
+    position: Position,
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Work> {
@@ -72,6 +73,7 @@ pub(crate) fn snapshot<W: Write>(
         base: base.map(|base| (base.reader.header().name.clone(), base.identity)),
         origins: new.reader.origins().to_vec(),
         totals,
+        position,
     };
     out.push(&Op::Begin(Box::new(begin)))?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -87,6 +89,8 @@ pub(crate) fn snapshot<W: Write>(
         links: InodeMap::new(Spill::into(None)),
         run: None,
         pending: Vec::new(),
+        passed: Position::default(),
+        position,
         digest: RecordDigest::default(),
         work: Work::default(),
         monitor,
@@ -115,7 +119,18 @@ enum Run {
 /// A step that waits until its entry was read.
 enum Pending {
     Op(Op),
-    Entry { at: Directories, replaces: bool, entry: Entry, old: Option<Entry>, content: Option<Content> },
+    /// The receiver has it already.
+    Known {
+        at: Directories,
+        entry: Entry,
+    },
+    Entry {
+        at: Directories,
+        replaces: bool,
+        entry: Entry,
+        old: Option<Entry>,
+        content: Option<Content>,
+    },
 }
 
 struct Sender<'a, W> {
@@ -129,6 +144,10 @@ struct Sender<'a, W> {
     links: InodeMap<Vec<u8>>,
     run: Option<Run>,
     pending: Vec<Pending>,
+    /// The records so far.
+    passed: Position,
+    /// How far the receiver has the snapshot already.
+    position: Position,
     digest: RecordDigest,
     work: Work,
     monitor: &'a dyn Monitor,
@@ -136,11 +155,18 @@ struct Sender<'a, W> {
 
 impl<W: Write> Sender<'_, W> {
     fn step(&mut self, step: Step, directory: &[u8], at: &mut Option<Directories>) -> Result<()> {
+        if !matches!(step, Step::New(_)) {
+            self.passed.base_records += 1;
+        }
         let (old, new) = match step {
+            // The receiver has removed it already.
+            Step::Old if self.passed.base_records <= self.position.base_records => return Ok(()),
             Step::Old => return self.gone(),
             Step::Both(old, new) => (Some(old), new),
             Step::New(new) => (None, new),
         };
+        let is_known = self.passed.records < self.position.records;
+        self.passed.records += 1;
         self.digest.add(&new)?;
         let files = u64::from(matches!(new, Item::Entry(_)));
         self.monitor.advance(Amount { files, bytes: 0 });
@@ -155,8 +181,11 @@ impl<W: Write> Sender<'_, W> {
                 if let Item::Entry(entry) = &new {
                     self.first_path(entry, directory)?;
                 }
-                return self.same(meta(&new).recheck);
+                return if is_known { Ok(()) } else { self.same(meta(&new).recheck) };
             }
+        }
+        if is_known {
+            return self.known(new, old.as_ref(), directory, at);
         }
         self.end_run()?;
         let replaces = old.is_some();
@@ -181,6 +210,20 @@ impl<W: Write> Sender<'_, W> {
                 self.queue(Pending::Entry { at, replaces, entry, old, content })
             }
         }
+    }
+
+    /// Passes an entry that the receiver has already. Others may share its data.
+    fn known(&mut self, new: Item, old: Option<&Item>, directory: &[u8], at: &mut Option<Directories>) -> Result<()> {
+        let Item::Entry(entry) = new else { return Ok(()) };
+        let old = match old {
+            Some(Item::Entry(old)) => Some(old),
+            _ => None,
+        };
+        if self.known_content(&entry, old, directory)?.is_some() {
+            return Ok(());
+        }
+        let at = self.enter(directory, at)?;
+        self.queue(Pending::Known { at, entry })
     }
 
     /// The content of an entry, if nothing of it must be read.
@@ -279,7 +322,11 @@ impl<W: Write> Sender<'_, W> {
         let pending = std::mem::take(&mut self.pending);
         let loaded: Vec<Result<Loaded>> = self.pool.install(|| {
             let load = |pending: &Pending| match pending {
-                Pending::Op(_) => Ok(Loaded { xattrs: Vec::new(), file: None }),
+                Pending::Op(_) => Ok(Loaded::default()),
+                Pending::Known { at, entry } => {
+                    let pieces = load::pieces(at, entry)?;
+                    Ok(Loaded { pieces, ..Loaded::default() })
+                }
                 Pending::Entry { at, entry, old, content, .. } => {
                     load::entry(at, entry, content.is_none(), old.as_ref())
                 }
@@ -287,9 +334,12 @@ impl<W: Write> Sender<'_, W> {
             pending.par_iter().with_max_len(4).map(load).collect()
         });
         for (pending, loaded) in pending.into_iter().zip(loaded) {
-            let Loaded { xattrs, file } = loaded?;
+            let Loaded { xattrs, file, pieces } = loaded?;
             match pending {
                 Pending::Op(op) => self.out.push(&op)?,
+                Pending::Known { at, entry } => {
+                    self.places.add(Side::New, &join(&at.path, &entry.name), &pieces);
+                }
                 Pending::Entry { at, replaces, mut entry, content, .. } => {
                     let path = join(&at.path, &entry.name);
                     let place = || Place { side: Side::Base, path: path.clone(), offset: 0 };
@@ -301,7 +351,8 @@ impl<W: Write> Sender<'_, W> {
                     entry.meta.kept_here = false;
                     self.out.push(&Op::Entry { replaces, entry, xattrs, content })?;
                     if let Some(file) = file {
-                        let (data, shared) = content::send(self.out, &file, &path, &self.places, self.monitor)?;
+                        let from = std::mem::take(&mut self.position.offset);
+                        let (data, shared) = content::send(self.out, &file, from, &path, &self.places, self.monitor)?;
                         self.work.sent_bytes += data;
                         self.work.shared_bytes += shared;
                         self.places.add(Side::New, &path, &file.pieces);

@@ -1,7 +1,9 @@
 //! The device numbers of filesystems, which may change with each mount.
 
+use serde::{Deserialize, Serialize};
+
 /// The device numbers of the base and of the new snapshot for one filesystem. They may change with each mount.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DevicePairs(Vec<(u64, u64)>);
 
 impl DevicePairs {

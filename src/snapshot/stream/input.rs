@@ -4,6 +4,7 @@ use super::VERSION;
 use super::frame::{self, DIGEST, HEAD, MAGIC, MOST};
 use super::op::{LONGEST, Op};
 use crate::error::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use std::io::Read;
 
 /// A stream that is being read. It needs memory for a frame, packed and unpacked, and for an operation.
@@ -14,7 +15,7 @@ pub(crate) struct Input<R> {
     /// How much of the frame was used.
     used: usize,
     number: u64,
-    op: Vec<u8>,
+    message: Vec<u8>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
 
@@ -39,7 +40,7 @@ impl<R: Read> Input<R> {
         }
         let unpacker =
             zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
-        Ok(Input { from, stored: Vec::new(), frame: Vec::new(), used: 0, number: 0, op: Vec::new(), unpacker })
+        Ok(Input { from, stored: Vec::new(), frame: Vec::new(), used: 0, number: 0, message: Vec::new(), unpacker })
     }
 
     /// The next operation.
@@ -47,25 +48,33 @@ impl<R: Read> Input<R> {
     /// # Errors
     /// Kind `Damage` if it is malformed.
     pub(crate) fn next_op(&mut self) -> Result<Op> {
+        self.next()
+    }
+
+    /// The next operation or reply.
+    ///
+    /// # Errors
+    /// Kind `Damage` if it is malformed.
+    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut length = [0; 4];
         self.read(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > LONGEST {
-            return Err(damage("an operation is too long"));
+            return Err(damage("a message is too long"));
         }
-        let mut bytes = std::mem::take(&mut self.op);
+        let mut bytes = std::mem::take(&mut self.message);
         bytes.clear();
         // Memory grows with what arrives, not with what is announced.
         while bytes.len() < length {
             let part = self.some(length - bytes.len())?;
             bytes.extend_from_slice(part);
         }
-        let op = match postcard::take_from_bytes::<Op>(&bytes) {
-            Ok((op, [])) => Ok(op),
-            _ => Err(damage("an operation is malformed")),
+        let message = match postcard::take_from_bytes(&bytes) {
+            Ok((message, [])) => Ok(message),
+            _ => Err(damage("a message is malformed")),
         };
-        self.op = bytes;
-        op
+        self.message = bytes;
+        message
     }
 
     /// At least one and at most `most` of the next bytes, of which there must be some.

@@ -19,6 +19,8 @@ pub(crate) type Xattrs = Vec<(ByteBuf, ByteBuf)>;
 /// One step of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
+    /// The sender offers snapshots, oldest first, and expects an [`Answer`] in reply.
+    Offer(Vec<Offered>),
     /// A snapshot begins.
     Begin(Box<Begin>),
     /// From here on, records that are taken over from the base have the device number `new` in place of `old`.
@@ -50,6 +52,8 @@ pub(crate) enum Op {
     Hole { offset: u64, length: u64 },
     /// The content is complete.
     Complete,
+    /// Nothing follows.
+    Bye,
     /// The snapshot is complete. The digest is that of all its records, as `digest` counts them.
     End { totals: Totals, digest: Digest },
 }
@@ -62,6 +66,8 @@ pub(crate) struct Begin {
     pub(crate) identity: Digest,
     /// The snapshot that both sides have: its name, and the digest of the sender's manifest.
     pub(crate) base: Option<(String, Digest)>,
+    /// How far it was received before.
+    pub(crate) position: Position,
     /// The filesystems that the entries were read from.
     pub(crate) origins: Vec<Origin>,
     /// The sums, for progress.
@@ -98,4 +104,54 @@ pub(crate) enum Side {
     Base,
     /// The snapshot that is being made.
     New,
+}
+
+/// A snapshot of the sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Offered {
+    pub(crate) name: String,
+    /// The digest of its manifest.
+    pub(crate) identity: Digest,
+}
+
+/// What the receiver has of an offered snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum State {
+    /// The whole snapshot.
+    Complete,
+    /// Nothing of it.
+    Missing,
+    /// The beginning of it, based on this snapshot.
+    Begun { base: Option<String>, position: Position },
+    /// Another snapshot of this name.
+    Other,
+}
+
+/// How far a snapshot was received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Position {
+    /// The records that are complete.
+    pub(crate) records: u64,
+    /// The records of the base that were passed.
+    pub(crate) base_records: u64,
+    /// The bytes of the next entry's content that are complete.
+    pub(crate) offset: u64,
+}
+
+/// What the receiver says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The states of the offered snapshots, in the order of the offer.
+    Answer(Vec<State>),
+    /// A snapshot is complete and on the disk.
+    Received,
+    /// Nothing more can be received.
+    Failed(Failure),
+}
+
+/// An error of the receiver, for the user of the sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) code: String,
+    pub(crate) message: String,
 }

@@ -2,8 +2,8 @@
 
 use super::VERSION;
 use super::frame::{self, HEAD, MAGIC, MOST};
-use super::op::Op;
 use crate::error::{Error, Result};
+use serde::Serialize;
 use std::io::Write;
 
 /// zstd's level: networks are slower than this, and memory buses are not.
@@ -28,7 +28,7 @@ pub(crate) struct Output<W> {
     packer: Option<zstd::bulk::Compressor<'static>>,
     pause: u32,
     number: u64,
-    op: Vec<u8>,
+    message: Vec<u8>,
     sent: Sent,
 }
 
@@ -37,8 +37,8 @@ impl<W: Write> Output<W> {
     pub(crate) fn begin(to: W, packs: bool) -> Result<Output<W>> {
         let packer = if packs { zstd::bulk::Compressor::new(LEVEL).ok() } else { None };
         let frame = Vec::with_capacity(MOST);
-        let (packed, op) = (Vec::new(), Vec::new());
-        let mut output = Output { to, frame, packed, packer, pause: 0, number: 0, op, sent: Sent::default() };
+        let (packed, message) = (Vec::new(), Vec::new());
+        let mut output = Output { to, frame, packed, packer, pause: 0, number: 0, message, sent: Sent::default() };
         let start = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
         output.put(&start)?;
         output.sent.stream_bytes += start.len() as u64;
@@ -50,15 +50,15 @@ impl<W: Write> Output<W> {
         self.sent
     }
 
-    /// Appends an operation. One with content is followed by [`append`](Self::append).
-    pub(crate) fn push(&mut self, op: &Op) -> Result<()> {
-        let mut bytes = std::mem::take(&mut self.op);
+    /// Appends an operation or a reply. Data is followed by [`append`](Self::append).
+    pub(crate) fn push(&mut self, message: &impl Serialize) -> Result<()> {
+        let mut bytes = std::mem::take(&mut self.message);
         bytes.clear();
-        postcard::to_io(op, &mut bytes).map_err(|_| Error::failed("encode a part of the stream"))?;
+        postcard::to_io(message, &mut bytes).map_err(|_| Error::failed("encode a part of the stream"))?;
         let length = u32::try_from(bytes.len()).map_err(|_| Error::failed("send an entry that is so long"))?;
         self.append(&length.to_le_bytes())?;
         self.append(&bytes)?;
-        self.op = bytes;
+        self.message = bytes;
         Ok(())
     }
 
@@ -142,5 +142,5 @@ impl<W: Write> Output<W> {
 }
 
 fn cannot_send(cause: std::io::Error) -> Error {
-    Error::failed("send the stream").because(cause)
+    Error::failed("send the stream").because(cause).with_code("cannot-send")
 }

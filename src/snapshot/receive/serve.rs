@@ -1,0 +1,124 @@
+//! Receives what a sender sends, one snapshot after the other, and answers it if it listens.
+
+use super::{Received, snapshot};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::repository::{self, Repository};
+use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// How snapshots are received.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Options {
+    /// The number of threads that clone files.
+    pub threads: Option<usize>,
+}
+
+/// What was received.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The names of the snapshots.
+    pub snapshots: Vec<String>,
+    /// Bytes of content that arrived.
+    pub received_bytes: u64,
+    /// Bytes of content that other files here had.
+    pub shared_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Receives the snapshots of a stream into the repository at `repo`, which is created if it is missing. With `replies`,
+/// the stream is a conversation.
+///
+/// # Errors
+/// If a snapshot cannot be received. The snapshots before it are complete.
+pub fn receive(
+    repo: &Path,
+    from: impl Read,
+    replies: Option<&mut dyn Write>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open_or_create(repo)?;
+    let stats = serve(&repository, from, replies, options, monitor)?;
+    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
+}
+
+/// Receives snapshots until the sender ends. With `replies`, tells the sender what happens.
+pub(crate) fn serve<R: Read, W: Write>(
+    repository: &Repository,
+    from: R,
+    replies: Option<W>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
+    let result = receive_all(repository, from, &mut replies, options, monitor);
+    if let (Err(error), Some(replies)) = (&result, &mut replies) {
+        let failure = Failure { code: error.code().to_string(), message: error.to_string() };
+        // The sender may be gone.
+        let _ = reply(replies, &Reply::Failed(failure));
+    }
+    result
+}
+
+fn receive_all<R: Read, W: Write>(
+    repository: &Repository,
+    from: R,
+    replies: &mut Option<Output<W>>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let _lock = repository.lock(monitor)?;
+    let threads = options.threads.unwrap_or_else(crate::util::semaphore::cores);
+    repository::clear_leftovers(repository, &[], threads, monitor)?;
+    let mut input = Input::begin(from)?;
+    let mut stats = Stats::default();
+    loop {
+        match (input.next_op()?, &mut *replies) {
+            (Op::Bye, _) => return Ok(stats),
+            (Op::Offer(offered), Some(replies)) => {
+                let states = offered.iter().map(|offered| state(repository, offered)).collect::<Result<_>>()?;
+                reply(replies, &Reply::Answer(states))?;
+            }
+            (Op::Begin(begin), replies) => {
+                let Received { name, data_bytes, shared_bytes } =
+                    snapshot(repository, &mut input, &begin, threads, monitor)?;
+                stats.snapshots.push(name);
+                stats.received_bytes += data_bytes;
+                stats.shared_bytes += shared_bytes;
+                if let Some(replies) = replies {
+                    reply(replies, &Reply::Received)?;
+                }
+            }
+            _ => return Err(damage("a snapshot does not begin")),
+        }
+    }
+}
+
+/// What the repository has of a snapshot.
+fn state(repository: &Repository, offered: &Offered) -> Result<State> {
+    if !repository.snapshot_names()?.contains(&offered.name) {
+        let begun = super::begun(repository, &offered.name, &offered.identity);
+        return Ok(begun.map_or(State::Missing, |(base, position)| State::Begun { base, position }));
+    }
+    Ok(match repository::identity(repository, &offered.name) {
+        Ok(identity) if identity == offered.identity => State::Complete,
+        _ => State::Other,
+    })
+}
+
+fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {
+    replies.push(what)?;
+    replies.flush()
+}
+
+/// An error of the other side.
+pub(crate) fn of_other_side(failure: &Failure) -> Error {
+    Error::failed("replicate").because(std::io::Error::other(failure.message.clone())).with_code("receiver-failed")
+}
