@@ -3,11 +3,15 @@
 use super::{Received, snapshot};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
+
+/// So many seconds may the sender's clock be fast.
+const TOLERANCE: i64 = 3600;
 
 /// How snapshots are received.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +19,10 @@ use std::time::Instant;
 pub struct Options {
     /// The number of threads that clone files.
     pub threads: Option<usize>,
+    /// The repository must exist.
+    pub must_exist: bool,
+    /// Nothing but complete snapshots of the past is added, and no unfinished one is given up for another.
+    pub only_adds: bool,
 }
 
 /// What was received.
@@ -27,6 +35,10 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Bytes of content that other files here had.
     pub shared_bytes: u64,
+    /// Bytes of the stream before compression.
+    pub stream_bytes: u64,
+    /// Bytes of the stream as it arrived.
+    pub wire_bytes: u64,
     /// How long it took.
     pub seconds: f64,
 }
@@ -44,7 +56,7 @@ pub fn receive(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let begun = Instant::now();
-    let repository = Repository::open_or_create(repo)?;
+    let repository = if options.must_exist { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let stats = serve(&repository, from, replies, options, monitor)?;
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
@@ -81,12 +93,20 @@ fn receive_all<R: Read, W: Write>(
     let mut stats = Stats::default();
     loop {
         match (input.next_op()?, &mut *replies) {
-            (Op::Bye, _) => return Ok(stats),
+            (Op::Bye, _) => {
+                (stats.stream_bytes, stats.wire_bytes) = input.counts();
+                return Ok(stats);
+            }
             (Op::Offer(offered), Some(replies)) => {
                 let states = offered.iter().map(|offered| state(repository, offered)).collect::<Result<_>>()?;
                 reply(replies, &Reply::Answer(states))?;
             }
             (Op::Begin(begin), replies) => {
+                if options.only_adds && begin.header.created.seconds > Time::now().seconds + TOLERANCE {
+                    return Err(Error::failed(format!("add the snapshot {}", begin.header.name))
+                        .hint("its time is in the future; is a clock wrong?")
+                        .with_code("future-snapshot"));
+                }
                 let Received { name, data_bytes, shared_bytes } =
                     snapshot(repository, &mut input, &begin, threads, monitor)?;
                 stats.snapshots.push(name);

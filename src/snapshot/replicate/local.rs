@@ -20,7 +20,7 @@ pub(super) fn run(path: &Path, session: &Session<'_>, selection: &Selection, thr
     let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
-            let options = receive::Options { threads };
+            let options = receive::Options { threads, ..receive::Options::default() };
             receive::serve(&to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &Silent)
         });
         let sent = session.run(selection, out, answers);

@@ -1,7 +1,7 @@
 //! The sender's side of a replication: it offers its snapshots, learns which ones the receiver lacks, and sends these,
 //! oldest first, each based on the newest one of the same sources that both have.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::receive::of_other_side;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};

@@ -34,7 +34,6 @@ pub(super) struct Directories {
 /// A file with content to send.
 pub(super) struct File {
     pub(super) fd: OwnedFd,
-    pub(super) size: u64,
     /// The written pieces, in the order of their offsets.
     pub(super) pieces: Vec<Piece>,
     /// What differs from the base's file of the same name; everything if there is none.
@@ -124,7 +123,7 @@ fn compare(fd: OwnedFd, size: u64, old: Option<&OwnedFd>) -> rustix::io::Result<
     let pieces = layout::all_pieces(fd.as_fd(), &mut way, &(0..size))?;
     // Inline data and the like has no piece, so the pieces are not enough.
     let written = written(fd.as_fd(), size)?;
-    let mut file = File { fd, size, pieces, data: Vec::new(), holes: Vec::new(), is_based: false, content: None };
+    let mut file = File { fd, pieces, data: Vec::new(), holes: Vec::new(), is_based: false, content: None };
     if let Some(old) = old
         && space.is_some()
         && AddressSpace::of(old)?.map(AddressSpace::id) == space

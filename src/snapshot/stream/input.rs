@@ -15,6 +15,8 @@ pub(crate) struct Input<R> {
     /// How much of the frame was used.
     used: usize,
     number: u64,
+    /// Bytes before and after unpacking.
+    counts: (u64, u64),
     message: Vec<u8>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
@@ -40,7 +42,16 @@ impl<R: Read> Input<R> {
         }
         let unpacker =
             zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
-        Ok(Input { from, stored: Vec::new(), frame: Vec::new(), used: 0, number: 0, message: Vec::new(), unpacker })
+        Ok(Input {
+            from,
+            stored: Vec::new(),
+            frame: Vec::new(),
+            used: 0,
+            number: 0,
+            counts: (12, 12),
+            message: Vec::new(),
+            unpacker,
+        })
     }
 
     /// The next operation.
@@ -75,6 +86,11 @@ impl<R: Read> Input<R> {
         };
         self.message = bytes;
         message
+    }
+
+    /// The bytes of the stream so far: before compression, and as they arrived.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        self.counts
     }
 
     /// At least one and at most `most` of the next bytes, of which there must be some.
@@ -113,6 +129,9 @@ impl<R: Read> Input<R> {
             return Err(damage("the checksum of a frame is wrong"));
         }
         self.number += 1;
+        let around = (HEAD + DIGEST) as u64;
+        self.counts.0 += around + if raw == 0 { length } else { raw } as u64;
+        self.counts.1 += around + length as u64;
         self.used = 0;
         if raw == 0 {
             std::mem::swap(&mut self.stored, &mut self.frame);
