@@ -29,6 +29,8 @@ pub(super) struct Tree {
     /// It began as a snapshot of the base's tree.
     pub(super) is_based: bool,
     takes_projects: bool,
+    /// The time of the snapshot.
+    created: Time,
     reopener: Reopener,
     /// The directory that gets entries now, and those above it.
     levels: Vec<Level>,
@@ -44,7 +46,7 @@ struct Level {
 }
 
 impl Tree {
-    pub(super) fn new(staging: &Staging, filesystem: Filesystem) -> Result<Tree> {
+    pub(super) fn new(staging: &Staging, filesystem: Filesystem, created: Time) -> Result<Tree> {
         let failed = |errno: Errno| Error::failed("prepare the staging area").because(errno);
         let root = staging.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause))?;
         let creator = Creator::current();
@@ -56,6 +58,7 @@ impl Tree {
             strategy: Strategy::new(),
             filesystem,
             is_based: staging.is_based,
+            created,
             root,
             levels: Vec::new(),
             left: Vec::new(),
@@ -181,7 +184,7 @@ impl Tree {
             let Some(fd) = fd else { continue };
             let Directory { path, scaffold, meta } = &record;
             let ended = if path.is_empty() && *scaffold {
-                end_top(fd.as_fd())
+                end_top(fd.as_fd(), self.created)
             } else {
                 let inherited: Vec<Xattr> = meta
                     .kept_xattrs
@@ -218,11 +221,10 @@ impl Tree {
     }
 }
 
-/// Everyone who may enter the repository may read the top, which is no copy of a directory.
-fn end_top(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
+/// Everyone who may enter the repository may read the top, which is no copy of a directory. Its time is the snapshot's.
+fn end_top(top: BorrowedFd<'_>, created: Time) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
-    let now = Time::now();
-    rustix::fs::futimens(top, &timestamps(now, now))
+    rustix::fs::futimens(top, &timestamps(created, created))
 }
 
 /// Adds to a record the metadata that the tree refused.
