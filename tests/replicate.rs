@@ -10,6 +10,7 @@ use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -97,7 +98,7 @@ on_filesystems! {
         }
     }
 
-    [xfs, btrfs] fn a_changed_block_costs_a_block_and_an_unchanged_file_nothing(fs: &Filesystem) {
+    fn a_changed_block_costs_a_block_and_an_unchanged_file_nothing(fs: &Filesystem) {
         let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
         write(source.join("image"), &bytes(1, 8 << 20));
         (0..500).for_each(|number| write(source.join(format!("file-{number}")), &bytes(number, 5000)));
@@ -109,6 +110,40 @@ on_filesystems! {
         // Btrfs may show the rest of a divided extent as moved.
         assert!((4096..=2 * 4096).contains(&sent.sent_bytes), "{sent:?}");
         assert!(sent.stream_bytes < sent.sent_bytes + 2000, "{sent:?}");
+        assert_replica(&repo, &to);
+    }
+
+    fn renames_and_changes_of_metadata_cost_no_data(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        fs.dir("source/old/deep");
+        (0..40).for_each(|number| write(source.join(format!("old/deep/{number}")), &bytes(number, 60_000)));
+        write(source.join("image"), &bytes(100, 8 << 20));
+        write(source.join("log"), &bytes(101, 3 << 20));
+        take("one", &source, &repo);
+        replicate(&repo, &to);
+        fs::rename(source.join("old"), source.join("another")).unwrap();
+        fs::rename(source.join("image"), source.join("another/picture")).unwrap();
+        fs::set_permissions(source.join("log"), fs::Permissions::from_mode(0o600)).unwrap();
+        take("two", &source, &repo);
+        let sent = replicate(&repo, &to);
+        assert_eq!(sent.sent_bytes, 0, "{sent:?}");
+        assert_replica(&repo, &to);
+    }
+
+    [xfs, btrfs] fn a_renamed_or_cloned_image_costs_what_changed_in_it(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        write(source.join("image"), &bytes(1, 8 << 20));
+        write(source.join("template"), &bytes(2, 8 << 20));
+        take("one", &source, &repo);
+        replicate(&repo, &to);
+        fs::rename(source.join("image"), source.join("renamed")).unwrap();
+        overwrite(&source.join("renamed"), 1 << 20, &bytes(3, 4096));
+        clone(&source.join("template"), &source.join("machine"));
+        overwrite(&source.join("machine"), 2 << 20, &bytes(4, 4096));
+        take("two", &source, &repo);
+        let sent = replicate(&repo, &to);
+        // Btrfs may show the rest of a divided extent as moved.
+        assert!((2 * 4096..=4 * 4096).contains(&sent.sent_bytes), "{sent:?}");
         assert_replica(&repo, &to);
     }
 

@@ -2,6 +2,7 @@
 //! oldest first, each based on the newest one of the same sources that both have.
 
 use crate::error::{Error, Result};
+use crate::fs::filesystem::Filesystem;
 use crate::monitor::Monitor;
 use crate::snapshot::receive::of_other_side;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
@@ -130,7 +131,9 @@ impl Session<'_> {
     ) -> Result<send::Work> {
         let new = send::Snapshot::open(self.repository, name)?;
         let base = base.map(|base| send::Snapshot::open(self.repository, base)).transpose()?;
-        let work = send::snapshot(out, &new, base.as_ref(), position, self.threads, self.monitor)?;
+        let filesystem = Filesystem::probe(self.repository.fd(), self.repository.path())?;
+        let snapshots = (&new, base.as_ref());
+        let work = send::snapshot(out, snapshots, position, !filesystem.reflink, self.threads, self.monitor)?;
         out.flush()?;
         Ok(work)
     }

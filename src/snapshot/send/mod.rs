@@ -1,11 +1,14 @@
-//! Sends a snapshot as a stream. `steps` reads its manifest in step with that of the base, `load` reads entries from the
-//! tree, `content` sends what the receiver lacks, `places` finds data that the receiver has elsewhere.
+//! Sends a snapshot as a stream. `steps` reads its manifest in step with that of the base. `elsewhere` finds content that
+//! the base has at other paths. `load` reads entries from the tree, and finds with `starts` and `difference` what the
+//! receiver lacks. `content` sends that, and `places` knows data that was sent with another file.
 
 mod content;
 mod difference;
+mod elsewhere;
 mod load;
 mod places;
 mod same;
+mod starts;
 mod steps;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -20,9 +23,11 @@ use crate::snapshot::source_path::join;
 use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, Position, RecordDigest, Side};
 use crate::tree::inode_map::{self, InodeMap, Spill};
 use crate::tree::walk::absolute;
+use elsewhere::{Candidate, Elsewhere};
 use load::{Directories, Loaded};
 use places::Places;
 use rayon::prelude::*;
+use starts::Starts;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -57,12 +62,12 @@ pub(crate) struct Work {
     pub(crate) shared_bytes: u64,
 }
 
-/// Sends a snapshot, based on one that the receiver has.
+/// Sends a snapshot, based on one that the receiver has. `reads`: files of this repository cannot share data.
 pub(crate) fn snapshot<W: Write>(
     out: &mut Output<W>,
-    new: &Snapshot,
-    base: Option<&Snapshot>,
+    (new, base): (&Snapshot, Option<&Snapshot>),
     position: Position,
+    reads: bool,
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Work> {
@@ -82,7 +87,9 @@ pub(crate) fn snapshot<W: Write>(
     let mut sender = Sender {
         out,
         new: new.tree.as_fd(),
-        base: base.map(|base| base.tree.as_fd()),
+        base,
+        elsewhere: None,
+        reads,
         pool,
         places: Places::new(space),
         devices: DevicePairs::default(),
@@ -129,6 +136,7 @@ enum Pending {
         replaces: bool,
         entry: Entry,
         old: Option<Entry>,
+        others: Vec<Candidate>,
         content: Option<Content>,
     },
 }
@@ -136,7 +144,11 @@ enum Pending {
 struct Sender<'a, W> {
     out: &'a mut Output<W>,
     new: BorrowedFd<'a>,
-    base: Option<BorrowedFd<'a>>,
+    base: Option<&'a Snapshot>,
+    /// The files of the base, once one of another path is sought.
+    elsewhere: Option<Elsewhere<'a>>,
+    /// Files of this repository cannot share data.
+    reads: bool,
     pool: rayon::ThreadPool,
     places: Places,
     devices: DevicePairs,
@@ -206,8 +218,12 @@ impl<W: Write> Sender<'_, W> {
                     _ => None,
                 };
                 let content = self.known_content(&entry, old.as_ref(), directory)?;
+                let others = match content {
+                    None => self.similar(&entry, old.as_ref()),
+                    Some(_) => Vec::new(),
+                };
                 let at = self.enter(directory, at)?;
-                self.queue(Pending::Entry { at, replaces, entry, old, content })
+                self.queue(Pending::Entry { at, replaces, entry, old, others, content })
             }
         }
     }
@@ -240,8 +256,26 @@ impl<W: Write> Sender<'_, W> {
                 && !file.changed
                 && before.holes == file.holes
         });
-        let place = || Place { side: Side::Base, path: join(directory, &entry.name), offset: 0 };
-        Ok(is_equal.then(|| Content::Of(place())))
+        let path = if is_equal {
+            Some(join(directory, &entry.name))
+        } else {
+            self.elsewhere().and_then(|elsewhere| elsewhere.equal(file))
+        };
+        Ok(path.map(|path| Content::Of(Place { side: Side::Base, path, offset: 0 })))
+    }
+
+    /// Files at other paths that may have some of the content. A file that stayed the same inode has most of it itself.
+    fn similar(&mut self, entry: &Entry, old: Option<&Entry>) -> Vec<Candidate> {
+        match old {
+            Some(old) if old.file().is_some() && old.meta.ino == entry.meta.ino => Vec::new(),
+            _ => self.elsewhere().map_or_else(Vec::new, |elsewhere| elsewhere.similar(entry)),
+        }
+    }
+
+    /// The files of the base by their content and inode.
+    fn elsewhere(&mut self) -> Option<&Elsewhere<'_>> {
+        let base = self.base?;
+        Some(self.elsewhere.get_or_insert_with(|| Elsewhere::of(&base.reader)))
     }
 
     /// The path of the name that came first, if the entry is a further name of its inode.
@@ -265,7 +299,7 @@ impl<W: Write> Sender<'_, W> {
         }
         let new = openat::open_dir(self.new, path)
             .map_err(|errno| Error::io("open in the snapshot", absolute(path), errno))?;
-        let old = self.base.and_then(|base| openat::open_dir(base, path).ok());
+        let old = self.base.and_then(|base| openat::open_dir(base.tree.as_fd(), path).ok());
         let opened = Directories { path: Arc::new(path.to_vec()), new: Arc::new(new), old: old.map(Arc::new) };
         *at = Some(opened.clone());
         Ok(opened)
@@ -320,6 +354,7 @@ impl<W: Write> Sender<'_, W> {
     /// Reads the entries that wait, and sends them.
     fn send_pending(&mut self) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
+        let (base, reads) = (self.base.map(|base| base.tree.as_fd()), self.reads);
         let loaded: Vec<Result<Loaded>> = self.pool.install(|| {
             let load = |pending: &Pending| match pending {
                 Pending::Op(_) => Ok(Loaded::default()),
@@ -327,8 +362,9 @@ impl<W: Write> Sender<'_, W> {
                     let pieces = load::pieces(at, entry)?;
                     Ok(Loaded { pieces, ..Loaded::default() })
                 }
-                Pending::Entry { at, entry, old, content, .. } => {
-                    load::entry(at, entry, content.is_none(), old.as_ref())
+                Pending::Entry { at, entry, old, others, content, .. } => {
+                    let starts = Starts { old: old.as_ref(), others, base, reads };
+                    load::entry(at, entry, content.is_none().then_some(&starts))
                 }
             };
             pending.par_iter().with_max_len(4).map(load).collect()
@@ -342,10 +378,9 @@ impl<W: Write> Sender<'_, W> {
                 }
                 Pending::Entry { at, replaces, mut entry, content, .. } => {
                     let path = join(&at.path, &entry.name);
-                    let place = || Place { side: Side::Base, path: path.clone(), offset: 0 };
                     let content = content.unwrap_or_else(|| {
-                        let start = file.as_ref().is_some_and(|file| file.is_based).then(place);
-                        Content::Parts { start }
+                        let start = file.as_ref().and_then(|file| file.start.clone());
+                        Content::Parts { start: start.map(|path| Place { side: Side::Base, path, offset: 0 }) }
                     });
                     entry.meta.kept_xattrs.clear();
                     entry.meta.kept_here = false;
