@@ -131,14 +131,20 @@ enum Pending {
         at: Directories,
         entry: Entry,
     },
-    Entry {
-        at: Directories,
-        replaces: bool,
-        entry: Entry,
-        old: Option<Entry>,
-        others: Vec<Candidate>,
-        content: Option<Content>,
-    },
+    Entry(Box<Waiting>),
+}
+
+/// An entry that the receiver lacks.
+struct Waiting {
+    at: Directories,
+    replaces: bool,
+    entry: Entry,
+    /// The base's entry at this path.
+    old: Option<Entry>,
+    /// Files of the base at other paths that may have some of the content.
+    others: Vec<Candidate>,
+    /// The content, if nothing of it must be read.
+    content: Option<Content>,
 }
 
 struct Sender<'a, W> {
@@ -167,15 +173,14 @@ struct Sender<'a, W> {
 
 impl<W: Write> Sender<'_, W> {
     fn step(&mut self, step: Step, directory: &[u8], at: &mut Option<Directories>) -> Result<()> {
-        if !matches!(step, Step::New(_)) {
+        let Step { old, new } = step;
+        if old.is_some() {
             self.passed.base_records += 1;
         }
-        let (old, new) = match step {
-            // The receiver has removed it already.
-            Step::Old if self.passed.base_records <= self.position.base_records => return Ok(()),
-            Step::Old => return self.gone(),
-            Step::Both(old, new) => (Some(old), new),
-            Step::New(new) => (None, new),
+        let Some(new) = new else {
+            // The receiver may have removed it already.
+            let is_gone = self.passed.base_records <= self.position.base_records;
+            return if is_gone { Ok(()) } else { self.gone() };
         };
         let is_known = self.passed.records < self.position.records;
         self.passed.records += 1;
@@ -223,7 +228,7 @@ impl<W: Write> Sender<'_, W> {
                     Some(_) => Vec::new(),
                 };
                 let at = self.enter(directory, at)?;
-                self.queue(Pending::Entry { at, replaces, entry, old, others, content })
+                self.queue(Pending::Entry(Box::new(Waiting { at, replaces, entry, old, others, content })))
             }
         }
     }
@@ -362,7 +367,8 @@ impl<W: Write> Sender<'_, W> {
                     let pieces = load::pieces(at, entry)?;
                     Ok(Loaded { pieces, ..Loaded::default() })
                 }
-                Pending::Entry { at, entry, old, others, content, .. } => {
+                Pending::Entry(waiting) => {
+                    let Waiting { at, entry, old, others, content, .. } = &**waiting;
                     let starts = Starts { old: old.as_ref(), others, base, reads };
                     load::entry(at, entry, content.is_none().then_some(&starts))
                 }
@@ -376,7 +382,8 @@ impl<W: Write> Sender<'_, W> {
                 Pending::Known { at, entry } => {
                     self.places.add(Side::New, &join(&at.path, &entry.name), &pieces);
                 }
-                Pending::Entry { at, replaces, mut entry, content, .. } => {
+                Pending::Entry(waiting) => {
+                    let Waiting { at, replaces, mut entry, content, .. } = *waiting;
                     let path = join(&at.path, &entry.name);
                     let content = content.unwrap_or_else(|| {
                         let start = file.as_ref().and_then(|file| file.start.clone());
