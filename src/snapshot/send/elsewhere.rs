@@ -1,8 +1,8 @@
 //! Finds the content of a file in files of the base that have other paths: it was renamed, moved or copied.
 //!
 //! A record with the same hash has the same content. A record of the same inode, or of a large file of the same size,
-//! may have most of it: then the addresses of both files decide. The index takes 32 bytes a file of the base and is
-//! bounded; if there are more files, it keeps the largest.
+//! may have most of it: then the addresses of both files decide. The index is made when the first file needs it. It
+//! takes 16 bytes for each file of the base, 32 for a large one, and is bounded: then the largest files are found.
 
 use crate::snapshot::lookup::{Gathering, Lookup};
 use crate::snapshot::manifest::{Entry, FileBody, Item, Meta, Reader, Time};

@@ -1,18 +1,21 @@
-//! Sends a snapshot as a stream. `steps` reads its manifest in step with that of the base. `elsewhere` finds content that
-//! the base has at other paths. `load` reads entries from the tree, and finds with `starts` and `difference` what the
-//! receiver lacks. `content` sends that, and `places` knows data that was sent with another file.
+//! Sends a snapshot as a stream.
+//!
+//! `steps` reads its manifest in step with that of the base, and `same` compares the records. `elsewhere` finds content
+//! that the base has at other paths. `queue` has entries read by many threads: `load` reads one, and finds with `starts`
+//! and `difference` what the receiver lacks. `content` sends that, and `places` knows data that was sent with another
+//! file.
 
 mod content;
 mod difference;
 mod elsewhere;
 mod load;
 mod places;
+mod queue;
 mod same;
 mod starts;
 mod steps;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::extents::address_space::AddressSpace;
 use crate::fs::metadata;
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
@@ -24,17 +27,12 @@ use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, P
 use crate::tree::inode_map::{self, InodeMap, Spill};
 use crate::tree::walk::absolute;
 use elsewhere::{Candidate, Elsewhere};
-use load::{Directories, Loaded};
-use places::Places;
-use rayon::prelude::*;
-use starts::Starts;
+use load::Directories;
+use queue::{Pending, Queue, Waiting};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use steps::{Step, Steps};
-
-/// How many entries are read together.
-const TOGETHER: usize = 256;
 
 /// A snapshot, open for sending.
 pub(crate) struct Snapshot {
@@ -81,25 +79,17 @@ pub(crate) fn snapshot<W: Write>(
         position,
     };
     out.push(&Op::Begin(Box::new(begin)))?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|_| Error::failed("start the threads that read"))?;
-    let space = AddressSpace::of(&new.tree).ok().flatten().map(AddressSpace::id);
     let mut sender = Sender {
-        out,
+        queue: Queue::new(out, (new, base), position.offset, reads, threads, monitor)?,
         new: new.tree.as_fd(),
         base,
         elsewhere: None,
-        reads,
-        pool,
-        places: Places::new(space),
         devices: DevicePairs::default(),
         links: InodeMap::new(Spill::into(None)),
         run: None,
-        pending: Vec::new(),
         passed: Position::default(),
         position,
         digest: RecordDigest::default(),
-        work: Work::default(),
         monitor,
     };
     let mut steps = Steps::new(base.map(|base| base.reader.items()), new.reader.items())?;
@@ -110,10 +100,10 @@ pub(crate) fn snapshot<W: Write>(
         }
         sender.step(step, steps.directory(), &mut at)?;
     }
-    sender.flush()?;
-    let digest = sender.digest.finish();
-    let work = sender.work;
-    out.push(&Op::End { totals, digest })?;
+    sender.end_run()?;
+    let Sender { queue, digest, .. } = sender;
+    let work = queue.finish()?;
+    out.push(&Op::End { totals, digest: digest.finish() })?;
     Ok(work)
 }
 
@@ -123,51 +113,22 @@ enum Run {
     Gone { count: u64 },
 }
 
-/// A step that waits until its entry was read.
-enum Pending {
-    Op(Op),
-    /// The receiver has it already.
-    Known {
-        at: Directories,
-        entry: Entry,
-    },
-    Entry(Box<Waiting>),
-}
-
-/// An entry that the receiver lacks.
-struct Waiting {
-    at: Directories,
-    replaces: bool,
-    entry: Entry,
-    /// The base's entry at this path.
-    old: Option<Entry>,
-    /// Files of the base at other paths that may have some of the content.
-    others: Vec<Candidate>,
-    /// The content, if nothing of it must be read.
-    content: Option<Content>,
-}
-
+/// Turns the steps from the base to the snapshot into operations.
 struct Sender<'a, W> {
-    out: &'a mut Output<W>,
+    queue: Queue<'a, W>,
     new: BorrowedFd<'a>,
     base: Option<&'a Snapshot>,
     /// The files of the base, once one of another path is sought.
     elsewhere: Option<Elsewhere<'a>>,
-    /// Files of this repository cannot share data.
-    reads: bool,
-    pool: rayon::ThreadPool,
-    places: Places,
     devices: DevicePairs,
     /// The first path of each inode with several names.
     links: InodeMap<Vec<u8>>,
     run: Option<Run>,
-    pending: Vec<Pending>,
     /// The records so far.
     passed: Position,
     /// How far the receiver has the snapshot already.
     position: Position,
     digest: RecordDigest,
-    work: Work,
     monitor: &'a dyn Monitor,
 }
 
@@ -192,7 +153,7 @@ impl<W: Write> Sender<'_, W> {
                 let (old, new) = (meta(old).dev, meta(&new).dev);
                 self.end_run()?;
                 self.devices.note(old, new);
-                self.queue(Pending::Op(Op::Device { old, new }))?;
+                self.queue.push(Pending::Op(Op::Device { old, new }))?;
             }
             if same::is_same(old, &new) {
                 if let Item::Entry(entry) = &new {
@@ -215,7 +176,7 @@ impl<W: Write> Sender<'_, W> {
                 };
                 directory.meta.kept_xattrs.clear();
                 directory.meta.kept_here = false;
-                self.queue(Pending::Op(Op::Directory { replaces, directory, xattrs }))
+                self.queue.push(Pending::Op(Op::Directory { replaces, directory, xattrs }))
             }
             Item::Entry(entry) => {
                 let old = match old {
@@ -228,7 +189,7 @@ impl<W: Write> Sender<'_, W> {
                     Some(_) => Vec::new(),
                 };
                 let at = self.enter(directory, at)?;
-                self.queue(Pending::Entry(Box::new(Waiting { at, replaces, entry, old, others, content })))
+                self.queue.push(Pending::Entry(Box::new(Waiting { at, replaces, entry, old, others, content })))
             }
         }
     }
@@ -244,7 +205,7 @@ impl<W: Write> Sender<'_, W> {
             return Ok(());
         }
         let at = self.enter(directory, at)?;
-        self.queue(Pending::Known { at, entry })
+        self.queue.push(Pending::Known { at, entry })
     }
 
     /// The content of an entry, if nothing of it must be read.
@@ -340,69 +301,10 @@ impl<W: Write> Sender<'_, W> {
 
     fn end_run(&mut self) -> Result<()> {
         match self.run.take() {
-            Some(Run::Same { count, recheck }) => self.queue(Pending::Op(Op::Same { count, recheck })),
-            Some(Run::Gone { count }) => self.queue(Pending::Op(Op::Gone { count })),
+            Some(Run::Same { count, recheck }) => self.queue.push(Pending::Op(Op::Same { count, recheck })),
+            Some(Run::Gone { count }) => self.queue.push(Pending::Op(Op::Gone { count })),
             None => Ok(()),
         }
-    }
-
-    fn queue(&mut self, pending: Pending) -> Result<()> {
-        self.pending.push(pending);
-        if self.pending.len() >= TOGETHER { self.send_pending() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.end_run()?;
-        self.send_pending()
-    }
-
-    /// Reads the entries that wait, and sends them.
-    fn send_pending(&mut self) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let (base, reads) = (self.base.map(|base| base.tree.as_fd()), self.reads);
-        let loaded: Vec<Result<Loaded>> = self.pool.install(|| {
-            let load = |pending: &Pending| match pending {
-                Pending::Op(_) => Ok(Loaded::default()),
-                Pending::Known { at, entry } => {
-                    let pieces = load::pieces(at, entry)?;
-                    Ok(Loaded { pieces, ..Loaded::default() })
-                }
-                Pending::Entry(waiting) => {
-                    let Waiting { at, entry, old, others, content, .. } = &**waiting;
-                    let starts = Starts { old: old.as_ref(), others, base, reads };
-                    load::entry(at, entry, content.is_none().then_some(&starts))
-                }
-            };
-            pending.par_iter().with_max_len(4).map(load).collect()
-        });
-        for (pending, loaded) in pending.into_iter().zip(loaded) {
-            let Loaded { xattrs, file, pieces } = loaded?;
-            match pending {
-                Pending::Op(op) => self.out.push(&op)?,
-                Pending::Known { at, entry } => {
-                    self.places.add(Side::New, &join(&at.path, &entry.name), &pieces);
-                }
-                Pending::Entry(waiting) => {
-                    let Waiting { at, replaces, mut entry, content, .. } = *waiting;
-                    let path = join(&at.path, &entry.name);
-                    let content = content.unwrap_or_else(|| {
-                        let start = file.as_ref().and_then(|file| file.start.clone());
-                        Content::Parts { start: start.map(|path| Place { side: Side::Base, path, offset: 0 }) }
-                    });
-                    entry.meta.kept_xattrs.clear();
-                    entry.meta.kept_here = false;
-                    self.out.push(&Op::Entry { replaces, entry, xattrs, content })?;
-                    if let Some(file) = file {
-                        let from = std::mem::take(&mut self.position.offset);
-                        let (data, shared) = content::send(self.out, &file, from, &path, &self.places, self.monitor)?;
-                        self.work.sent_bytes += data;
-                        self.work.shared_bytes += shared;
-                        self.places.add(Side::New, &path, &file.pieces);
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 
