@@ -145,7 +145,7 @@ fn fill<R: Read>(
     writer.set_origins(begin.origins.clone());
     let expected = Amount { files: begin.totals.entries(), bytes: 0 };
     monitor.phase("receiving", Some(expected));
-    let tree = Tree::new(staging, filesystem, begin.header.created)?;
+    let tree = Tree::new(staging, filesystem, begin.top)?;
     let removal = if tree.is_based {
         let top = staging.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause))?;
         Some(Removal::new(top, monitor))

@@ -29,8 +29,8 @@ pub(super) struct Tree {
     /// It began as a snapshot of the base's tree.
     pub(super) is_based: bool,
     takes_projects: bool,
-    /// The time of the snapshot.
-    created: Time,
+    /// The time of the top.
+    top: Time,
     reopener: Reopener,
     /// The directory that gets entries now, and those above it.
     levels: Vec<Level>,
@@ -46,7 +46,7 @@ struct Level {
 }
 
 impl Tree {
-    pub(super) fn new(staging: &Staging, filesystem: Filesystem, created: Time) -> Result<Tree> {
+    pub(super) fn new(staging: &Staging, filesystem: Filesystem, top: Time) -> Result<Tree> {
         let failed = |errno: Errno| Error::failed("prepare the staging area").because(errno);
         let root = staging.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause))?;
         let creator = Creator::current();
@@ -58,7 +58,7 @@ impl Tree {
             strategy: Strategy::new(),
             filesystem,
             is_based: staging.is_based,
-            created,
+            top,
             root,
             levels: Vec::new(),
             left: Vec::new(),
@@ -184,7 +184,7 @@ impl Tree {
             let Some(fd) = fd else { continue };
             let Directory { path, scaffold, meta } = &record;
             let ended = if path.is_empty() && *scaffold {
-                end_top(fd.as_fd(), self.created)
+                end_top(fd.as_fd(), self.top)
             } else {
                 let inherited: Vec<Xattr> = meta
                     .kept_xattrs
@@ -221,10 +221,10 @@ impl Tree {
     }
 }
 
-/// Everyone who may enter the repository may read the top, which is no copy of a directory. Its time is the snapshot's.
-fn end_top(top: BorrowedFd<'_>, created: Time) -> rustix::io::Result<()> {
+/// Everyone who may enter the repository may read the top, which is no copy of a directory. Its time came with the snapshot.
+fn end_top(top: BorrowedFd<'_>, time: Time) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
-    rustix::fs::futimens(top, &timestamps(created, created))
+    rustix::fs::futimens(top, &timestamps(time, time))
 }
 
 /// Adds to a record the metadata that the tree refused.

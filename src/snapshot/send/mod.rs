@@ -18,6 +18,7 @@ mod steps;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::metadata;
 use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::judge::meta;
 use crate::snapshot::manifest::{Entry, Item, Reader};
@@ -70,10 +71,12 @@ pub(crate) fn snapshot<W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<Work> {
     let totals = *new.reader.totals();
+    let top = Status::of(&new.tree).map_err(|errno| Error::failed("read the status of the snapshot").because(errno))?;
     let begin = Begin {
         header: new.reader.header().clone(),
         identity: new.identity,
         base: base.map(|base| (base.reader.header().name.clone(), base.identity)),
+        top: top.mtime,
         origins: new.reader.origins().to_vec(),
         totals,
         position,

@@ -3,7 +3,7 @@
 //!
 //! Their order of fields is the format: `docs/stream.md` describes it.
 
-use crate::snapshot::manifest::{self, Directory, Entry, Header, Origin, Totals};
+use crate::snapshot::manifest::{self, Directory, Entry, Header, Origin, Time, Totals};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -68,6 +68,8 @@ pub(crate) struct Begin {
     pub(crate) base: Option<(String, Digest)>,
     /// How far it was received before.
     pub(crate) position: Position,
+    /// The time of the tree's top, which no record has.
+    pub(crate) top: Time,
     /// The filesystems that the entries were read from.
     pub(crate) origins: Vec<Origin>,
     /// The sums, for progress.
