@@ -53,7 +53,8 @@ impl Contender for Whole<'_> {
         ensure!(stream <= 1.05 * bound, "the stream has {stream} bytes for {bound}");
         for night in 1..=COUNT {
             let (from, to) = (repository(stage).join(name(night)), stage.fresh().join(name(night)));
-            ensure_equal(&from, &to, [1, COUNT / 2, COUNT].contains(&night))?;
+            let has_content_read = [1, COUNT / 2, COUNT].contains(&night);
+            ensure_equal(&from, &to, if has_content_read { &["--checksum"] } else { &[] })?;
         }
         let again = output(&mut replicate(stage))?;
         let wire = summary(&again, "wire_bytes")?;
@@ -188,7 +189,9 @@ impl Contender for Night {
     }
 
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
-        ensure_equal(&repository(stage).join(name(COUNT)), &self.tree(stage), true)?;
+        // `btrfs receive` leaves the time of the top as it is.
+        let options: &[&str] = if self.0 == Tool::Send { &["--checksum", "--omit-dir-times"] } else { &["--checksum"] };
+        ensure_equal(&repository(stage).join(name(COUNT)), &self.tree(stage), options)?;
         if self.0 != Tool::Pleach {
             return Ok(Figures::new());
         }

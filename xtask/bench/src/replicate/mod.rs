@@ -17,7 +17,7 @@ use nights::Nights;
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
-use xtask::command::output;
+use xtask::command::{output, program};
 use xtask::image::Kind;
 use xtask::packages;
 
@@ -113,10 +113,10 @@ fn on(Pair(from, to): Pair, dir: &Path, options: &Options, save: bool) -> Result
     stage.strike()
 }
 
-/// The differences of two trees by rsync's check, which must be none.
-fn ensure_equal(from: &Path, to: &Path, with_content: bool) -> Result<()> {
-    let mut check = xtask::command::program("rsync");
-    check.args(["-naHAXi", "--delete"]).args(with_content.then_some("--checksum"));
+/// Two trees must be equal by rsync's check, with these options.
+fn ensure_equal(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
+    let mut check = program("rsync");
+    check.args(["-naHAXi", "--delete"]).args(options);
     let mut slashed = from.as_os_str().to_os_string();
     slashed.push("/");
     let found = output(check.arg(slashed).arg(to))?;
