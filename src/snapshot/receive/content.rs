@@ -44,12 +44,13 @@ pub(super) fn receive<R: Read>(
     let mut written = Written::default();
     let mut stream = is_empty.then(StreamHash::default);
     let mut end = 0;
-    let mut ahead = |offset: u64, length: u64| match offset.checked_add(length) {
-        Some(behind) if offset >= end && behind <= record.size && length > 0 => {
-            end = behind;
-            Ok(())
+    // The sum was checked: see `stream::check`.
+    let mut ahead = |offset: u64, length: u64| {
+        if offset < end || offset + length > record.size {
+            return Err(damage("parts of a file overlap or lie beyond its end"));
         }
-        _ => Err(damage("parts of a file overlap or lie beyond its end")),
+        end = offset + length;
+        Ok(())
     };
     loop {
         if monitor.is_cancelled() {

@@ -20,7 +20,7 @@ pub(crate) type Xattrs = Vec<(ByteBuf, ByteBuf)>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
     /// The sender offers snapshots, oldest first, and expects an [`Answer`] in reply.
-    Offer(Vec<Offered>),
+    Offer(#[serde(deserialize_with = "manifest::deserialize_attributes")] Vec<Offered>),
     /// A snapshot begins.
     Begin(Box<Begin>),
     /// From here on, records that are taken over from the base have the device number `new` in place of `old`.
@@ -71,6 +71,7 @@ pub(crate) struct Begin {
     /// The time of the tree's top, which no record has.
     pub(crate) top: Time,
     /// The filesystems that the entries were read from.
+    #[serde(deserialize_with = "manifest::deserialize_attributes")]
     pub(crate) origins: Vec<Origin>,
     /// The sums, for progress.
     pub(crate) totals: Totals,
@@ -144,7 +145,7 @@ pub(crate) struct Position {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// The states of the offered snapshots, in the order of the offer.
-    Answer(Vec<State>),
+    Answer(#[serde(deserialize_with = "manifest::deserialize_attributes")] Vec<State>),
     /// A snapshot is complete and on the disk.
     Received,
     /// Nothing more can be received.

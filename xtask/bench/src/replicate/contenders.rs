@@ -59,7 +59,8 @@ impl Contender for Whole<'_> {
         let again = output(&mut replicate(stage))?;
         let wire = summary(&again, "wire_bytes")?;
         ensure!(summary(&again, "snapshots")? == 0.0 && wire < f64::from(COUNT) * 1024.0, "{again}");
-        let (here, there) = (disk_bytes(&repository(stage))?, disk_bytes(&stage.fresh())?);
+        let here = disk_bytes(&[repository(stage), stage.tree()])?;
+        let there = disk_bytes(&[stage.fresh()])?;
         let ratio = there / here;
         ensure!((0.98..=1.02).contains(&ratio), "the replica takes {there} bytes of the disk, the original {here}");
         Ok(Figures::from([
@@ -72,10 +73,10 @@ impl Contender for Whole<'_> {
     }
 }
 
-/// The data that the files of a tree hold on the disk, each extent counted once.
-fn disk_bytes(tree: &std::path::Path) -> Result<f64> {
-    let said = output(plain(Some(pleach())).args(["du", "--json"]).arg(tree))?;
-    summary(&said, "set_disk_bytes")
+/// The data of trees on the disk, each extent counted once: nothing else holds it, so it is what deleting them frees.
+fn disk_bytes(trees: &[PathBuf]) -> Result<f64> {
+    let said = output(plain(Some(pleach())).args(["du", "--json"]).args(trees))?;
+    summary(&said, "set_freed_bytes")
 }
 
 fn replicate(stage: &Stage) -> Command {
