@@ -1,12 +1,12 @@
 //! Where two files on one filesystem differ: by the addresses of their data, without reading any of it. Where files
 //! cannot share data, equal data has two addresses, so both files are read.
 
-use super::load::written;
 use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::extents::layout::{self, Way};
 use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::pread::read_full;
+use crate::fs::sparse::{self, Segment};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// How much is read at once, and in which units data is compared, in bytes.
@@ -130,4 +130,15 @@ fn is_same(old: &Piece, new: &Piece) -> bool {
         return from.is_same_place(to) && place(old) == place(new);
     }
     from.plus(place(old)).is_same_place(to.plus(place(new)))
+}
+
+/// The ranges of a file that are not holes.
+pub(super) fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<Bytes>> {
+    let mut written = Vec::new();
+    for segment in sparse::of(fd, size) {
+        if let Segment::Data { offset, length } = segment? {
+            ranges::push(&mut written, offset..offset + length);
+        }
+    }
+    Ok(written)
 }

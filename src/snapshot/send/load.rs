@@ -1,9 +1,9 @@
 //! Reads one entry of a snapshot for the stream: attributes, and which parts of the content the receiver lacks. Runs on
 //! many threads, because most of the time is spent waiting for the disk.
 
-use super::difference::{Difference, New};
-use super::starts::Starts;
-use crate::error::{Error, Result};
+use super::difference::{Difference, New, written};
+use super::starts::{Directories, Starts};
+use crate::error::{Error, ErrorKind, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::layout::{self, Way};
 use crate::extents::piece::Piece;
@@ -11,26 +11,16 @@ use crate::extents::ranges::{self, Bytes};
 use crate::fs::metadata;
 use crate::fs::openat;
 use crate::fs::pread::read_full;
-use crate::fs::sparse::{self, Segment};
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Meta};
 use crate::snapshot::source_path::join;
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
 use rustix::fs::FileType;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Up to this size, in bytes, the data of a file is read here.
 const SMALL: u64 = 256 << 10;
-
-/// A directory of the snapshot, and the same one of the base.
-#[derive(Clone)]
-pub(super) struct Directories {
-    pub(super) path: Arc<Vec<u8>>,
-    pub(super) new: Arc<OwnedFd>,
-    pub(super) old: Option<Arc<OwnedFd>>,
-}
 
 /// A file with content to send.
 pub(super) struct File {
@@ -72,7 +62,7 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
     let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
     let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
     if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
-        return Err(crate::snapshot::send::damaged(&join(&at.path, &entry.name)));
+        return Err(damaged(&join(&at.path, &entry.name)));
     }
     let tree = if entry.meta.has_xattrs {
         metadata::xattrs(&fd).map_err(|errno| failed("read the attributes of", errno))?
@@ -137,17 +127,6 @@ fn file(fd: OwnedFd, size: u64, at: &Directories, entry: &Entry, starts: &Starts
     Ok(file)
 }
 
-/// The ranges of a file that are not holes.
-pub(super) fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<Bytes>> {
-    let mut written = Vec::new();
-    for segment in sparse::of(fd, size) {
-        if let Segment::Data { offset, length } = segment? {
-            ranges::push(&mut written, offset..offset + length);
-        }
-    }
-    Ok(written)
-}
-
 fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
     let mut content = vec![0; length as usize];
     let mut at = 0;
@@ -157,4 +136,11 @@ fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
         read_full(&file.fd, part, range.start)?;
     }
     Ok(content)
+}
+
+/// The error for a file of the tree that is not as its record says.
+fn damaged(path: &[u8]) -> Error {
+    Error::new(ErrorKind::Damage, "send")
+        .at(absolute(path))
+        .because(std::io::Error::other("the file of the snapshot differs from its record"))
 }

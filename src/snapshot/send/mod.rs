@@ -15,7 +15,7 @@ mod same;
 mod starts;
 mod steps;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::metadata;
 use crate::fs::openat;
 use crate::fs::status::Status;
@@ -28,8 +28,9 @@ use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, P
 use crate::tree::inode_map::{self, InodeMap, Spill};
 use crate::tree::walk::absolute;
 use elsewhere::{Candidate, Elsewhere};
-use load::Directories;
+pub(crate) use queue::Work;
 use queue::{Pending, Queue, Waiting};
+use starts::Directories;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -50,15 +51,6 @@ impl Snapshot {
         let identity = repository::identity(repository, name)?;
         Ok(Snapshot { tree: repository.tree(name)?, reader, identity })
     }
-}
-
-/// The work of sending a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
-    /// Bytes of content.
-    pub(crate) sent_bytes: u64,
-    /// Bytes of content that the receiver has in other files.
-    pub(crate) shared_bytes: u64,
 }
 
 /// Sends a snapshot, based on one that the receiver has. `reads`: files of this repository cannot share data.
@@ -82,8 +74,9 @@ pub(crate) fn snapshot<W: Write>(
         position,
     };
     out.push(&Op::Begin(Box::new(begin)))?;
+    let trees = (new.tree.as_fd(), base.map(|base| base.tree.as_fd()));
     let mut sender = Sender {
-        queue: Queue::new(out, (new, base), position.offset, reads, threads, monitor)?,
+        queue: Queue::new(out, trees, position.offset, reads, threads, monitor)?,
         new: new.tree.as_fd(),
         base,
         elsewhere: None,
@@ -309,11 +302,4 @@ impl<W: Write> Sender<'_, W> {
             None => Ok(()),
         }
     }
-}
-
-/// The error for a file of the tree that is not as its record says.
-fn damaged(path: &[u8]) -> Error {
-    Error::new(ErrorKind::Damage, "send")
-        .at(absolute(path))
-        .because(std::io::Error::other("the file of the snapshot differs from its record"))
 }

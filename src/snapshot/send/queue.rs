@@ -2,10 +2,9 @@
 
 use super::content;
 use super::elsewhere::Candidate;
-use super::load::{self, Directories, Loaded};
+use super::load::{self, Loaded};
 use super::places::Places;
-use super::starts::Starts;
-use super::{Snapshot, Work};
+use super::starts::{Directories, Starts};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::monitor::Monitor;
@@ -14,10 +13,19 @@ use crate::snapshot::source_path::join;
 use crate::snapshot::stream::{Content, Op, Output, Place, Side};
 use rayon::prelude::*;
 use std::io::Write;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// How many entries are read together.
 const TOGETHER: usize = 256;
+
+/// The work of sending a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Bytes of content.
+    pub(crate) sent_bytes: u64,
+    /// Bytes of content that the receiver has in other files.
+    pub(crate) shared_bytes: u64,
+}
 
 /// A step that waits until its entry was read.
 pub(super) enum Pending {
@@ -62,17 +70,17 @@ impl<'a, W: Write> Queue<'a, W> {
     /// Operations for `out`. `begun`: the receiver has so many bytes of the first file with content.
     pub(super) fn new(
         out: &'a mut Output<W>,
-        (new, base): (&Snapshot, Option<&'a Snapshot>),
+        (new, base): (BorrowedFd<'_>, Option<BorrowedFd<'a>>),
         begun: u64,
         reads: bool,
         threads: usize,
         monitor: &'a dyn Monitor,
     ) -> Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let space = AddressSpace::of(&new.tree).ok().flatten().map(AddressSpace::id);
+        let space = AddressSpace::of(new).ok().flatten().map(AddressSpace::id);
         Ok(Queue {
             out,
-            base: base.map(|base| base.tree.as_fd()),
+            base,
             reads,
             pool: pool.map_err(|_| Error::failed("start the threads that read"))?,
             places: Places::new(space),

@@ -1,13 +1,21 @@
 //! The files of the base that a new file may start from: then only the difference is sent.
 
 use super::elsewhere::Candidate;
-use super::load::Directories;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
 use crate::snapshot::source_path::join;
 use rustix::fs::FileType;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A directory of the snapshot, and the same one of the base.
+#[derive(Clone)]
+pub(super) struct Directories {
+    pub(super) path: Arc<Vec<u8>>,
+    pub(super) new: Arc<OwnedFd>,
+    pub(super) old: Option<Arc<OwnedFd>>,
+}
 
 /// Files of the base.
 pub(super) struct Starts<'s> {

@@ -1,6 +1,5 @@
 //! The tools that replicate: the whole repository, or its last night.
 
-use super::ensure_equal;
 use super::nights::{COUNT, Nights, name, repository};
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
@@ -8,7 +7,7 @@ use crate::stage::{Stage, remove_all};
 use crate::tools::{plain, pleach};
 use anyhow::{Result, ensure};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command::{find, output, program};
 use xtask::space;
@@ -219,4 +218,15 @@ fn pipeline(script: &str) -> Command {
     let mut command = program("bash");
     command.args(["-c", &format!("set -o pipefail; {script}"), "bash"]);
     command
+}
+
+/// Two trees must be equal by rsync's check, with these options.
+fn ensure_equal(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
+    let mut check = program("rsync");
+    check.args(["-naHAXi", "--delete"]).args(options);
+    let mut slashed = from.as_os_str().to_os_string();
+    slashed.push("/");
+    let found = output(check.arg(slashed).arg(to))?;
+    anyhow::ensure!(found.trim().is_empty(), "{} differs:\n{found}", to.display());
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask bench replicate`: ten nights of a tree with many small files and a large image, replicated to another
-//! filesystem. First the whole repository, whose trees, space and bytes of the stream are checked; then, in turns with
-//! other tools, the last night alone.
+//! filesystem. First the whole repository: its trees, its space and the bytes of the stream are checked. Then, in turns
+//! with other tools, the last night alone.
 
 mod contenders;
 mod nights;
@@ -17,7 +17,6 @@ use nights::Nights;
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
-use xtask::command::{output, program};
 use xtask::image::Kind;
 use xtask::packages;
 
@@ -111,15 +110,4 @@ fn on(Pair(from, to): Pair, dir: &Path, options: &Options, save: bool) -> Result
     let about = About { question: "replicate", title: plan.label.clone(), sizes: &sizes, checked };
     finish(about, &plan, &rows, save)?;
     stage.strike()
-}
-
-/// Two trees must be equal by rsync's check, with these options.
-fn ensure_equal(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
-    let mut check = program("rsync");
-    check.args(["-naHAXi", "--delete"]).args(options);
-    let mut slashed = from.as_os_str().to_os_string();
-    slashed.push("/");
-    let found = output(check.arg(slashed).arg(to))?;
-    anyhow::ensure!(found.trim().is_empty(), "{} differs:\n{found}", to.display());
-    Ok(())
 }

@@ -68,7 +68,7 @@ pub(super) fn repository(stage: &Stage) -> PathBuf {
     stage.source().join("repository")
 }
 
-/// The name of the snapshot of a night, counted from 1.
+/// The name of a snapshot, counted from 1.
 pub(super) fn name(night: u32) -> String {
     format!("n{night:02}")
 }
