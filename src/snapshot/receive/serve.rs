@@ -7,6 +7,7 @@ use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
 use std::collections::HashSet;
+use crate::util::semaphore::cores;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -88,7 +89,8 @@ fn receive_all<R: Read, W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let _lock = repository.lock(monitor)?;
-    let threads = options.threads.unwrap_or_else(crate::util::semaphore::cores);
+    // Most of the time is spent waiting for inodes of the base.
+    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
     repository::clear_leftovers(repository, &[], threads, monitor)?;
     let mut input = Input::begin(from)?;
     let mut stats = Stats::default();
