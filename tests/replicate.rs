@@ -1,7 +1,13 @@
 //! `pleach replicate`, `send` and `receive`: the snapshots of one repository come into another one. `cut` interrupts
 //! transfers and damages streams.
 
+mod bounds;
 mod cut;
+mod hostile;
+mod kills;
+mod mutated;
+mod sample;
+mod wire;
 
 use crate::harness::json_lines::Line;
 use crate::harness::*;

@@ -3,7 +3,7 @@
 use super::content::{self, Written};
 use super::journal::Journal;
 use super::sources::Sources;
-use super::tree::{Tree, cannot_make, keep};
+use super::tree::{Tree, cannot_make};
 use crate::content::copy::{self, FileCopy, Request};
 use crate::error::Result;
 use crate::fs::cow_extent_hint::CowExtentHint;
@@ -82,9 +82,9 @@ pub(super) fn make<R: Read>(
     }
     let refused = match before.is_begun {
         true => tree.creator.apply(&made, &attributes),
-        false => tree.creator.finish(&made, entry.meta.mode, &attributes),
+        false => tree.creator.finish(&made, attributes.mode, &attributes),
     };
-    keep(&mut entry.meta, refused.map_err(failed)?);
+    tree.keep(&mut entry.meta, refused.map_err(failed)?);
     set_stored(&mut entry, written);
     Ok((entry, written))
 }
@@ -133,7 +133,7 @@ fn update<R: Read>(
     let written = content::receive(input, &fd, (path, file), false, open, journal, monitor)?;
     metadata::remove_other_xattrs(&fd, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
     let refused = tree.creator.apply(&fd, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
-    keep(&mut entry.meta, refused);
+    tree.keep(&mut entry.meta, refused);
     set_stored(entry, Written { shared: 1, ..written });
     Ok(written)
 }
@@ -228,7 +228,7 @@ pub(super) fn node(tree: &Tree, dir: BorrowedFd<'_>, entry: &mut Entry, xattrs: 
     let attributes = tree.attributes(meta, xattrs);
     let finished = made.and_then(|()| tree.creator.finish_at(dir, name, permissions.bits(), &attributes));
     match finished {
-        Ok(refused) => keep(&mut entry.meta, refused),
+        Ok(refused) => tree.keep(&mut entry.meta, refused),
         // The manifest keeps what this filesystem or this user may not make.
         Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::NAMETOOLONG) => {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());

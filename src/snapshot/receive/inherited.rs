@@ -3,7 +3,7 @@
 use super::content::Written;
 use super::entry;
 use super::links::Links;
-use super::tree::{Tree, cannot_make, keep};
+use super::tree::{Tree, cannot_make};
 use crate::error::{Error, Result};
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
@@ -141,8 +141,8 @@ fn make(
         let attributes = tree.attributes(&entry.meta, &xattrs);
         let made = entry::create(tree, dir.as_fd(), &entry.name, &attributes).map_err(failed)?;
         entry::clone(tree, &source, &made, file.size, monitor).map_err(failed)?;
-        let refused = tree.creator.finish(&made, entry.meta.mode, &attributes).map_err(failed)?;
-        keep(&mut entry.meta, refused);
+        let refused = tree.creator.finish(&made, attributes.mode, &attributes).map_err(failed)?;
+        tree.keep(&mut entry.meta, refused);
         entry::set_stored(&mut entry, Written::default());
         return Ok(entry);
     }

@@ -72,10 +72,6 @@ pub(crate) fn snapshot<R: Read>(
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Received> {
-    let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
-    if !names.into_iter().all(|name| repository::is_snapshot_name(name)) {
-        return Err(damage("the name of a snapshot is none"));
-    }
     let filesystem = Filesystem::probe(repository.fd(), repository.path())?;
     let base = match &begin.base {
         None => None,

@@ -6,12 +6,15 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
+use crate::util::text;
 use std::collections::HashSet;
 use crate::util::semaphore::cores;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
+/// The longest message of the other side, in characters.
+const LONGEST: usize = 2000;
 /// So many seconds may the sender's clock be fast.
 const TOLERANCE: i64 = 3600;
 
@@ -106,6 +109,10 @@ fn receive_all<R: Read, W: Write>(
                 reply(replies, &Reply::Answer(states))?;
             }
             (Op::Begin(begin), replies) => {
+                let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
+                if !names.into_iter().all(|name| repository::is_snapshot_name(name)) {
+                    return Err(damage("the name of a snapshot is none"));
+                }
                 if options.only_adds && begin.header.created.seconds > Time::now().seconds.saturating_add(TOLERANCE) {
                     return Err(Error::failed(format!("add the snapshot {}", begin.header.name))
                         .hint("its time is in the future; is a clock wrong?")
@@ -142,7 +149,9 @@ fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {
     replies.flush()
 }
 
-/// An error of the other side.
+/// An error of the other side, which may say anything.
 pub(crate) fn of_other_side(failure: &Failure) -> Error {
-    Error::failed("replicate").because(std::io::Error::other(failure.message.clone())).with_code("receiver-failed")
+    let message: String = failure.message.chars().take(LONGEST).collect();
+    let message = std::io::Error::other(text::escape_output(&message));
+    Error::failed("replicate").because(message).with_code("receiver-failed")
 }

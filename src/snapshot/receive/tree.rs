@@ -111,8 +111,26 @@ impl Tree {
 
     /// The attributes of an entry.
     pub(super) fn attributes<'x>(&self, meta: &Meta, xattrs: &'x [Xattr]) -> Attributes<'x> {
-        let Meta { mode, uid, gid, mtime, .. } = *meta;
-        Attributes { uid, gid, mode, atime: mtime, mtime, xattrs, fileattr: self.takes(meta) }
+        let Meta { uid, gid, mtime, .. } = *meta;
+        let (mode, fileattr) = (self.mode(meta), self.takes(meta));
+        Attributes { uid, gid, mode, atime: mtime, mtime, xattrs, fileattr }
+    }
+
+    /// Adds to a record the metadata that the tree refused or cannot have.
+    pub(super) fn keep(&self, meta: &mut Meta, refused: Refused) {
+        meta.kept_here |= refused.ownership || self.mode(meta) != meta.mode;
+        meta.kept_xattrs.extend(refused.xattrs.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+
+    /// The mode of an entry in the tree. Unless this process is root, it must be able to read what it makes: later
+    /// snapshots are based on it.
+    fn mode(&self, meta: &Meta) -> u32 {
+        match FileType::from_raw_mode(meta.mode) {
+            _ if self.creator.is_root() => meta.mode,
+            FileType::Directory => meta.mode | 0o500,
+            FileType::RegularFile => meta.mode | 0o400,
+            _ => meta.mode,
+        }
     }
 
     /// Enters a directory that was made before the transfer was cut. Those that were left have their metadata.
@@ -160,7 +178,7 @@ impl Tree {
             metadata::remove_other_xattrs(&fd, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
         }
         let refused = self.creator.begin_directory(&fd, &attributes).map_err(failed)?;
-        keep(&mut record.meta, refused);
+        self.keep(&mut record.meta, refused);
         self.push(&record, Some(Arc::new(fd)))?;
         Ok(record)
     }
@@ -331,12 +349,6 @@ fn size_of_kept(meta: &Meta) -> usize {
 fn end_top(top: BorrowedFd<'_>, time: Time) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;
     rustix::fs::futimens(top, &timestamps(time, time))
-}
-
-/// Adds to a record the metadata that the tree refused.
-pub(super) fn keep(meta: &mut Meta, refused: Refused) {
-    meta.kept_here |= refused.ownership;
-    meta.kept_xattrs.extend(refused.xattrs.into_iter().map(|(name, value)| (name.into(), value.into())));
 }
 
 /// The error of a call that makes something in the tree.
