@@ -2,6 +2,7 @@
 //! transfers and damages streams.
 
 mod cut;
+mod ssh;
 
 use crate::harness::json_lines::Line;
 use crate::harness::*;
