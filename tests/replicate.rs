@@ -1,8 +1,10 @@
 //! `pleach replicate`, `send` and `receive`: the snapshots of one repository come into another one. `cut` interrupts
 //! transfers and damages streams.
 
+mod commands;
 mod cut;
 mod ssh;
+mod unreached;
 
 use crate::harness::json_lines::Line;
 use crate::harness::*;

@@ -5,6 +5,7 @@ use super::{Run, command, finish};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -49,7 +50,8 @@ impl Sshd {
         let server = format!(
             "ListenAddress 127.0.0.1:22\nListenAddress [::1]:22\nListenAddress 127.0.0.1:{OTHER_PORT}\n\
              HostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized_keys\nStrictModes no\nUsePAM no\n\
-             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nSetEnv PATH={shown}/bin:/usr/bin:/bin\n\
+             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nClientAliveInterval 1\n\
+             ClientAliveCountMax 3\nSetEnv PATH={shown}/bin:/usr/bin:/bin\n\
              Subsystem sftp internal-sftp\n"
         );
         fs::write(dir.join("sshd_config"), server).unwrap();
@@ -109,27 +111,40 @@ impl Sshd {
         fs::write(self.file("config"), format!("{lines}\n{config}")).unwrap();
     }
 
-    /// Accepts the key `other` too, but only with these options of authorized_keys(5).
+    /// Accepts the key `other` too, but only with these options of authorized_keys(5). `config-other` uses it.
     pub(crate) fn accept_other_key(&self, options: &str) {
+        let config = fs::read_to_string(self.file("config")).unwrap();
+        let (user, other) = (self.file("user"), self.file("other"));
+        let config = config.replace(user.to_str().unwrap(), other.to_str().unwrap());
+        fs::write(self.file("config-other"), config).unwrap();
         let mut keys = fs::read_to_string(self.file("authorized_keys")).unwrap();
         keys += &format!("{options} {}", fs::read_to_string(self.file("other.pub")).unwrap());
         fs::write(self.file("authorized_keys"), keys).unwrap();
     }
 
+    /// Another pleach over there: a script, in which `$REAL` is the real one.
+    pub(crate) fn replace_pleach(&self, script: &str) {
+        let path = self.file("bin/pleach");
+        fs::remove_file(&path).unwrap();
+        let real = env!("CARGO_BIN_EXE_pleach");
+        fs::write(&path, format!("#!/bin/sh\nREAL='{real}'\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// The program that connects, for PLEACH_SSH.
     pub(crate) fn program(&self) -> String {
-        format!("nsenter --net=/proc/{}/ns/net ssh -F {}", self.child.id(), self.file("config").display())
+        self.program_with("config")
     }
 
-    /// ssh with these arguments.
-    pub(crate) fn ssh<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        self.in_network("ssh", args)
+    /// The same with another configuration.
+    pub(crate) fn program_with(&self, config: &str) -> String {
+        format!("nsenter --net=/proc/{}/ns/net ssh -F {}", self.child.id(), self.file(config).display())
     }
 
-    /// A program of ssh (ssh, scp, sftp) with these arguments.
-    pub(crate) fn in_network<A: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = A>) -> Command {
+    /// A program of ssh (ssh, scp, sftp) with a configuration and these arguments.
+    pub(crate) fn tool(&self, name: &str, config: &str, args: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.child.id())).args([program, "-F"]).arg(self.file("config"));
+        command.arg(format!("--net=/proc/{}/ns/net", self.child.id())).args([name, "-F"]).arg(self.file(config));
         command.args(args).stdin(Stdio::null());
         command
     }

@@ -51,8 +51,13 @@ pub(crate) struct Replicate {
     #[arg(long, conflicts_with = "last")]
     all: bool,
     /// Send only the newest snapshots, so many
-    #[arg(long, value_name = "N", value_parser = values::count::<usize>)]
+    #[arg(long, value_name = "N", value_parser = values::whole::<usize>(1..=u64::MAX))]
     pub(crate) last: Option<usize>,
+    /// Only list the snapshots that would be sent
+    ///
+    /// A host is asked which ones it has.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[arg(skip)]
     pub(crate) repo: PathBuf,
     #[arg(skip)]

@@ -11,8 +11,8 @@ mod journal;
 mod serve;
 mod tree;
 
+pub(crate) use serve::serve;
 pub use serve::{Options, Stats, receive};
-pub(crate) use serve::{of_other_side, serve};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};

@@ -137,8 +137,3 @@ fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {
     replies.push(what)?;
     replies.flush()
 }
-
-/// An error of the other side.
-pub(crate) fn of_other_side(failure: &Failure) -> Error {
-    Error::failed("replicate").because(std::io::Error::other(failure.message.clone())).with_code("receiver-failed")
-}
