@@ -74,7 +74,7 @@ on_filesystems! {
             finish(run.env("PLEACH_SSH", sshd.program_with("config-other")))
         };
         assert_eq!(sums(&adds(&repo, &to).expect(0)).snapshots, 3);
-        assert_eq!(listed(&to), ["own", "one", "two", "three"]);
+        assert_eq!(listed(&to), ["one", "two", "three", "own"]);
         let before = contents(&to);
         // It may not name another path, whether or not anything is there.
         for other in ["elsewhere", "own"] {
