@@ -2,11 +2,14 @@
 //! transfers and damages streams.
 
 mod bounds;
+mod commands;
 mod cut;
 mod hostile;
 mod kills;
 mod mutated;
 mod sample;
+mod ssh;
+mod unreached;
 mod wire;
 
 use crate::harness::json_lines::Line;
@@ -16,7 +19,7 @@ use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -131,6 +134,18 @@ on_filesystems! {
         let sent = replicate(&repo, &to);
         assert_eq!(sent.sent_bytes, 0, "{sent:?}");
         assert_replica(&repo, &to);
+    }
+
+    [btrfs] fn a_file_with_other_metadata_stays_the_same_inode_where_the_tree_began_with_the_base(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        write(source.join("file"), &bytes(1, 100_000));
+        take("one", &source, &repo);
+        fs::set_permissions(source.join("file"), fs::Permissions::from_mode(0o600)).unwrap();
+        take("two", &source, &repo);
+        replicate(&repo, &to);
+        assert_replica(&repo, &to);
+        let inode = |name| fs::metadata(inside(&to, name, &source).join("file")).unwrap().ino();
+        assert_eq!(inode("one"), inode("two"));
     }
 
     [xfs, btrfs] fn a_renamed_or_cloned_image_costs_what_changed_in_it(fs: &Filesystem) {

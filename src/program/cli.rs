@@ -63,7 +63,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
     /// Print the version
-    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL, hide_short_help = true)]
     version: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -173,11 +173,11 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(replicate::EXAMPLES))]
     Replicate(Replicate),
     /// Write a snapshot to standard output, for `receive`
-    #[command(override_usage = "pleach send [OPTIONS] REPO ID > FILE")]
+    #[command(override_usage = "pleach send [OPTIONS] REPO ID > FILE", hide = true)]
     #[command(after_help = help::MORE, after_long_help = help::long(replicate::SEND_EXAMPLES))]
     Send(Send),
     /// Add snapshots from standard input, which `send` made
-    #[command(override_usage = "pleach receive [OPTIONS] REPO < FILE")]
+    #[command(override_usage = "pleach receive [OPTIONS] REPO < FILE", hide = true)]
     #[command(after_help = help::MORE, after_long_help = help::long(replicate::RECEIVE_EXAMPLES))]
     Receive(Receive),
     /// Write a page about a repository: growth, changes, problems

@@ -1,6 +1,7 @@
 //! Sender and receiver are killed at random moments, and the link is cut. Whatever the moment, no half snapshot is
 //! visible, the next run goes on, and little content crosses the link twice.
 
+use super::wire::*;
 use super::{assert_replica, receive, stream, take};
 use crate::harness::random::{Random, seed};
 use crate::harness::*;
@@ -14,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use super::wire::*;
 
 /// The most content that one kill makes cross the link again, in bytes.
 const TWICE: u64 = 64 << 20;

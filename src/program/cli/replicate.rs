@@ -17,10 +17,11 @@ Examples:
 Only snapshots that DEST lacks are sent, each as its difference from the one before: unchanged data is not
 read, and data that files share is sent once and shared there. An interrupted run loses nothing; the same
 command goes on, also inside a large file. ssh is your own, with its configuration and keys.
+'pleach send' and 'pleach receive' do the same through a pipe or a file.
 ID is as in 'pleach restore'. With PLEACH_REPO set, a first word without a slash is no repository.
 
 Environment:
-  PLEACH_SSH     the program that connects, with options, instead of ssh
+  PLEACH_SSH     the program that connects, with options, instead of ssh; quotes may enclose blanks
   PLEACH_REMOTE  the command over there, instead of pleach";
 
 pub(super) const SEND_EXAMPLES: &str = "\
@@ -34,10 +35,10 @@ Without --base the stream has all of the snapshot. With it, the receiver must ha
 pub(super) const RECEIVE_EXAMPLES: &str = "\
 Examples:
   pleach receive /srv/backup < monday.pleach
-  in authorized_keys, a key that can only add snapshots:
-      command=\"pleach receive --stdio --restrict --append-only /srv/backup\",restrict ssh-ed25519 AAAA...
+  ssh web pleach send /backup latest | pleach receive /srv/web
 
-A snapshot appears when all of it has arrived and matches its digests, or not at all.";
+A snapshot appears when all of it has arrived and matches its digests, or not at all.
+The options are for keys that can only add snapshots: docs/guide/replication.md.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Replicate {
@@ -50,9 +51,14 @@ pub(crate) struct Replicate {
     /// Send all snapshots; this is the default
     #[arg(long, conflicts_with = "last")]
     all: bool,
-    /// Send only the newest snapshots, so many
-    #[arg(long, value_name = "N", value_parser = values::count::<usize>)]
+    /// Send only the N newest snapshots
+    #[arg(long, value_name = "N", value_parser = values::whole::<usize>(1..=u64::MAX))]
     pub(crate) last: Option<usize>,
+    /// Only list the snapshots that would be sent
+    ///
+    /// A host is asked which ones it has.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[arg(skip)]
     pub(crate) repo: PathBuf,
     #[arg(skip)]

@@ -87,6 +87,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
             "nothing was changed"
         }
         Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
+        Command::Replicate(args) if args.dry_run => "nothing was changed",
         Command::Replicate(_) | Command::Receive(_) => replicate::INTERRUPTED,
         Command::Adopt(args) if args.dry_run => "nothing was changed",
         Command::Adopt(_) => adopt::INTERRUPTED,

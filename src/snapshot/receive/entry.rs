@@ -40,7 +40,15 @@ pub(super) fn make<R: Read>(
     let dir = tree.open()?;
     let failed = |errno| cannot_make(&path, errno);
     if let Some(file) = updatable(tree, sources, (dir.as_fd(), &path), before, &entry, content)? {
-        let written = update(tree, (sources, input), (file, &path), &mut entry, xattrs, (journal, monitor))?;
+        let written = match content {
+            Content::Parts { .. } => rewrite(tree, (sources, input), (&file, &path), &entry, (journal, monitor))?,
+            _ => Written::default(),
+        };
+        metadata::remove_other_xattrs(&file, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
+        let refused = tree.creator.apply(&file, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
+        tree.keep(&mut entry.meta, refused);
+        // The rest of its data is the base's.
+        set_stored(&mut entry, Written { shared: 1, ..written });
         return Ok((entry, written));
     }
     if !before.is_begun {
@@ -89,8 +97,9 @@ pub(super) fn make<R: Read>(
     Ok((entry, written))
 }
 
-/// Opens the file of the base in a tree that began with it, if the entry is that file with other content. A file that
-/// was made since is none: the transfer may have been cut before it had all of its start.
+/// Opens the file of the base in a tree that began with it, if the entry is that file with other content or metadata. A
+/// file that was made since is none: the transfer may have been cut before it had all of its start. And if the transfer
+/// was cut, the file may have a part of its new content already, so it cannot be taken as it is.
 fn updatable(
     tree: &Tree,
     sources: &mut Sources,
@@ -100,12 +109,20 @@ fn updatable(
     content: &Content,
 ) -> Result<Option<OwnedFd>> {
     let Some(old) = before.old.as_ref().filter(|old| old.file().is_some() && tree.is_based) else { return Ok(None) };
-    let Content::Parts { start: Some(start) } = content else { return Ok(None) };
+    let start = match content {
+        Content::Parts { start: Some(start) } => start,
+        Content::Of(place) if !tree.is_resumed => place,
+        _ => return Ok(None),
+    };
     if old.meta.nlink > 1 || entry.meta.nlink > 1 || start.side != Side::Base || start.path != path {
         return Ok(None);
     }
     let failed = |errno| cannot_make(path, errno);
     let base = Status::of(sources.open(tree, start)?).map_err(failed)?;
+    // All of a file's content is the base's only if both have one size.
+    if matches!(content, Content::Of(_)) && entry.file().is_none_or(|file| file.size != base.size) {
+        return Ok(None);
+    }
     let found = match Status::at(dir, &entry.name) {
         Err(Errno::NOENT) => return Ok(None),
         found => found.map_err(failed)?,
@@ -117,25 +134,18 @@ fn updatable(
     rustix::fs::openat(dir, &entry.name, CHANGE, Mode::empty()).map(Some).map_err(failed)
 }
 
-/// Changes the base's file in a tree that began with it.
-fn update<R: Read>(
+/// Changes the content of the base's file in a tree that began with it.
+fn rewrite<R: Read>(
     tree: &Tree,
     (sources, input): (&mut Sources, &mut Input<R>),
-    (fd, path): (OwnedFd, &[u8]),
-    entry: &mut Entry,
-    xattrs: &[Xattr],
+    (fd, path): (&OwnedFd, &[u8]),
+    entry: &Entry,
     (journal, monitor): (&mut Journal, &dyn Monitor),
 ) -> Result<Written> {
-    let failed = |errno| cannot_make(path, errno);
     let Body::File(file) = &entry.body else { return Err(damage("an entry cannot have such content")) };
-    rustix::fs::ftruncate(&fd, file.size).map_err(failed)?;
+    rustix::fs::ftruncate(fd, file.size).map_err(|errno| cannot_make(path, errno))?;
     let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-    let written = content::receive(input, &fd, (path, file), false, open, journal, monitor)?;
-    metadata::remove_other_xattrs(&fd, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
-    let refused = tree.creator.apply(&fd, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
-    tree.keep(&mut entry.meta, refused);
-    set_stored(entry, Written { shared: 1, ..written });
-    Ok(written)
+    content::receive(input, fd, (path, file), false, open, journal, monitor)
 }
 
 /// Records how the content came into this tree.

@@ -18,8 +18,8 @@ mod serve;
 mod sources;
 mod tree;
 
+pub(crate) use serve::serve;
 pub use serve::{Options, Stats, receive};
-pub(crate) use serve::{of_other_side, serve};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};

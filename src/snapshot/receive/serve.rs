@@ -6,15 +6,12 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
-use crate::util::text;
-use std::collections::HashSet;
 use crate::util::semaphore::cores;
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// The longest message of the other side, in characters.
-const LONGEST: usize = 2000;
 /// So many seconds may the sender's clock be fast.
 const TOLERANCE: i64 = 3600;
 
@@ -147,11 +144,4 @@ fn state(repository: &Repository, present: &HashSet<String>, offered: &Offered) 
 fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {
     replies.push(what)?;
     replies.flush()
-}
-
-/// An error of the other side, which may say anything.
-pub(crate) fn of_other_side(failure: &Failure) -> Error {
-    let message: String = failure.message.chars().take(LONGEST).collect();
-    let message = std::io::Error::other(text::escape_output(&message));
-    Error::failed("replicate").because(message).with_code("receiver-failed")
 }

@@ -40,7 +40,7 @@ pub(super) struct Tree {
     /// It began as a snapshot of the base's tree.
     pub(super) is_based: bool,
     /// The transfer was cut before. There may be entries that were made behind the noted position.
-    is_resumed: bool,
+    pub(super) is_resumed: bool,
     /// A directory of the base gave way to another entry.
     gave_way: bool,
     takes_projects: bool,

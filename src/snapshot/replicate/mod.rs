@@ -1,20 +1,32 @@
-//! Sends the snapshots that another repository lacks: to a path, or to another host. `session` is the sender's side of
-//! the conversation, `local` and `remote` connect it with a receiver.
+//! Sends the snapshots that another repository lacks: to a path, or to another host.
+//!
+//! - `work`: what is to do, and what was done. `session`: the sender's side of a conversation.
+//! - `local`: a receiver in this process.
+//! - `remote`: one on another host. `destination` has its address, `ssh` the program that connects, `replies` the
+//!   beginning of what arrives, `stderr` the messages, `unreached` the errors.
 
+mod destination;
 mod local;
 mod remote;
+mod replies;
 mod session;
+mod ssh;
+mod stderr;
+mod unreached;
+mod work;
 
-pub use remote::{Destination, Host};
-pub use session::{Selection, Stats};
+pub use destination::{Destination, Host};
+pub use work::{Snapshot, Stats};
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::Repository;
+use crate::snapshot::stream::State;
 use crate::util::semaphore::cores;
-use session::Session;
+use session::{Session, Turn};
 use std::path::Path;
 use std::time::Instant;
+use work::{Selection, Work};
 
 /// How snapshots are replicated.
 #[derive(Clone, Debug, Default)]
@@ -24,14 +36,20 @@ pub struct Options {
     pub ids: Vec<String>,
     /// Only the newest snapshots, so many.
     pub last: Option<usize>,
+    /// The destination must be a repository already.
+    pub must_exist: bool,
+    /// Find out what would be sent, and change nothing.
+    pub dry_run: bool,
     /// The number of threads.
     pub threads: Option<usize>,
 }
 
 /// Sends to the repository at `to` the snapshots of `repo` that it lacks.
 ///
+/// A snapshot that is damaged or cannot be read is reported, counted and skipped.
+///
 /// # Errors
-/// If a snapshot cannot be sent. The snapshots before it are complete.
+/// If the work ended early. The snapshots before it are complete.
 pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
@@ -43,15 +61,47 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
             Selection::Named(names.collect::<Result<_>>()?)
         }
     };
-    // Most reads wait for the disk.
-    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
-    let session = |packs| Session { repository: &repository, threads, packs, monitor };
-    let mut stats = match to {
-        Destination::Path(path) => local::run(path, &session(false), &selection, options.threads)?,
-        Destination::Host(host) => remote::run(host, &session(true), &selection)?,
+    let session = |packs| Session {
+        repository: &repository,
+        threads: threads(options),
+        packs,
+        dry_run: options.dry_run,
+        monitor,
     };
-    stats.seconds = begun.elapsed().as_secs_f64();
-    Ok(stats)
+    let must_exist = options.must_exist || options.dry_run;
+    let mut work = Work::new(&repository, &selection, monitor)?;
+    let number = work.snapshots.len();
+    match to {
+        Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
+            Ok(to) => repeated(|| local::run(&to, &session(false), &mut work, options.threads))?,
+            // A run makes it.
+            Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
+                session::plan(&mut work, &mut vec![State::Missing; number], monitor);
+            }
+            Err(error) => return Err(error),
+        },
+        Destination::Host(host) => repeated(|| remote::run(host, &session(true), &mut work, must_exist))?,
+    }
+    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats })
+}
+
+/// Converses until nothing is left.
+fn repeated(mut converse: impl FnMut() -> Result<Turn>) -> Result<()> {
+    while converse()? == Turn::Again {}
+    Ok(())
+}
+
+/// Most reads wait for the disk.
+fn threads(options: &Options) -> usize {
+    options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16))
+}
+
+/// Whether a command line asks for a receiver in the repository at `path`, as [`replicate`] asks for it on another
+/// host. `None`: it asks for something else.
+pub(crate) fn asks_for(line: &std::ffi::OsStr, path: &Path) -> Option<bool> {
+    let asked = ssh::path_in(line)?;
+    let is_same = || Some(std::fs::canonicalize(&asked).ok()? == std::fs::canonicalize(path).ok()?);
+    Some(Path::new(&asked) == path || is_same() == Some(true))
 }
 
 /// Writes one snapshot to `out`, based on another one if `base` names it.
@@ -73,9 +123,15 @@ pub fn send(
     if base.as_ref() == Some(&name) {
         return Err(Error::usage("send a snapshot based on itself"));
     }
-    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
-    let session = Session { repository: &repository, threads, packs: true, monitor };
-    let mut stats = session.send_one(&name, base.as_deref(), out)?;
-    stats.seconds = begun.elapsed().as_secs_f64();
-    Ok(stats)
+    let session = Session { repository: &repository, threads: threads(options), packs: true, dry_run: false, monitor };
+    let (done, sent) = session.send_one(&name, base.as_deref(), out)?;
+    Ok(Stats {
+        sent_bytes: done.sent_bytes,
+        shared_bytes: done.shared_bytes,
+        snapshots: vec![Snapshot { name, base, sent_bytes: done.sent_bytes, shared_bytes: done.shared_bytes }],
+        stream_bytes: sent.stream_bytes,
+        wire_bytes: sent.wire_bytes,
+        seconds: begun.elapsed().as_secs_f64(),
+        ..Stats::default()
+    })
 }

@@ -1,125 +1,134 @@
-//! The sender's side of a replication: it offers its snapshots, learns which ones the receiver lacks, and sends these,
+//! The sender's side of a conversation: it offers its snapshots, learns which ones the receiver lacks, and sends these,
 //! oldest first, each based on the newest one of the same sources that both have.
+//!
+//! A snapshot that cannot be sent ends the conversation, because the receiver waits for the rest of it. The others need
+//! another one.
 
-use crate::error::{Error, Result};
+use super::work::Snapshot;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::Filesystem;
-use crate::monitor::Monitor;
-use crate::snapshot::receive::of_other_side;
-use crate::snapshot::repository::{self, Repository, SnapshotInfo};
+use crate::monitor::{Amount, Monitor};
+use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::send;
-use crate::snapshot::stream::{Input, Offered, Op, Output, Position, Reply, Sent, State, damage};
+use crate::snapshot::stream::{Failure, Input, Op, Output, Position, Reply, Sent, State, damage};
 use std::io::{Read, Write};
 
-/// Which snapshots are sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// All.
-    All,
-    /// The newest ones, so many.
-    Last(usize),
-    /// Those with these names.
-    Named(Vec<String>),
+pub(super) use super::work::Work;
+
+/// The end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing is left to send.
+    Done,
+    /// A snapshot failed, and others are left.
+    Again,
 }
 
-/// What was done.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The snapshots that were sent.
-    pub snapshots: Vec<String>,
-    /// Bytes of content that were sent.
-    pub sent_bytes: u64,
-    /// Bytes of content that the receiver had in other files.
-    pub shared_bytes: u64,
-    /// Bytes of the stream before compression.
-    pub stream_bytes: u64,
-    /// Bytes that were transferred.
-    pub wire_bytes: u64,
-    /// How long it took.
-    pub seconds: f64,
+/// Why a conversation ended early.
+#[derive(Debug)]
+pub(super) enum Obstacle {
+    /// The receiver gave up, and said why.
+    Receiver(Failure),
+    /// Nothing can be sent, or nothing that is understood arrives.
+    Connection(Error),
+    /// Something on this side.
+    Here(Error),
 }
 
 /// A replication.
-pub(crate) struct Session<'a> {
-    pub(crate) repository: &'a Repository,
-    pub(crate) threads: usize,
+pub(super) struct Session<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) threads: usize,
     /// Whether data is compressed on its way.
-    pub(crate) packs: bool,
-    pub(crate) monitor: &'a dyn Monitor,
+    pub(super) packs: bool,
+    /// Only plan.
+    pub(super) dry_run: bool,
+    pub(super) monitor: &'a dyn Monitor,
 }
 
 impl Session<'_> {
-    /// Sends the selected snapshots.
-    pub(crate) fn run<W: Write, R: Read>(&self, selection: &Selection, to: W, replies: R) -> Result<Stats> {
-        let listing = self.repository.listing()?;
-        let snapshots = listing.snapshots;
-        let mut out = Output::begin(to, self.packs)?;
-        let mut offered = Vec::with_capacity(snapshots.len());
-        for info in &snapshots {
-            offered.push(Offered {
-                name: info.name.clone(),
-                identity: repository::identity(self.repository, &info.name)?,
-            });
-        }
-        out.push(&Op::Offer(offered.clone()))?;
-        out.flush()?;
-        let mut replies = Input::begin(replies)?;
-        let mut states = match replies.next()? {
-            Reply::Answer(states) if states.len() == offered.len() => states,
-            Reply::Failed(failure) => return Err(of_other_side(&failure)),
-            _ => return Err(damage("the receiver does not answer")),
+    /// Sends the wanted snapshots that the receiver lacks.
+    pub(super) fn run<W: Write, R: Read>(
+        &self,
+        work: &mut Work,
+        to: W,
+        replies: R,
+    ) -> std::result::Result<Turn, Obstacle> {
+        let mut out = Output::begin(to, self.packs).map_err(Obstacle::Connection)?;
+        let mut input = None;
+        let turn = self.converse(work, &mut out, &mut input, replies);
+        let answered = input.map_or(0, |input| input.counts().1);
+        work.stats.stream_bytes += out.sent().stream_bytes;
+        work.stats.wire_bytes += out.sent().wire_bytes + answered;
+        turn
+    }
+
+    fn converse<W: Write, R: Read>(
+        &self,
+        work: &mut Work,
+        out: &mut Output<W>,
+        input: &mut Option<Input<R>>,
+        replies: R,
+    ) -> std::result::Result<Turn, Obstacle> {
+        let offered = out.push(&Op::Offer(work.offered.clone())).and_then(|()| out.flush());
+        // A receiver that does not listen may have said why.
+        let replies = match (Input::begin(replies), offered) {
+            (Ok(replies), _) => input.insert(replies),
+            (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(Obstacle::Connection(error)),
         };
-        let mut stats = Stats::default();
-        for number in 0..snapshots.len() {
-            let name = &snapshots[number].name;
-            let is_selected = match selection {
-                Selection::All => true,
-                Selection::Last(count) => number + count >= snapshots.len(),
-                Selection::Named(names) => names.contains(name),
-            };
-            if !is_selected || states[number] == State::Complete {
-                continue;
+        let mut states = match replies.next().map_err(Obstacle::Connection)? {
+            Reply::Answer(states) if states.len() == work.offered.len() => states,
+            Reply::Failed(failure) => return Err(Obstacle::Receiver(failure)),
+            _ => return Err(Obstacle::Connection(damage("the receiver does not answer"))),
+        };
+        if self.dry_run {
+            plan(work, &mut states, self.monitor);
+        }
+        let mut left = work.left(&states);
+        while let Some(number) = left.pop_front() {
+            if self.monitor.is_cancelled() {
+                return Err(Obstacle::Here(Error::interrupted()));
             }
             if states[number] == State::Other {
-                let error = Error::failed(format!("send the snapshot {name}"));
-                return Err(error.hint("the receiver has another snapshot of this name"));
+                work.refuse(number, self.monitor);
+                continue;
             }
-            let (base, position) = beginning(&snapshots, &states, number);
-            let sent = self.send(&mut out, name, base.map(|base| snapshots[base].name.as_str()), position);
-            // If the receiver failed, its reason is the better one.
-            match replies_after(&sent, &mut replies)? {
-                Reply::Received => {}
-                Reply::Failed(failure) => return Err(of_other_side(&failure)),
-                Reply::Answer(_) => return Err(damage("the receiver answers twice")),
+            let (base, position) = beginning(&work.snapshots, &states, number);
+            let base = base.map(|base| work.snapshots[base].name.clone());
+            self.begin_phase(work, number, left.len(), base.is_some());
+            let name = work.snapshots[number].name.clone();
+            let sent = self.send(out, &name, base.as_deref(), position);
+            match confirmed(sent, replies)? {
+                Ok(done) => {
+                    let send::Work { sent_bytes, shared_bytes } = done;
+                    work.sent(number, Snapshot { name, base, sent_bytes, shared_bytes });
+                    states[number] = State::Complete;
+                }
+                Err(error) => {
+                    return work.failed(number, base.is_some(), error, self.monitor).map_err(Obstacle::Here);
+                }
             }
-            let work = sent?;
-            stats.sent_bytes += work.sent_bytes;
-            stats.shared_bytes += work.shared_bytes;
-            stats.snapshots.push(name.clone());
-            states[number] = State::Complete;
         }
-        out.push(&Op::Bye)?;
-        out.flush()?;
-        (stats.stream_bytes, stats.wire_bytes) = (out.sent().stream_bytes, out.sent().wire_bytes);
-        Ok(stats)
+        out.push(&Op::Bye).and_then(|()| out.flush()).map_err(Obstacle::Connection)?;
+        Ok(Turn::Done)
+    }
+
+    /// Its size is only known if all of it is sent.
+    fn begin_phase(&self, work: &mut Work, number: usize, others: usize, is_based: bool) {
+        let totals = work.snapshots[number].totals;
+        let (at, all) = work.count(others);
+        let name = if all > 1 { format!("sending {at} of {all}") } else { "sending".to_string() };
+        let bytes = if is_based { 0 } else { totals.bytes };
+        self.monitor.phase(&name, Some(Amount { files: totals.entries(), bytes }));
     }
 
     /// Writes one snapshot without a conversation.
-    pub(crate) fn send_one<W: Write>(&self, name: &str, base: Option<&str>, to: W) -> Result<Stats> {
+    pub(super) fn send_one<W: Write>(&self, name: &str, base: Option<&str>, to: W) -> Result<(send::Work, Sent)> {
         let mut out = Output::begin(to, self.packs)?;
         let work = self.send(&mut out, name, base, Position::default())?;
         out.push(&Op::Bye)?;
         out.flush()?;
-        let send::Work { sent_bytes, shared_bytes } = work;
-        let Sent { stream_bytes, wire_bytes } = out.sent();
-        Ok(Stats {
-            snapshots: vec![name.to_string()],
-            sent_bytes,
-            shared_bytes,
-            stream_bytes,
-            wire_bytes,
-            seconds: 0.0,
-        })
+        Ok((work, out.sent()))
     }
 
     fn send<W: Write>(
@@ -139,12 +148,41 @@ impl Session<'_> {
     }
 }
 
-/// What the receiver says after a snapshot was sent, or could not be sent to its end.
-fn replies_after<R: Read>(sent: &Result<send::Work>, replies: &mut Input<R>) -> Result<Reply> {
-    match sent {
+/// Plans what would be sent to a receiver that has these snapshots.
+pub(super) fn plan(work: &mut Work, states: &mut [State], monitor: &dyn Monitor) {
+    for number in work.left(states) {
+        if states[number] == State::Other {
+            work.refuse(number, monitor);
+            continue;
+        }
+        let (base, _) = beginning(&work.snapshots, states, number);
+        let base = base.map(|base| work.snapshots[base].name.clone());
+        work.plan(number, base);
+        states[number] = State::Complete;
+    }
+}
+
+/// The result of sending a snapshot, after the receiver has confirmed it. The inner error concerns this snapshot alone.
+fn confirmed<R: Read>(
+    sent: Result<send::Work>,
+    replies: &mut Input<R>,
+) -> std::result::Result<Result<send::Work>, Obstacle> {
+    let reply = match &sent {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(Obstacle::Here(Error::interrupted())),
         // Nothing more will be sent, and the receiver waits for the rest.
-        Err(error) if error.code() != "cannot-send" => Ok(Reply::Received),
+        Err(error) if error.code() != "cannot-send" => return Ok(sent),
         _ => replies.next(),
+    };
+    match (reply, sent) {
+        (Ok(Reply::Received), Ok(work)) => Ok(Ok(work)),
+        // What arrived differs from the records: the tree of the snapshot is damaged.
+        (Ok(Reply::Failed(failure)), _) if failure.code == "damage" => {
+            let cause = failure.reason();
+            Ok(Err(Error::new(ErrorKind::Damage, "send what the receiver accepts").because(cause)))
+        }
+        (Ok(Reply::Failed(failure)), _) => Err(Obstacle::Receiver(failure)),
+        (Ok(_), Ok(_)) => Err(Obstacle::Connection(damage("the receiver answers twice"))),
+        (Err(error), Ok(_)) | (_, Err(error)) => Err(Obstacle::Connection(error)),
     }
 }
 

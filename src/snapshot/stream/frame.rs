@@ -8,7 +8,7 @@
 //! | 32 | BLAKE3 of the frame's number (u64, little-endian, from 0) and of everything before |
 
 /// The first bytes of a stream. The version follows, as a little-endian u32.
-pub(super) const MAGIC: [u8; 8] = *b"pleachST";
+pub(crate) const MAGIC: [u8; 8] = *b"pleachST";
 /// The most bytes in a frame, unpacked.
 pub(super) const MOST: usize = 1 << 20;
 pub(super) const HEAD: usize = 8;

@@ -41,8 +41,9 @@ impl<R: Read> Input<R> {
                 .hint("it begins with something else; `pleach send` makes one"));
         }
         if version != VERSION {
+            let older = if version > VERSION { "update this pleach" } else { "update the pleach that sends" };
             return Err(Error::failed(format!("read a stream of version {version}"))
-                .hint(format!("this pleach reads version {VERSION}; the newer one of both sides must be older")));
+                .hint(format!("this pleach reads version {VERSION}; {older}")));
         }
         let unpacker =
             zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;

@@ -4,11 +4,15 @@
 //! Their order of fields is the format: `docs/stream.md` describes it.
 
 use crate::snapshot::manifest::{self, Directory, Entry, Header, Origin, Time, Totals};
+use crate::util::text;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 /// The longest operation in bytes: a record with its limits, and its attributes.
 pub(super) const LONGEST: usize = 32 << 20;
+
+/// How much of a message is shown, in characters.
+const MESSAGE: usize = 2000;
 
 /// BLAKE3.
 pub(crate) type Digest = [u8; 32];
@@ -157,4 +161,12 @@ pub(crate) enum Reply {
 pub(crate) struct Failure {
     pub(crate) code: String,
     pub(crate) message: String,
+}
+
+impl Failure {
+    /// The message for the user. The other side may say anything.
+    pub(crate) fn reason(&self) -> std::io::Error {
+        let message: String = self.message.chars().take(MESSAGE).collect();
+        std::io::Error::other(text::escape_output(&message))
+    }
 }

@@ -62,19 +62,6 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     Ok(reported(output, run.results.status))
 }
 
-/// How bad a status is. A run has the worst status of its parts.
-fn badness(status: ExitStatus) -> u8 {
-    match status {
-        ExitStatus::Done => 0,
-        ExitStatus::Incomplete => 1,
-        ExitStatus::Locked => 2,
-        ExitStatus::Damage => 3,
-        ExitStatus::Usage => 4,
-        ExitStatus::Failed => 5,
-        ExitStatus::Interrupted => 6,
-    }
-}
-
 /// Whether work with this status did what it should, but for single entries.
 fn is_done(status: ExitStatus) -> bool {
     matches!(status, ExitStatus::Done | ExitStatus::Incomplete)
@@ -316,9 +303,7 @@ impl<'a> Run<'a> {
     }
 
     fn worsen(&mut self, status: ExitStatus) {
-        if badness(status) > badness(self.results.status) {
-            self.results.status = status;
-        }
+        self.results.status = self.results.status.worse(status);
     }
 
     fn save_metrics(&mut self) {
