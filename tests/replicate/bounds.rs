@@ -53,7 +53,6 @@ on_filesystems! {
         let stream = Draft::new("two", Some(("one", [1; 32]))).same(&items).end();
         receive_within(&to, &stream, (100 * MIB, 100)).expect(0);
         pleach(["verify".as_ref(), "-q".as_ref(), to.as_os_str()]).expect(0);
-        assert_eq!(tools::inventory(&to.join("one")), tools::inventory(&to.join("two")));
     }
 
     fn long_attributes_are_refused_before_they_fill_the_memory(fs: &Filesystem) {
@@ -105,14 +104,14 @@ on_filesystems! {
     [xfs, btrfs] fn a_full_disk_stops_a_transfer_and_more_space_lets_it_go_on(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         write(source.join("a"), &bytes(1, 40 << 20));
-        write(source.join("b"), &bytes(2, 80 << 20));
+        write(source.join("b"), &bytes(2, 120 << 20));
         take("one", &source, &repo);
         let kind = if fs.reflinks() && fs.path().to_string_lossy().contains("btrfs") { Kind::Btrfs } else { Kind::Xfs };
-        let Some(own) = Own::new(kind, "a_full_disk", 400, &[], "") else { return };
+        let Some(own) = Own::new(kind, "a_full_disk", 600, &[], "") else { return };
         let (to, filler) = (own.join("to"), own.join("filler"));
         let free = tools::free_bytes(own.path());
         let file = fs::File::create(&filler).unwrap();
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - (90 << 20)).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - (130 << 20)).unwrap();
         drop(file);
         let run = pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(1);
         run.saying("free some space");
@@ -121,7 +120,7 @@ on_filesystems! {
         pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(1);
         fs::remove_file(&filler).unwrap();
         let sent = replicate(&repo, &to);
-        assert!(sent.sent_bytes <= (120 - 24) << 20, "{sent:?}");
+        assert!(sent.sent_bytes <= (160 - 24) << 20, "{sent:?}");
         assert_replica(&repo, &to);
     }
 

@@ -135,7 +135,7 @@ on_filesystems! {
         for path in [&b".."[..], b"n/..", b"n/../..", b"../outside", b"/outside", b"n//x", b"n/./x", b"n/", b"n/a\0b"] {
             site.refuses_ops([directory(path)], "the path of a directory is none");
         }
-        site.refuses_ops([directory(b"elsewhere/x")], "before the one it lies in");
+        site.refuses_ops([directory(b"z/x")], "before the one it lies in");
         site.refuses_ops([new(file(&[b'x'; 300], 0), Content::InRecord)], "name too long");
     }
 

@@ -45,8 +45,8 @@ impl Link {
     fn new(fs: &Filesystem) -> Link {
         let link = Link { dir: fs.dir("link") };
         let script = format!(
-            "#!/bin/bash\ncd '{}'\nfor command; do :; done\necho $$ > link\n\
-             tee >(wc -c > crossed.new; mv crossed.new crossed) | bash -c \"echo \\$\\$ > receiver; exec $command\"\n",
+            "#!/bin/bash\ncd '{}'\nfor command; do :; done\n> link\n\
+             dd bs=64k count=$CUT iflag=count_bytes status=none | tee >(wc -c > crossed.new; mv crossed.new crossed) | bash -c \"echo \\$\\$ > receiver; exec $command\"\n",
             link.dir.display()
         );
         write(link.dir.join("ssh"), script.as_bytes());
@@ -54,7 +54,8 @@ impl Link {
         link
     }
 
-    fn replicate(&self, repo: &Path, to: &Path) -> Child {
+    /// Begins a replication over the link, which is cut after so many bytes.
+    fn replicate(&self, repo: &Path, to: &Path, cut: u64) -> Child {
         for note in ["link", "receiver", "crossed"] {
             let _ = fs::remove_file(self.dir.join(note));
         }
@@ -62,6 +63,7 @@ impl Link {
         to_host.push(to);
         command([OsStr::new("replicate"), "-q".as_ref(), repo.as_ref(), &to_host])
             .env("PLEACH_SSH", self.dir.join("ssh"))
+            .env("CUT", cut.to_string())
             .env("PLEACH_REMOTE", env!("CARGO_BIN_EXE_pleach"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -69,21 +71,21 @@ impl Link {
             .unwrap()
     }
 
-    fn kill(&self, note: &str) {
-        if let Ok(id) = fs::read_to_string(self.dir.join(note)) {
+    fn kill_receiver(&self) {
+        if let Ok(id) = fs::read_to_string(self.dir.join("receiver")) {
             let _ = std::process::Command::new("kill").args(["-9", id.trim()]).stderr(Stdio::null()).status();
         }
     }
 
     /// Waits for the end of the receiver. Returns the number of bytes that crossed the link.
     fn crossed(&self) -> u64 {
-        for _ in 0..3000 {
+        for wait in 0..3000 {
             let has_ended = fs::read_to_string(self.dir.join("receiver"))
                 .map_or(true, |id| !Path::new("/proc").join(id.trim()).exists());
             if let (true, Ok(bytes)) = (has_ended, fs::read_to_string(self.dir.join("crossed"))) {
                 return bytes.trim().parse().unwrap();
             }
-            if !self.dir.join("link").exists() {
+            if wait > 100 && !self.dir.join("link").exists() {
                 return 0;
             }
             thread::sleep(Duration::from_millis(10));
@@ -150,7 +152,7 @@ on_filesystems! {
         take("one", &source, &repo);
         let sizes = Sizes::of(&repo, "one");
         let begin = Instant::now();
-        assert!(link.replicate(&repo, &to).wait().unwrap().success());
+        assert!(link.replicate(&repo, &to, u64::MAX >> 1).wait().unwrap().success());
         let time = begin.elapsed();
         assert!(link.crossed() < sizes.before.last().unwrap() + (1 << 20));
         assert_replica(&repo, &to);
@@ -162,16 +164,21 @@ on_filesystems! {
             let context = format!("kill {done} of PLEACH_TEST_SEED={seed}");
             let there = if to.join(".pleach/format").exists() { sizes.there(&to) } else { 0 };
             resumed += usize::from(there > 0);
-            let mut sender = link.replicate(&repo, &to);
-            thread::sleep(time.mul_f64(random.fraction()));
             let victim = VICTIMS[done % VICTIMS.len()];
-            if matches!(victim, Victim::Receiver | Victim::Both) {
-                link.kill("receiver");
+            let moment = random.fraction();
+            let cut = match victim {
+                Victim::Link => (*sizes.before.last().unwrap() as f64 * moment) as u64,
+                _ => u64::MAX >> 1,
+            };
+            let mut sender = link.replicate(&repo, &to, cut);
+            if !matches!(victim, Victim::Link) {
+                thread::sleep(time.mul_f64(moment));
             }
-            match victim {
-                Victim::Sender | Victim::Both => sender.kill().unwrap(),
-                Victim::Link => link.kill("link"),
-                Victim::Receiver => {}
+            if matches!(victim, Victim::Receiver | Victim::Both) {
+                link.kill_receiver();
+            }
+            if matches!(victim, Victim::Sender | Victim::Both) {
+                sender.kill().unwrap();
             }
             let is_complete = sender.wait().unwrap().success();
             let crossed = link.crossed();
@@ -192,7 +199,7 @@ on_filesystems! {
             assert!(lost <= TWICE, "{context}, {victim:?}: {lost} bytes of {there} + {crossed}");
             most = most.max(lost);
         }
-        assert!(link.replicate(&repo, &to).wait().unwrap().success());
+        assert!(link.replicate(&repo, &to, u64::MAX >> 1).wait().unwrap().success());
         assert_replica(&repo, &to);
         println!("{done} kills, {resumed} resumed, {completed} complete, at most {most} bytes twice ({time:?} a run)");
     }

@@ -188,7 +188,7 @@ fn fill<R: Read>(
         if let Op::End { totals, digest } = op {
             receiver.finish()?;
             let Receiver { records, received, .. } = receiver;
-            records.finish(&totals, &digest, staging, received.data_bytes)?;
+            records.finish(&totals, &digest, staging)?;
             return Ok(received);
         }
         receiver.step(op, input)?;

@@ -45,12 +45,12 @@ impl Records {
     }
 
     /// Ends the manifest, if these are the records that were sent, and checks that it can be read.
-    pub(super) fn finish(mut self, sent: &Totals, digest: &Digest, staging: &Staging, written: u64) -> Result<()> {
+    pub(super) fn finish(mut self, sent: &Totals, digest: &Digest, staging: &Staging) -> Result<()> {
         if self.digest.finish() != *digest {
             return Err(damage("the records of the snapshot are not those that were sent"));
         }
-        self.totals.errors = sent.errors;
-        self.totals.written_bytes = written;
+        // Only the sender knows these.
+        (self.totals.errors, self.totals.written_bytes) = (sent.errors, sent.written_bytes);
         let file = self.writer.finish(&self.totals)?;
         Reader::from_file(file, &staging.manifest).map(|_| ())
     }
