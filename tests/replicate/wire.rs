@@ -35,6 +35,7 @@ pub(super) struct Begin {
     pub(super) identity: Digest,
     pub(super) base: Option<(String, Digest)>,
     pub(super) position: Position,
+    pub(super) top: Time,
     pub(super) origins: Vec<Origin>,
     pub(super) totals: Totals,
 }
@@ -226,8 +227,9 @@ impl Draft {
         };
         let base = base.map(|(name, identity)| (name.to_string(), identity));
         let (position, origins, totals) = (Position::default(), Vec::new(), Totals::default());
+        let top = header.created;
         let mut draft = Draft::empty();
-        draft.push(&Op::Begin(Begin { header, identity: [1; 32], base, position, origins, totals }));
+        draft.push(&Op::Begin(Begin { header, identity: [1; 32], base, position, top, origins, totals }));
         draft
     }
 
