@@ -27,7 +27,7 @@ fn receive_within(to: &Path, stream: &[u8], (memory, files): (u64, u32)) -> Run 
     Run::new(child.wait_with_output().unwrap(), "pleach receive".into())
 }
 
-/// A directory whose attributes are long.
+/// A directory or entry with long attributes.
 fn with_long_attributes(op: Op, prefix: &str, count: usize) -> Op {
     let long = (0..count).map(|number| (format!("{prefix}{number}").into_bytes().into(), vec![7; 1 << 16].into()));
     match op {
@@ -57,7 +57,8 @@ on_filesystems! {
 
     fn long_attributes_are_refused_before_they_fill_the_memory(fs: &Filesystem) {
         let to = fs.join("to");
-        let deep = (1..=12).map(|depth| with_long_attributes(directory(&vec![&b"d"[..]; depth].join(&b'/')), "system.x", 450));
+        let path = |depth| vec![&b"d"[..]; depth].join(&b'/');
+        let deep = (1..=12).map(|depth| with_long_attributes(directory(&path(depth)), "system.x", 450));
         let stream = Draft::new("one", None).and_all(deep).end();
         receive_within(&to, &stream, (300 * MIB, 200)).expect(4).saying("the attributes of directories are too long");
         assert_eq!(names(&to.join(".pleach/incoming")), [""; 0]);
@@ -142,7 +143,8 @@ on_filesystems! {
         // A transfer goes on whatever the clock said when it began.
         let length = 80_u64 << 20;
         let draft = Draft::new("cut", None).and(directory(b"d"));
-        let draft = draft.and(new(file(b"b", length), Content::Parts { start: None })).and(Op::Data { offset: 0, length });
+        let draft = draft.and(new(file(b"b", length), Content::Parts { start: None }));
+        let draft = draft.and(Op::Data { offset: 0, length });
         for time in ["1999-01-01", "2099-01-01"] {
             receive(&to, &draft.clone().bytes(&bytes(1, 70 << 20)).stream.encode(false), &[]).expect(1);
             let position = to.join(".pleach/incoming/cut/position");
@@ -158,7 +160,8 @@ on_filesystems! {
         fs.dir("source/closed/deep");
         write(source.join("closed/deep/file"), &bytes(1, 9000));
         write(source.join("secret"), &bytes(2, 9000));
-        for (path, mode) in [("secret", 0o000), ("closed/deep/file", 0o200), ("closed/deep", 0o000), ("closed", 0o300)] {
+        let modes = [("secret", 0o000), ("closed/deep/file", 0o200), ("closed/deep", 0o000), ("closed", 0o300)];
+        for (path, mode) in modes {
             fs::set_permissions(source.join(path), fs::Permissions::from_mode(mode)).unwrap();
         }
         take("one", &source, &repo);

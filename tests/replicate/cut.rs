@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-/// What is outside the staging area.
+/// The entries outside the staging area.
 fn visible(repo: &Path) -> Vec<String> {
     names(repo).into_iter().filter(|name| name != ".pleach").collect()
 }

@@ -221,7 +221,8 @@ on_filesystems! {
         let draft = Site::draft;
         site.refuses(&draft().same(&site.items[..1]).and(empty(b"a")).end(), out_of_place);
         site.refuses(&draft().same(&site.items[..1]).and(empty(b"c")).end(), out_of_place);
-        site.refuses(&draft().same(&site.items[..1]).and(replacing(file(b"b", 0), Content::InRecord)).end(), out_of_place);
+        let another = replacing(file(b"b", 0), Content::InRecord);
+        site.refuses(&draft().same(&site.items[..1]).and(another).end(), out_of_place);
         site.refuses(&draft().and(directory(b"d")).end(), out_of_place);
         site.refuses(&draft().same(&site.items[..6]).and(directory(b"e")).end(), out_of_place);
         site.refuses(&draft().same(&site.items[..2]).and(Op::Gone { count: 1 }).and(empty(b"a")).end(), "out of order");
@@ -232,7 +233,8 @@ on_filesystems! {
         let ops = draft().same(&site.items[..6]).and(Op::Gone { count: 1 }).same(&site.items[7..]);
         site.refuses(&ops.end(), "keeps an entry without its directory");
         site.refuses(&draft().same(&site.items[..9]).end(), "leaves records of the base out");
-        site.refuses(&draft().and(Op::Same { count: u64::MAX, recheck: false }).end(), "more records than the base has");
+        let too_many = Op::Same { count: u64::MAX, recheck: false };
+        site.refuses(&draft().and(too_many).end(), "more records than the base has");
         site.refuses(&Draft::new("new", None).and(Op::Gone { count: 1 }).end(), "there is none");
         site.refuses(&Draft::new("new", None).and(empty(b"a")).end(), "before any directory");
     }
@@ -245,7 +247,8 @@ on_filesystems! {
             site.refuses_ops(with(Op::Data { offset, length }), "a range is none");
             site.refuses_ops(with(Op::Hole { offset, length }), "a range is none");
             site.refuses_ops(with(Op::Clone { offset, length, from: from(0) }), "a range is none");
-            site.refuses_ops(with(Op::Clone { offset: 0, length: length.max(1), from: from(offset.max(1 << 63)) }), "none");
+            let beyond = from(offset.max(1 << 63));
+            site.refuses_ops(with(Op::Clone { offset: 0, length: length.max(1), from: beyond }), "a range is none");
         }
         for (offset, length) in [(6, 1), (0, 7), (1 << 62, 1)] {
             site.refuses_ops(with(Op::Hole { offset, length }), "beyond its end");
@@ -278,9 +281,12 @@ on_filesystems! {
 
     [xfs] fn a_snapshot_has_no_name_with_another_meaning(fs: &Filesystem) {
         let site = Site::new(fs);
-        for name in ["", ".", "..", ".pleach", "latest", "live", "a/b", "../x", "-x", "a\nb", "lost+found", &"x".repeat(256)] {
-            site.refuses(&Draft::new(name, None).and(directory(b"n")).end(), "the name of a snapshot is none");
-            site.refuses(&Draft::new("new", Some((name, BASE))).and(directory(b"n")).end(), "the name of a snapshot is none");
+        let long = "x".repeat(256);
+        let names = ["", ".", "..", ".pleach", "latest", "live", "a/b", "../x", "-x", "a\nb", "lost+found", &long];
+        let reason = "the name of a snapshot is none";
+        for name in names {
+            site.refuses(&Draft::new(name, None).and(directory(b"n")).end(), reason);
+            site.refuses(&Draft::new("new", Some((name, BASE))).and(directory(b"n")).end(), reason);
         }
         site.refuses(&Draft::new("base", None).and(directory(b"n")).end(), "exists");
         site.refuses(&Draft::new("new", Some(("base", [2; 32]))).and(directory(b"n")).end(), "it is another one");

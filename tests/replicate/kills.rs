@@ -24,7 +24,7 @@ fn kills() -> usize {
     std::env::var("PLEACH_TEST_KILLS").map_or(6, |kills| kills.parse().expect("a number of kills"))
 }
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Sender,
@@ -46,7 +46,9 @@ impl Link {
         let link = Link { dir: fs.dir("link") };
         let script = format!(
             "#!/bin/bash\ncd '{}'\nfor command; do :; done\n> link\n\
-             dd bs=64k count=$CUT iflag=count_bytes status=none | tee >(wc -c > crossed.new; mv crossed.new crossed) | bash -c \"echo \\$\\$ > receiver; exec $command\"\n",
+             dd bs=64k count=$CUT iflag=count_bytes status=none | \\\n\
+             tee >(wc -c > crossed.new; mv crossed.new crossed) | \\\n\
+             bash -c \"echo \\$\\$ > receiver; exec $command\"\n",
             link.dir.display()
         );
         write(link.dir.join("ssh"), script.as_bytes());
@@ -252,7 +254,7 @@ on_filesystems! {
     }
 }
 
-/// Removes a repository, whose trees may be subvolumes.
+/// Removes a repository. Its trees may be subvolumes.
 fn remove(repo: &Path) -> std::io::Result<()> {
     for name in published(repo) {
         pleach([OsStr::new("remove"), "-q".as_ref(), repo.as_ref(), name.as_ref()]).expect(0);

@@ -1,5 +1,5 @@
 //! The frozen stream of version 1. `tests/samples/stream-1` is never edited: later versions must read it. It has two
-//! snapshots, the second one based on the first one, with operations of every kind but an offer.
+//! snapshots, one based on the other, with operations of every kind but an offer.
 
 use super::wire::*;
 use super::{receive, stream};
@@ -24,7 +24,7 @@ fn ends(stream: &[u8]) -> Vec<Op> {
 
 const BLOCK: usize = 4096;
 
-/// A file with this content, whose hash is in its record.
+/// A file with this content. Its hash is in its record.
 fn hashed(name: &[u8], content: &[u8], holes: u64) -> Entry {
     let mut entry = file(name, content.len() as u64);
     let Body::File(body) = &mut entry.body else { unreachable!("it is a file") };

@@ -1,4 +1,5 @@
-//! Streams made and changed by hand, with right digests. It follows `docs/stream.md` and shares no code with the program.
+//! Streams made and changed by hand, with right digests. It follows `docs/stream.md` and shares no code with the
+//! program.
 
 use pleach::testing::manifest::{Body, Directory, Entry, FileBody, Header, Item, Meta, Origin, Stored, Time, Totals};
 use rustix::fs::FileType;
@@ -334,7 +335,7 @@ pub(super) fn directory(path: &[u8]) -> Op {
     Op::Directory { replaces: false, directory, xattrs: Vec::new() }
 }
 
-/// A file whose inode number comes from its name.
+/// A file. Its inode number comes from its name.
 pub(super) fn file(name: &[u8], size: u64) -> Entry {
     let ino = 1 + name.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(7) + u64::from(*byte)) % 1000;
     let body = FileBody { size, holes: 0, hash: None, stored: Stored::Copied, changed: false };

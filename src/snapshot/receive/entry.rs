@@ -158,7 +158,7 @@ pub(super) fn set_stored(entry: &mut Entry, written: Written) {
 /// Flags for a file that is changed.
 const CHANGE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Opens a file of which a part has arrived.
+/// Opens a file that has a part of its content.
 fn reopen(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     let status = Status::at(dir, name)?;
     if status.file_type() != FileType::RegularFile || status.nlink != 1 {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// How many entries wait at most.
 const TOGETHER: usize = 1024;
 
-/// Entries of the base that are to be made.
+/// Entries of the base that will be made.
 pub(super) struct Inherited<'a> {
     base: Option<BorrowedFd<'a>>,
     waiting: Vec<Waiting>,

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 /// The records of the base and the place of the last one of the new snapshot.
 pub(super) struct Sequence<'b> {
-    base: Option<Ahead<'b>>,
+    base: Option<Records<'b>>,
     /// The records of the base that were passed.
     passed: u64,
     /// The directory that gets entries now.
@@ -24,12 +24,12 @@ pub(super) struct Sequence<'b> {
 }
 
 /// Records, with the next one.
-struct Ahead<'b> {
+struct Records<'b> {
     items: Items<'b>,
     next: Option<Item>,
 }
 
-impl Ahead<'_> {
+impl Records<'_> {
     /// The next record, and the path of its directory.
     fn take(&mut self) -> Result<Option<(Vec<u8>, Item)>> {
         let Some(item) = self.next.take() else { return Ok(None) };
@@ -44,7 +44,7 @@ impl<'b> Sequence<'b> {
         let base = match base {
             Some(mut items) => {
                 let next = items.next().transpose()?;
-                Some(Ahead { items, next })
+                Some(Records { items, next })
             }
             None => None,
         };
@@ -118,7 +118,7 @@ impl<'b> Sequence<'b> {
     /// Refuses to end before all records of the base were passed.
     pub(super) fn finish(&self) -> Result<()> {
         match &self.base {
-            Some(Ahead { next: Some(_), .. }) => Err(damage("it leaves records of the base out")),
+            Some(Records { next: Some(_), .. }) => Err(damage("it leaves records of the base out")),
             _ => Ok(()),
         }
     }

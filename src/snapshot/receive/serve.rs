@@ -1,6 +1,7 @@
 //! Receives what a sender sends, one snapshot after the other, and answers it if it listens.
 
-use super::{Received, snapshot};
+use super::receiver::Received;
+use super::transfer::{begun, snapshot};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
@@ -27,7 +28,7 @@ pub struct Options {
     pub only_adds: bool,
 }
 
-/// What was received.
+/// The work of a receiver.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -63,7 +64,7 @@ pub fn receive(
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
 
-/// Receives snapshots until the sender ends. With `replies`, tells the sender what happens.
+/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens.
 pub(crate) fn serve<R: Read, W: Write>(
     repository: &Repository,
     from: R,
@@ -132,7 +133,7 @@ fn receive_all<R: Read, W: Write>(
 /// What the repository has of a snapshot.
 fn state(repository: &Repository, present: &HashSet<String>, offered: &Offered) -> State {
     if !present.contains(&offered.name) {
-        let begun = super::begun(repository, &offered.name, &offered.identity);
+        let begun = begun(repository, &offered.name, &offered.identity);
         return begun.map_or(State::Missing, |(base, position)| State::Begun { base, position });
     }
     match repository::identity(repository, &offered.name) {

@@ -305,7 +305,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Leaves the current directory, all of whose entries exist. If it was changed, it gets its metadata.
+    /// Leaves the current directory: all its entries exist. If it was changed, it gets its metadata.
     fn leave(&mut self) -> Result<bool> {
         let Some(Level { length, scaffold, meta, is_changed, fd }) = self.levels.pop() else { return Ok(false) };
         if self.open.back() == Some(&self.levels.len()) {

@@ -5,19 +5,14 @@
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
-use super::layout::INCOMING;
-use super::leftovers::complete;
+use super::layout::{INCOMING, POSITION};
 use super::name::check_name;
+use super::publish::complete;
 use super::staging::Staging;
 use super::trash::{clear_entry, throw_away};
 use crate::error::Result;
 use crate::tree::deletion::FreshNames;
 use std::time::SystemTime;
-
-/// The records that arrived, and how far the tree is complete. The latter is replaced by a rename.
-pub(crate) const JOURNAL: &str = "journal";
-pub(crate) const POSITION: &str = "position";
-pub(crate) const POSITION_NEW: &str = "position.new";
 
 /// How many unfinished snapshots are kept: the newest ones.
 const MOST: usize = 4;
@@ -31,7 +26,7 @@ pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> O
     Staging::remaining(name, dir, is_based)
 }
 
-/// Removes what cannot be used any more, and completes what was published by a killed run.
+/// Removes snapshots that cannot go on, and completes those that a killed run published.
 pub(super) fn clear_incoming(repository: &Repository) -> Result<()> {
     let Some(area) = repository.control.dir_if_any(INCOMING) else { return Ok(()) };
     let fresh = FreshNames::new();

@@ -15,3 +15,8 @@ pub(super) const INCOMING: &str = "incoming";
 pub(super) const BLOCKS: &str = "blocks";
 /// The list of finished files of a snapshot in the making.
 pub(super) const FINISHED: &str = "finished";
+/// The records of a snapshot that is received, as far as they arrived.
+pub(crate) const JOURNAL: &str = "journal";
+/// How far the tree of a snapshot that is received is complete, and the file that replaces this one.
+pub(crate) const POSITION: &str = "position";
+pub(crate) const POSITION_NEW: &str = "position.new";

@@ -3,10 +3,11 @@
 //! All functions that change the repository need its lock.
 
 use super::block_hashes;
+use super::dir::Dir;
 use super::durable;
 use super::handle::Repository;
-use super::incoming::{JOURNAL, POSITION};
-use super::layout::{FINISHED, LATEST};
+use super::layout::{FINISHED, JOURNAL, LATEST, POSITION};
+use super::name::check_name;
 use super::staging::Staging;
 use super::subvolume;
 use super::trash::{clear_entry, throw_away};
@@ -66,6 +67,16 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
         Ok(()) => Ok(()),
         Err(_) => throw_away(repository, &area, name.as_bytes(), &FreshNames::new()),
     }
+}
+
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
+pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
+    let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
+    if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
+        return Ok(());
+    }
+    let is_published = repository.manifests.stat(name)?.is_some() && repository.root.has_dir(name)?;
+    if is_published { subvolume::seal_published(repository, name) } else { Ok(()) }
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.

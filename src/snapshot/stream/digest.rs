@@ -1,6 +1,6 @@
 //! The digest of a snapshot's records. Both sides compute it; equal digests show that the receiver has the records of
-//! the sender. It leaves out the fields that depend on the repository: how content came into the tree, and what the
-//! tree could not take.
+//! the sender. It skips the fields that depend on the repository: how content came into the tree, and what the tree
+//! could not take.
 
 use super::op::Digest;
 use crate::error::{Error, Result};

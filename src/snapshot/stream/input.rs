@@ -1,8 +1,7 @@
 //! Reads a stream: checks each frame before any of its bytes is used.
 
-use super::VERSION;
 use super::check::Check;
-use super::frame::{self, DIGEST, HEAD, MAGIC, MOST};
+use super::frame::{self, DIGEST, HEAD, MAGIC, MOST, VERSION};
 use super::op::{LONGEST, Op};
 use crate::error::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
@@ -80,7 +79,7 @@ impl<R: Read> Input<R> {
         }
         let mut bytes = std::mem::take(&mut self.message);
         bytes.clear();
-        // Memory grows with what arrives, not with what is announced.
+        // Memory grows with the bytes that arrive, not with the length that was announced.
         while bytes.len() < length {
             let part = self.some(length - bytes.len())?;
             bytes.extend_from_slice(part);
@@ -101,7 +100,7 @@ impl<R: Read> Input<R> {
         self.counts
     }
 
-    /// At least one and at most `most` of the next bytes, of which there must be some.
+    /// At least one and at most `most` of the next bytes. The end of the stream is an error.
     pub(crate) fn some(&mut self, most: usize) -> Result<&[u8]> {
         if self.used == self.frame.len() {
             self.next_frame()?;

@@ -19,6 +19,3 @@ pub(crate) use frame::MAGIC;
 pub(crate) use input::{Input, damage};
 pub(crate) use op::{Begin, Content, Digest, Failure, Offered, Op, Place, Position, Reply, Side, State, Xattrs};
 pub(crate) use output::{Output, Sent};
-
-/// The version of the stream.
-pub(crate) const VERSION: u32 = 1;

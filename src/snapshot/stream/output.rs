@@ -1,7 +1,6 @@
 //! Writes a stream: bytes are collected into frames.
 
-use super::VERSION;
-use super::frame::{self, HEAD, MAGIC, MOST};
+use super::frame::{self, HEAD, MAGIC, MOST, VERSION};
 use crate::error::{Error, Result};
 use serde::Serialize;
 use std::io::Write;
@@ -11,7 +10,7 @@ const LEVEL: i32 = 1;
 /// After a frame that could not be made smaller, so many are not packed.
 const PAUSE: u32 = 15;
 
-/// What was sent.
+/// The bytes that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Bytes of the stream before compression, with its frames.
