@@ -32,7 +32,7 @@ fn id(id: &str) -> &Path {
     Path::new(id)
 }
 
-/// Names and bases of what was sent or would be.
+/// Names and bases of the snapshots that were sent or would be.
 fn sent(run: &Run) -> Vec<(String, Option<String>)> {
     run.lines::<Sent>().into_iter().map(|sent| (sent.name, sent.base)).collect()
 }

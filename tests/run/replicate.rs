@@ -53,7 +53,7 @@ on_filesystems! {
         sshd.replace_pleach("echo 'pleach: cannot do this' >&2; exit 1");
         let half = run(&["--json"]).expect(1);
         half.saying("cannot do this");
-        assert_eq!(published(&disk).len(), 3, "a destination keeps what was pruned here");
+        assert_eq!(published(&disk).len(), 3, "a destination keeps the snapshots that were pruned here");
         assert_eq!((metric("snapshots"), metric("destinations")), (1.0, 1.0));
         let log = fs::read_to_string(fs.join("log")).unwrap();
         let lines: Vec<_> = log.lines().collect();

@@ -1,10 +1,11 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
 use super::outcome::reported;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, replicate as show};
+use crate::snapshot::Repository;
 use crate::snapshot::receive::{self, receive};
 use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
 use std::ffi::OsStr;
@@ -128,6 +129,17 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
     if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
         check_asked(&asked, repo)?;
+    }
+    if args.init {
+        Repository::open_or_create(repo)?;
+        show::made(output, repo);
+        return Ok(ExitStatus::Done);
+    }
+    if args.restrict {
+        Repository::open(repo).map_err(|error| match error.code() {
+            "no-repository" => error.advise(Advice::InitReceiver),
+            _ => error,
+        })?;
     }
     let stdin = io::stdin();
     if stdin.is_terminal() {

@@ -133,6 +133,26 @@ pub(crate) fn skipped(output: &Output, error: &Error) {
     output.notice("destination-skipped", error.path(), &format!("skipped a destination: {}", messages::error(error)));
 }
 
+/// Shows the repository that was made.
+pub(crate) fn made(output: &Output, repo: &Path) {
+    if output.is_json() {
+        output.json(&Summary {
+            r#type: "summary",
+            command: "receive",
+            snapshots: 0,
+            sent_bytes: 0,
+            shared_bytes: 0,
+            stream_bytes: 0,
+            wire_bytes: 0,
+            errors: 0,
+            dry_run: None,
+            seconds: 0.0,
+        });
+    } else if !output.is_quiet() {
+        summary::print(output, &format!("{} is a repository for snapshots", text::path(repo)), &[]);
+    }
+}
+
 fn heading(verb: &str, names: &[&str], place: &str, none: String) -> String {
     let name = |name: &str| harmless(name).into_owned();
     match names {

@@ -35,18 +35,27 @@ pub(super) fn follow(pipe: ChildStderr, progress: &Progress, pass_on: &dyn Fn(&s
         let _ = fcntl_setfl(&pipe, flags | OFlags::NONBLOCK);
     }
     let mut lines = Lines::default();
+    let mut is_open = true;
     loop {
         let has_ended = progress.has_ended.load(Ordering::Acquire);
         let is_over = progress.is_over.load(Ordering::Acquire);
-        if !has_ended {
+        if !has_ended && !is_open {
+            std::thread::sleep(Duration::from_millis(50));
+        } else if !has_ended {
             let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&TICK));
         }
         let mut buffer = [0; 4096];
         let count = match pipe.read(&mut buffer) {
-            Ok(0) => break,
+            Ok(0) => {
+                is_open = false;
+                0
+            }
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-            Err(_) => break,
+            Err(_) => {
+                is_open = false;
+                0
+            }
         };
         lines.add(&buffer[..count]);
         lines.pass_on(is_over, pass_on);

@@ -1,6 +1,5 @@
-//! The work of a replication: which snapshots are wanted, what was done, and what failed.
+//! The work of a replication: the snapshots that are wanted, sent, or failed.
 
-use super::session::Turn;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
@@ -18,7 +17,7 @@ pub(super) enum Selection {
     Named(Vec<String>),
 }
 
-/// What was done.
+/// The result of a replication.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -54,7 +53,16 @@ pub struct Snapshot {
     pub shared_bytes: u64,
 }
 
-/// What is to do, and what was done.
+/// The end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing is left to send.
+    Done,
+    /// A snapshot failed, and others are left.
+    Again,
+}
+
+/// The work, and its result so far.
 pub(super) struct Work {
     /// The snapshots, oldest first, and how they are offered.
     pub(super) snapshots: Vec<SnapshotInfo>,

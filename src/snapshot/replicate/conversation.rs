@@ -4,24 +4,13 @@
 //! A snapshot that cannot be sent ends the conversation, because the receiver waits for the rest of it. The others need
 //! another one.
 
-use super::work::Snapshot;
+use super::work::{Snapshot, Turn, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::send;
 use crate::snapshot::stream::{Failure, Input, Op, Output, Position, Reply, Sent, State, damage};
 use std::io::{Read, Write};
-
-pub(super) use super::work::Work;
-
-/// The end of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Nothing is left to send.
-    Done,
-    /// A snapshot failed, and others are left.
-    Again,
-}
 
 /// Why a conversation ended early.
 #[derive(Debug)]
@@ -35,7 +24,7 @@ pub(super) enum Obstacle {
 }
 
 /// A replication.
-pub(super) struct Session<'a> {
+pub(super) struct Conversation<'a> {
     pub(super) repository: &'a Repository,
     pub(super) threads: usize,
     /// Whether data is compressed on its way.
@@ -45,7 +34,7 @@ pub(super) struct Session<'a> {
     pub(super) monitor: &'a dyn Monitor,
 }
 
-impl Session<'_> {
+impl Conversation<'_> {
     /// Sends the wanted snapshots that the receiver lacks.
     pub(super) fn run<W: Write, R: Read>(
         &self,
