@@ -86,7 +86,7 @@ impl Conversation<'_> {
             self.begin_phase(work, number, left.len(), base.is_some());
             let name = work.snapshots[number].name.clone();
             let sent = self.send(out, &name, base.as_deref(), position);
-            match confirmed(sent, replies)? {
+            match confirmed(&name, sent, replies)? {
                 Ok(done) => {
                     let send::Work { sent_bytes, shared_bytes } = done;
                     work.sent(number, Snapshot { name, base, sent_bytes, shared_bytes });
@@ -150,6 +150,7 @@ pub(super) fn plan(work: &mut Work, states: &mut [State], monitor: &dyn Monitor)
 
 /// The result of sending a snapshot, after the receiver has confirmed it. The inner error concerns this snapshot alone.
 fn confirmed<R: Read>(
+    name: &str,
     sent: Result<send::Work>,
     replies: &mut Input<R>,
 ) -> std::result::Result<Result<send::Work>, Obstacle> {
@@ -163,8 +164,8 @@ fn confirmed<R: Read>(
         (Ok(Reply::Received), Ok(work)) => Ok(Ok(work)),
         // What arrived differs from the records: the tree of the snapshot is damaged.
         (Ok(Reply::Failed(failure)), _) if failure.code == "damage" => {
-            let cause = std::io::Error::other(failure.message);
-            Ok(Err(Error::new(ErrorKind::Damage, "send what the receiver accepts").because(cause)))
+            let cause = std::io::Error::other(format!("the receiver found damage: {}", failure.message));
+            Ok(Err(Error::new(ErrorKind::Damage, format!("send the snapshot {name}")).because(cause)))
         }
         (Ok(Reply::Failed(failure)), _) => Err(Obstacle::Receiver(failure)),
         (Ok(_), Ok(_)) => Err(Obstacle::Connection(damage("the receiver answers twice"))),

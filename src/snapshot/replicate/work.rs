@@ -145,7 +145,8 @@ impl Work {
         self.is_wanted[number] = false;
         let name = &self.snapshots[number].name;
         let is_damaged = error.kind() == ErrorKind::Damage;
-        let error = error.hint_also(&format!("the snapshot {name} was not sent"));
+        let is_named = error.class().contains(&format!("the snapshot {name}"));
+        let error = if is_named { error } else { error.hint_also(&format!("the snapshot {name} was not sent")) };
         let error = if is_damaged { error.advise(Advice::VerifySnapshots) } else { error };
         if !is_based {
             return Err(error.hint_also("name other snapshots to begin with these"));
