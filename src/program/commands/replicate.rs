@@ -59,6 +59,8 @@ pub(super) struct Sums {
     pub(super) wire_bytes: u64,
     /// The number of destinations that lack nothing.
     pub(super) complete: u64,
+    /// The failure of the first destination that failed.
+    pub(super) error: Option<String>,
 }
 
 /// Sends what each destination lacks. One that fails does not stop the others.
@@ -72,8 +74,15 @@ pub(super) fn transfer_to_all(
     options: &Options,
     output: &Output,
 ) -> Result<Sums> {
-    let mut sums =
-        Sums { status: ExitStatus::Done, errors: 0, snapshots: 0, sent_bytes: 0, wire_bytes: 0, complete: 0 };
+    let mut sums = Sums {
+        status: ExitStatus::Done,
+        errors: 0,
+        snapshots: 0,
+        sent_bytes: 0,
+        wire_bytes: 0,
+        complete: 0,
+        error: None,
+    };
     let mut missing = Vec::new();
     let mut failed = Vec::new();
     for to in destinations {
@@ -102,6 +111,7 @@ pub(super) fn transfer_to_all(
     }
     for error in &failed {
         output.error(error);
+        sums.error.get_or_insert_with(|| error.to_string());
         sums.errors += 1;
         sums.status = sums.status.worse(ExitStatus::of(error));
     }

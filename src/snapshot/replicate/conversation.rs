@@ -4,6 +4,7 @@
 //! A snapshot that cannot be sent ends the conversation, because the receiver waits for the rest of it. The others need
 //! another one.
 
+use super::replies::said;
 use super::work::{Snapshot, Turn, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Amount, Monitor};
@@ -164,7 +165,7 @@ fn confirmed<R: Read>(
         (Ok(Reply::Received), Ok(work)) => Ok(Ok(work)),
         // What arrived differs from the records: the tree of the snapshot is damaged.
         (Ok(Reply::Failed(failure)), _) if failure.code == "damage" => {
-            let cause = std::io::Error::other(format!("the receiver found damage: {}", failure.message));
+            let cause = std::io::Error::other(format!("the receiver found damage: {}", said(&failure.message)));
             Ok(Err(Error::new(ErrorKind::Damage, format!("send the snapshot {name}")).because(cause)))
         }
         (Ok(Reply::Failed(failure)), _) => Err(Obstacle::Receiver(failure)),

@@ -48,6 +48,23 @@ pub struct Options {
 ///
 /// A snapshot that is damaged or cannot be read is reported, counted and skipped.
 ///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::create;
+/// use pleach::snapshot::replicate::{Destination, Options, replicate};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source], &repo, &create::Options::default(), &Silent)?;
+///
+/// let to = Destination::parse(dir.path().join("copy").as_os_str())?;
+/// let stats = replicate(&repo, &to, &Options::default(), &Silent)?;
+/// assert_eq!((stats.snapshots.len(), stats.errors), (1, 0));
+/// assert!(replicate(&repo, &to, &Options::default(), &Silent)?.snapshots.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the work ended early. The snapshots before it are complete.
 pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {

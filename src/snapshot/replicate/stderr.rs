@@ -1,6 +1,7 @@
 //! The messages of ssh(1), and of the receiver over there. They are passed on line by line. The last ones, after which
 //! the program ends, are kept: they say why.
 
+use crate::util::text;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io::{ErrorKind, Read as _};
@@ -85,7 +86,7 @@ impl Lines {
     }
 
     fn end(&mut self) {
-        let line = String::from_utf8_lossy(&self.part).trim_end().to_string();
+        let line = text::escape_output(String::from_utf8_lossy(&self.part).trim_end());
         self.part.clear();
         if !line.is_empty() {
             self.waiting.push_back((line, Instant::now()));
