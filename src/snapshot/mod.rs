@@ -12,6 +12,7 @@ mod kept;
 pub mod list;
 mod live_record;
 pub mod log;
+mod lookup;
 pub(crate) mod manifest;
 mod noting;
 mod part;

@@ -40,6 +40,7 @@ pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
 pub(crate) use lock::Lock;
 pub(crate) use maps::{MapDraft, map};
 pub(crate) use marks::{Marks, check_tag, marks, set_marks};
+pub(crate) use name::is_snapshot_name;
 pub(crate) use origin::{identity, note_identity};
 pub use problems::Problems;
 pub(crate) use problems::{note_problems, problems};

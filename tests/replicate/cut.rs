@@ -1,5 +1,6 @@
 //! Transfers that end early, and streams that are damaged.
 
+use super::mutated::mutations;
 use super::{assert_replica, receive, replicate, repository, stream, take};
 use crate::harness::random::{Random, seed};
 use crate::harness::*;
@@ -10,11 +11,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-
-/// How many damaged streams are received.
-fn mutations() -> u64 {
-    std::env::var("PLEACH_TEST_MUTATIONS").map_or(60, |number| number.parse().expect("a number"))
-}
 
 /// What is outside the staging area.
 fn visible(repo: &Path) -> Vec<String> {

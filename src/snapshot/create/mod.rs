@@ -25,7 +25,6 @@ mod header;
 mod inherited_entry;
 mod large_file;
 mod link_map;
-mod lookup;
 mod merge;
 mod new_file;
 mod node;

@@ -16,8 +16,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 /// How much is written or copied at once, in bytes.
 const CHUNK: usize = 1 << 20;
-/// A file that began with the content of another one is read again to check its hash if this many times the written
-/// bytes are not fewer than its size. More would cost more than the transfer.
+/// The hash of a file is checked if this many times the bytes that arrived are not fewer than its size. More would cost
+/// more than the transfer: the rest is a hole without end, or the content of another file.
 const CHECKED: u64 = 16;
 
 /// The bytes of a file that arrived.
@@ -42,14 +42,16 @@ pub(super) fn receive<R: Read>(
 ) -> Result<Written> {
     let failed = |errno| cannot_make(path, errno);
     let mut written = Written::default();
-    let mut stream = is_empty.then(StreamHash::default);
+    let expected = record.hash.filter(|_| !record.changed);
+    let mut stream = expected.filter(|_| is_empty).map(|_| StreamHash::default());
     let mut end = 0;
-    let mut ahead = |offset: u64, length: u64| match offset.checked_add(length) {
-        Some(behind) if offset >= end && behind <= record.size && length > 0 => {
-            end = behind;
-            Ok(())
+    // The sum was checked: see `stream::check`.
+    let mut ahead = |offset: u64, length: u64| {
+        if offset < end || offset + length > record.size {
+            return Err(damage("parts of a file overlap or lie beyond its end"));
         }
-        _ => Err(damage("parts of a file overlap or lie beyond its end")),
+        end = offset + length;
+        Ok(())
     };
     loop {
         if monitor.is_cancelled() {
@@ -62,15 +64,18 @@ pub(super) fn receive<R: Read>(
                 while at < offset + length {
                     let part = input.some((offset + length - at).min(CHUNK as u64) as usize)?;
                     pread::write_all(file, part, at).map_err(failed)?;
+                    if !is_checked(at, written.data) {
+                        stream = None;
+                    }
                     if let Some(stream) = &mut stream {
                         stream.append_at(part, at, monitor).map_err(|_| Error::interrupted())?;
                     }
                     let length = part.len() as u64;
                     at += length;
+                    written.data += length;
                     monitor.advance(Amount { files: 0, bytes: length });
                     journal.advance(length, at)?;
                 }
-                written.data += length;
             }
             Op::Clone { offset, length, from } => {
                 ahead(offset, length)?;
@@ -89,19 +94,21 @@ pub(super) fn receive<R: Read>(
             _ => return Err(damage("the content of a file is incomplete")),
         }
     }
-    if let Some(expected) = record.hash.filter(|_| !record.changed) {
+    if let Some(expected) = expected.filter(|_| is_checked(record.size, written.data)) {
         let found = match stream {
             Some(stream) => Some(stream.finish_at(record.size, monitor).map_err(|_| Error::interrupted())?),
-            None if record.size <= written.data.saturating_mul(CHECKED).saturating_add(CHUNK as u64) => {
-                hash::file(file.as_fd(), record.size, monitor).map_err(failed)?.hash
-            }
-            None => None,
+            None => hash::file(file.as_fd(), record.size, monitor).map_err(failed)?.hash,
         };
         if found.is_some_and(|found| found != expected) {
             return Err(damage("the content of a file does not have its hash").at(crate::tree::walk::absolute(path)));
         }
     }
     Ok(written)
+}
+
+/// Whether so many first bytes of a file are hashed if so many bytes arrived.
+fn is_checked(bytes: u64, arrived: u64) -> bool {
+    bytes <= arrived.saturating_mul(CHECKED).saturating_add(CHUNK as u64)
 }
 
 /// Makes a range of a file share the data of another one, or copies it.

@@ -2,154 +2,150 @@
 
 use super::content::{self, Written};
 use super::journal::Journal;
-use super::tree::{Tree, cannot_make, keep};
+use super::sources::Sources;
+use super::tree::{Tree, cannot_make};
 use crate::content::copy::{self, FileCopy, Request};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::fs::cow_extent_hint::CowExtentHint;
 use crate::fs::metadata::{self, Xattr};
-use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
-use crate::snapshot::source_path::{join, split};
-use crate::snapshot::stream::{Content, Input, Place, Side, damage};
+use crate::snapshot::source_path::join;
+use crate::snapshot::stream::{Content, Input, Side, damage};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The trees that have the content of entries.
-pub(super) struct Sources<'a> {
-    pub(super) base: Option<BorrowedFd<'a>>,
-    /// The place that was opened last.
-    pub(super) last: Option<(Side, Vec<u8>, OwnedFd)>,
+/// What there is of an entry before it is made.
+pub(super) struct Before {
+    /// The record of the base that it replaces.
+    pub(super) old: Option<Entry>,
+    /// A part of its content arrived before the transfer was cut.
+    pub(super) is_begun: bool,
 }
 
-impl Sources<'_> {
-    /// Opens the file at a place.
-    pub(super) fn open(&mut self, tree: &Tree, place: &Place) -> Result<OwnedFd> {
-        let failed = |cause: std::io::Error| Error::failed("open the file with the content").because(cause);
-        let is_last = |side: Side, path: &[u8]| place.path.is_empty() || (side == place.side && path == place.path);
-        if let Some((side, path, fd)) = &self.last
-            && is_last(*side, path)
-        {
-            return fd.try_clone().map_err(failed);
-        }
-        if place.path.is_empty() {
-            return Err(damage("a place has no file"));
-        }
-        let (directory, name) = split(&place.path);
-        let opened = match (place.side, self.base) {
-            (Side::New, _) => tree.any_directory(directory).and_then(|dir| openat::open_file(dir.as_fd(), name)),
-            (Side::Base, Some(base)) => openat::open_file_at(base, &place.path),
-            (Side::Base, None) => return Err(damage("a place is in a base, and there is none")),
-        };
-        let fd = opened.map_err(|errno| Error::io("open", crate::tree::walk::absolute(&place.path), errno))?;
-        let is_file = Status::of(&fd).is_ok_and(|status| status.file_type() == FileType::RegularFile);
-        if !is_file {
-            return Err(damage("a place is no file"));
-        }
-        let copy = fd.try_clone().map_err(failed)?;
-        self.last = Some((place.side, place.path.clone(), fd));
-        Ok(copy)
-    }
-}
-
-/// Makes an entry of the current directory. `is_there`: the base has something of this name. Returns its record.
+/// Makes an entry of the current directory, which is no further name of an inode. Returns its record.
 pub(super) fn make<R: Read>(
     tree: &mut Tree,
-    (sources, input): (&mut Sources<'_>, &mut Input<R>),
-    is_there: bool,
+    (sources, input): (&mut Sources, &mut Input<R>),
+    before: &Before,
     mut entry: Entry,
     (xattrs, content): (&[Xattr], &Content),
-    (journal, is_begun): (&mut Journal, bool),
+    journal: &mut Journal,
     monitor: &dyn Monitor,
 ) -> Result<(Entry, Written)> {
     let path = join(tree.path(), &entry.name);
     let dir = tree.open()?;
     let failed = |errno| cannot_make(&path, errno);
-    let is_there = is_there && tree.is_based;
-    if let (Content::Parts { start: Some(start) }, true, true) = (content, is_there, entry.meta.nlink < 2)
-        && start.side == Side::Base
-        && start.path == path
-        && let Some(written) =
-            update(tree, (sources, input), (dir.as_fd(), &path), &mut entry, xattrs, (journal, monitor))?
-    {
+    if let Some(file) = updatable(tree, sources, (dir.as_fd(), &path), before, &entry, content)? {
+        let written = match content {
+            Content::Parts { .. } => rewrite(tree, (sources, input), (&file, &path), &entry, (journal, monitor))?,
+            _ => Written::default(),
+        };
+        metadata::remove_other_xattrs(&file, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
+        let refused = tree.creator.apply(&file, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
+        tree.keep(&mut entry.meta, refused);
+        // The rest of its data is the base's.
+        set_stored(&mut entry, Written { shared: 1, ..written });
         return Ok((entry, written));
     }
-    if !is_begun {
-        tree.take_out(dir.as_fd(), &entry.name, &path)?;
-    }
-    if let Content::LinkTo(first) = content {
-        let (directory, name) = split(first);
-        let directory = tree.any_directory(directory).map_err(failed)?;
-        rustix::fs::linkat(&directory, name, &*dir, &entry.name, AtFlags::empty()).map_err(failed)?;
-        return Ok((entry, Written::default()));
+    if !before.is_begun {
+        tree.make_room(dir.as_fd(), &entry.name, &path)?;
     }
     let Body::File(file) = &entry.body else {
         node(tree, dir.as_fd(), &mut entry, xattrs).map_err(failed)?;
         return Ok((entry, Written::default()));
     };
     let attributes = tree.attributes(&entry.meta, xattrs);
-    let made = match is_begun {
+    let made = match before.is_begun {
         true => reopen(dir.as_fd(), &entry.name),
         false => create(tree, dir.as_fd(), &entry.name, &attributes),
     };
     let made = made.map_err(failed)?;
     let mut written = Written::default();
     match content {
-        Content::InRecord if file.size == 0 => {}
+        Content::InRecord => {}
         Content::Of(place) => {
             let source = sources.open(tree, place)?;
             clone(tree, &source, &made, file.size, monitor).map_err(failed)?;
             written.shared = file.size;
         }
         Content::Parts { start } => {
-            if let Some(start) = start.as_ref().filter(|_| !is_begun) {
+            if let Some(start) = start.as_ref().filter(|_| !before.is_begun) {
                 let source = sources.open(tree, start)?;
                 clone_any(tree, &source, &made, monitor).map_err(failed)?;
             }
             rustix::fs::ftruncate(&made, file.size).map_err(failed)?;
             let tree = &*tree;
             let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-            let is_empty = start.is_none() && !is_begun;
+            let is_empty = start.is_none() && !before.is_begun;
+            // Scattered writes into a clone would reserve much space for minutes.
+            let hint = if is_empty { None } else { CowExtentHint::begin(made.as_fd(), tree.filesystem.block_size) };
             written = content::receive(input, &made, (&path, file), is_empty, open, journal, monitor)?;
+            hint.map_or(Ok(()), |hint| hint.end(made.as_fd())).map_err(failed)?;
         }
-        _ => return Err(damage("a file has no content")),
+        Content::LinkTo(_) => return Err(damage("a link goes to no earlier entry")),
     }
-    let refused = match is_begun {
+    let refused = match before.is_begun {
         true => tree.creator.apply(&made, &attributes),
-        false => tree.creator.finish(&made, entry.meta.mode, &attributes),
+        false => tree.creator.finish(&made, attributes.mode, &attributes),
     };
-    keep(&mut entry.meta, refused.map_err(failed)?);
+    tree.keep(&mut entry.meta, refused.map_err(failed)?);
     set_stored(&mut entry, written);
     Ok((entry, written))
 }
 
-/// Changes the base's file in a tree that began with it. `None`: it is not there as expected.
-fn update<R: Read>(
+/// Opens the file of the base in a tree that began with it, if the entry is that file with other content or metadata. A
+/// file that was made since is none: the transfer may have been cut before it had all of its start. And if the transfer
+/// was cut, the file may have a part of its new content already, so it cannot be taken as it is.
+fn updatable(
     tree: &Tree,
-    (sources, input): (&mut Sources<'_>, &mut Input<R>),
+    sources: &mut Sources,
     (dir, path): (BorrowedFd<'_>, &[u8]),
-    entry: &mut Entry,
-    xattrs: &[Xattr],
-    (journal, monitor): (&mut Journal, &dyn Monitor),
-) -> Result<Option<Written>> {
-    let failed = |errno| cannot_make(path, errno);
-    let Body::File(file) = &entry.body else { return Ok(None) };
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let Ok(fd) = rustix::fs::openat(dir, &entry.name, flags, Mode::empty()) else { return Ok(None) };
-    let is_alone = Status::of(&fd).is_ok_and(|status| status.file_type() == FileType::RegularFile && status.nlink == 1);
-    if !is_alone {
+    before: &Before,
+    entry: &Entry,
+    content: &Content,
+) -> Result<Option<OwnedFd>> {
+    let Some(old) = before.old.as_ref().filter(|old| old.file().is_some() && tree.is_based) else { return Ok(None) };
+    let start = match content {
+        Content::Parts { start: Some(start) } => start,
+        Content::Of(place) if !tree.is_resumed => place,
+        _ => return Ok(None),
+    };
+    if old.meta.nlink > 1 || entry.meta.nlink > 1 || start.side != Side::Base || start.path != path {
         return Ok(None);
     }
-    rustix::fs::ftruncate(&fd, file.size).map_err(failed)?;
+    let failed = |errno| cannot_make(path, errno);
+    let base = Status::of(sources.open(tree, start)?).map_err(failed)?;
+    // All of a file's content is the base's only if both have one size.
+    if matches!(content, Content::Of(_)) && entry.file().is_none_or(|file| file.size != base.size) {
+        return Ok(None);
+    }
+    let found = match Status::at(dir, &entry.name) {
+        Err(Errno::NOENT) => return Ok(None),
+        found => found.map_err(failed)?,
+    };
+    // Btrfs gives no number a second time.
+    if found.file_type() != FileType::RegularFile || found.ino != base.ino || found.nlink != 1 {
+        return Ok(None);
+    }
+    rustix::fs::openat(dir, &entry.name, CHANGE, Mode::empty()).map(Some).map_err(failed)
+}
+
+/// Changes the content of the base's file in a tree that began with it.
+fn rewrite<R: Read>(
+    tree: &Tree,
+    (sources, input): (&mut Sources, &mut Input<R>),
+    (fd, path): (&OwnedFd, &[u8]),
+    entry: &Entry,
+    (journal, monitor): (&mut Journal, &dyn Monitor),
+) -> Result<Written> {
+    let Body::File(file) = &entry.body else { return Err(damage("an entry cannot have such content")) };
+    rustix::fs::ftruncate(fd, file.size).map_err(|errno| cannot_make(path, errno))?;
     let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-    let written = content::receive(input, &fd, (path, file), false, open, journal, monitor)?;
-    metadata::remove_other_xattrs(&fd, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
-    let refused = tree.creator.apply(&fd, &tree.attributes(&entry.meta, xattrs)).map_err(failed)?;
-    keep(&mut entry.meta, refused);
-    set_stored(entry, Written { shared: 1, ..written });
-    Ok(Some(written))
+    content::receive(input, fd, (path, file), false, open, journal, monitor)
 }
 
 /// Records how the content came into this tree.
@@ -159,11 +155,16 @@ pub(super) fn set_stored(entry: &mut Entry, written: Written) {
     }
 }
 
+/// Flags for a file that is changed.
+const CHANGE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
 /// Opens a file of which a part has arrived.
 fn reopen(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
-    if Status::of(&file)?.file_type() == FileType::RegularFile { Ok(file) } else { Err(Errno::STALE) }
+    let status = Status::at(dir, name)?;
+    if status.file_type() != FileType::RegularFile || status.nlink != 1 {
+        return Err(Errno::STALE);
+    }
+    rustix::fs::openat(dir, name, CHANGE, Mode::empty())
 }
 
 /// Creates a file for its content.
@@ -237,7 +238,7 @@ pub(super) fn node(tree: &Tree, dir: BorrowedFd<'_>, entry: &mut Entry, xattrs: 
     let attributes = tree.attributes(meta, xattrs);
     let finished = made.and_then(|()| tree.creator.finish_at(dir, name, permissions.bits(), &attributes));
     match finished {
-        Ok(refused) => keep(&mut entry.meta, refused),
+        Ok(refused) => tree.keep(&mut entry.meta, refused),
         // The manifest keeps what this filesystem or this user may not make.
         Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::NAMETOOLONG) => {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());

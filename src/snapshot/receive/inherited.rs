@@ -2,19 +2,17 @@
 
 use super::content::Written;
 use super::entry;
-use super::tree::{Tree, cannot_make, keep};
+use super::links::Links;
+use super::tree::{Tree, cannot_make};
 use crate::error::{Error, Result};
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::{Directory, Entry};
-use crate::snapshot::repository::Staging;
-use crate::snapshot::source_path::{join, split};
+use crate::snapshot::source_path::join;
 use crate::snapshot::stream::Xattrs;
-use crate::tree::inode_map::{InodeMap, Spill};
 use crate::tree::walk::absolute;
 use rayon::prelude::*;
-use rustix::fs::AtFlags;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -27,8 +25,6 @@ pub(super) struct Inherited<'a> {
     waiting: Vec<Waiting>,
     /// The base's directory that was opened last.
     directory: Option<(Arc<Vec<u8>>, Arc<OwnedFd>)>,
-    /// The first path of each inode with several names.
-    links: InodeMap<Vec<u8>>,
     pool: rayon::ThreadPool,
 }
 
@@ -39,14 +35,12 @@ struct Waiting {
 }
 
 impl<'a> Inherited<'a> {
-    pub(super) fn new(base: Option<BorrowedFd<'a>>, staging: &Staging, threads: usize) -> Result<Inherited<'a>> {
+    pub(super) fn new(base: Option<BorrowedFd<'a>>, threads: usize) -> Result<Inherited<'a>> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let spill = staging.links.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause))?;
         Ok(Inherited {
             base,
             waiting: Vec::new(),
             directory: None,
-            links: InodeMap::new(Spill::into(Some(spill))),
             pool: pool.map_err(|_| Error::failed("start the threads that clone"))?,
         })
     }
@@ -71,26 +65,17 @@ impl<'a> Inherited<'a> {
         self.waiting.push(Waiting { path, dir, entry });
     }
 
-    /// Notes a name of an inode that may have others. Returns the path of the name that came first, if it is another.
-    pub(super) fn note_link(&mut self, path: &[u8], entry: &Entry) -> Result<Option<Vec<u8>>> {
-        if entry.meta.nlink < 2 || entry.meta.ino == 0 {
-            return Ok(None);
-        }
-        let failed = |errno| Error::failed("remember hard links").because(errno);
-        let inode = entry.meta.inode();
-        let first = self.links.get(&inode).map_err(failed)?;
-        if first.is_none() {
-            self.links.insert(&inode, &join(path, &entry.name)).map_err(failed)?;
-        }
-        Ok(first)
-    }
-
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= TOGETHER
     }
 
-    /// Makes the entries that wait. Returns their records.
-    pub(super) fn make(&mut self, tree: &Tree, monitor: &dyn Monitor) -> Result<Vec<Entry>> {
+    /// Makes the entries that wait. Returns their records, and whether each is a further name of its inode.
+    pub(super) fn make(
+        &mut self,
+        tree: &mut Tree,
+        links: &mut Links,
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<(Entry, bool)>> {
         let waiting = std::mem::take(&mut self.waiting);
         let Some(base) = self.base.filter(|_| !waiting.is_empty()) else { return Ok(Vec::new()) };
         let mut jobs = Vec::with_capacity(waiting.len());
@@ -104,28 +89,38 @@ impl<'a> Inherited<'a> {
                     fd
                 }
             };
-            let first = self.note_link(&path, &entry)?;
+            let first = links.first(&entry)?;
+            if first.is_none() {
+                links.note(&path, &entry, false)?;
+            }
+            tree.make_room(dir.as_fd(), &entry.name, &path)?;
             jobs.push((path, dir, from, entry, first));
         }
+        let shared = &*tree;
         let made: Vec<Result<Entry>> = self.pool.install(|| {
-            jobs.par_iter_mut()
+            jobs.par_iter()
                 .with_max_len(16)
                 .map(|(path, dir, from, entry, first)| match first {
                     Some(_) => Ok(entry.clone()),
-                    None => make(tree, (path, dir, from), entry.clone(), monitor),
+                    None => make(shared, (path, dir, from), entry.clone(), monitor),
                 })
                 .collect()
         });
-        for (path, dir, _, entry, first) in &jobs {
-            let Some(first) = first else { continue };
-            let (directory, name) = split(first);
-            let linked = tree
-                .any_directory(directory)
-                .and_then(|first| rustix::fs::linkat(&first, name, &**dir, &entry.name, AtFlags::empty()));
-            linked.map_err(|errno| cannot_make(&join(path, &entry.name), errno))?;
+        let mut entries: Vec<Entry> = made.into_iter().collect::<Result<_>>()?;
+        for ((path, dir, _, _, first), entry) in jobs.iter().zip(&mut entries) {
+            match first {
+                // The first name may have been made just now: what its tree refused is known only now.
+                Some(_) => {
+                    if let Some(first) = links.first(entry)? {
+                        first.link(tree, dir.as_fd(), path, entry)?;
+                    }
+                }
+                None => links.note(path, entry, false)?,
+            }
         }
         monitor.advance(Amount { files: jobs.len() as u64, bytes: 0 });
-        made.into_iter().collect()
+        let is_further = jobs.iter().map(|(.., first)| first.is_some());
+        Ok(entries.into_iter().zip(is_further).collect())
     }
 }
 
@@ -146,8 +141,8 @@ fn make(
         let attributes = tree.attributes(&entry.meta, &xattrs);
         let made = entry::create(tree, dir.as_fd(), &entry.name, &attributes).map_err(failed)?;
         entry::clone(tree, &source, &made, file.size, monitor).map_err(failed)?;
-        let refused = tree.creator.finish(&made, entry.meta.mode, &attributes).map_err(failed)?;
-        keep(&mut entry.meta, refused);
+        let refused = tree.creator.finish(&made, attributes.mode, &attributes).map_err(failed)?;
+        tree.keep(&mut entry.meta, refused);
         entry::set_stored(&mut entry, Written::default());
         return Ok(entry);
     }

@@ -4,6 +4,7 @@
 //! so everything before it is on the disk. That happens beside the transfer, and takes none of its time. What arrived
 //! behind the position arrives again and replaces what it had made.
 
+use super::tree::FREE_SPACE;
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::Item;
 use crate::snapshot::repository::{JOURNAL, POSITION, POSITION_NEW, Staging};
@@ -11,6 +12,7 @@ use crate::snapshot::stream::{Begin, DevicePairs, Digest, Position, damage};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,6 +20,10 @@ use std::thread::JoinHandle;
 
 /// A position is noted after so many bytes of content. One more part of this length may arrive until it is noted.
 const EVERY: u64 = 24 << 20;
+/// A record costs as much as so many bytes of content, and an entry that was made as much as so many more: a note comes
+/// after some 20,000 entries without content.
+const RECORD: u64 = 64;
+const MADE: u64 = 1 << 10;
 /// The longest record, in bytes, and the longest note.
 const LONGEST: u64 = 32 << 20;
 
@@ -28,6 +34,8 @@ pub(super) struct Note {
     pub(super) base: Option<(String, Digest)>,
     pub(super) is_based: bool,
     pub(super) position: Position,
+    /// The path of the file that has a part of its content.
+    pub(super) begun: Option<Vec<u8>>,
     /// The length of the journal.
     journal: u64,
     pub(super) devices: DevicePairs,
@@ -37,7 +45,7 @@ pub(super) struct Note {
 pub(super) struct Journal {
     file: BufWriter<File>,
     note: Note,
-    /// The content since the last note.
+    /// The work since the last note, in bytes of content.
     since: u64,
     staging: Arc<Staging>,
     tree: Arc<OwnedFd>,
@@ -54,6 +62,7 @@ impl Journal {
             base: begin.base.clone(),
             is_based: staging.is_based,
             position: Position::default(),
+            begun: None,
             journal: 0,
             devices: DevicePairs::default(),
         };
@@ -113,30 +122,49 @@ impl Journal {
         postcard::to_io(item, &mut self.buffer).map_err(|_| Error::failed("encode a record"))?;
         let length = (self.buffer.len() as u32).to_le_bytes();
         let written = self.file.write_all(&length).and_then(|()| self.file.write_all(&self.buffer));
-        written.map_err(|cause| Error::failed("write the journal of the transfer").because(cause))?;
+        written.map_err(|cause| failed("write the journal of the transfer", cause))?;
         self.note.journal += (length.len() + self.buffer.len()) as u64;
         self.note.position.records += 1;
         self.note.position.offset = 0;
+        self.note.begun = None;
+        self.since += RECORD;
         Ok(())
+    }
+
+    /// Counts an entry that was made.
+    pub(super) fn made(&mut self) {
+        self.since += MADE;
+    }
+
+    /// Whether the position must be noted.
+    pub(super) fn is_due(&self) -> bool {
+        self.since >= EVERY
+    }
+
+    /// The next content is that of the file at this path.
+    pub(super) fn begin_content(&mut self, path: Vec<u8>) {
+        self.note.begun = Some(path);
     }
 
     /// Counts content that was written, up to this offset in the file in progress.
     pub(super) fn advance(&mut self, bytes: u64, offset: u64) -> Result<()> {
         self.note.position.offset = offset;
         self.since += bytes;
-        if self.since >= EVERY { self.write() } else { Ok(()) }
+        if self.is_due() { self.write() } else { Ok(()) }
     }
 
-    /// Notes the position, beside the transfer.
-    fn write(&mut self) -> Result<()> {
+    /// Notes the position, beside the transfer. Everything before it was made, and all directories that were left have
+    /// their metadata.
+    pub(super) fn write(&mut self) -> Result<()> {
         self.wait()?;
         self.since = 0;
-        self.file.flush().map_err(|cause| Error::failed("write the journal of the transfer").because(cause))?;
+        self.file.flush().map_err(|cause| failed("write the journal of the transfer", cause))?;
         let (note, staging, tree) = (self.note.clone(), Arc::clone(&self.staging), Arc::clone(&self.tree));
-        self.writing = Some(std::thread::spawn(move || {
-            rustix::fs::syncfs(&*tree).map_err(|errno| Error::failed("sync the repository").because(errno))?;
+        let writing = std::thread::Builder::new().spawn(move || {
+            rustix::fs::syncfs(&*tree).map_err(|errno| failed("sync the repository", errno.into()))?;
             write(&staging, &note)
-        }));
+        });
+        self.writing = Some(writing.map_err(|cause| failed("start a thread that notes the position", cause))?);
         Ok(())
     }
 
@@ -155,9 +183,15 @@ impl Drop for Journal {
     }
 }
 
+fn failed(action: &str, cause: std::io::Error) -> Error {
+    let is_full = matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    let error = Error::failed(action).because(cause);
+    if is_full { error.hint(FREE_SPACE) } else { error }
+}
+
 fn write(staging: &Staging, note: &Note) -> Result<()> {
     let bytes = postcard::to_stdvec(note).map_err(|_| Error::failed("encode the position of the transfer"))?;
-    let failed = |cause| Error::failed("note the position of the transfer").because(cause);
+    let failed = |cause| failed("note the position of the transfer", cause);
     staging.unlink(POSITION_NEW)?;
     let mut file = staging.file(POSITION_NEW, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
     file.write_all(blake3::hash(&bytes).as_bytes()).map_err(failed)?;

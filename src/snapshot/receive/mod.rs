@@ -1,14 +1,21 @@
-//! Receives a snapshot from a stream. Nothing in the stream is trusted: every name and path is opened below the staging
-//! tree or the base, without following links, and lengths are checked before they are used.
+//! Receives a snapshot from a stream. Nothing in the stream is trusted:
 //!
+//! - `stream::check`: what a single operation may say. `sequence`: the order of the records.
+//! - `sources`: opens files with content, only regular ones below the staging tree or the base. `links`: further names
+//!   of inodes.
 //! - `tree`: the directories of the tree. `entry`: one entry. `content`: the content of a file.
 //! - `inherited`: entries that the base has, cloned by many threads.
+//! - `records`: the manifest. `journal`: how far the snapshot was received.
 
 mod content;
 mod entry;
 mod inherited;
 mod journal;
+mod links;
+mod records;
+mod sequence;
 mod serve;
+mod sources;
 mod tree;
 
 pub(crate) use serve::serve;
@@ -16,16 +23,20 @@ pub use serve::{Options, Stats, receive};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
-use crate::fs::metadata::Xattr;
+use crate::fs::metadata::{self, Xattr};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::create::Removal;
-use crate::snapshot::manifest::{self, Directory, Item, Items, Reader, Writer};
+use crate::snapshot::manifest::{Directory, Entry, Item, Reader, Writer};
 use crate::snapshot::repository::{self, Repository, Staging, Start};
 use crate::snapshot::source_path::join;
-use crate::snapshot::stream::{Begin, Digest, Input, Op, Position, RecordDigest, Xattrs, damage};
-use entry::Sources;
+use crate::snapshot::stream::{Begin, Content, Digest, Input, Op, Position, Xattrs, damage};
+use entry::Before;
 use inherited::Inherited;
 use journal::{Journal, Note};
+use links::Links;
+use records::Records;
+use sequence::Sequence;
+use sources::Sources;
 use std::io::Read;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -145,7 +156,7 @@ fn fill<R: Read>(
     writer.set_origins(begin.origins.clone());
     let expected = Amount { files: begin.totals.entries(), bytes: 0 };
     monitor.phase("receiving", Some(expected));
-    let tree = Tree::new(staging, filesystem, begin.header.created)?;
+    let tree = Tree::new(staging, filesystem, begin.top, note.is_some())?;
     let removal = if tree.is_based {
         let top = staging.tree.try_clone().map_err(|cause| Error::failed("open the staging area").because(cause))?;
         Some(Removal::new(top, monitor))
@@ -154,16 +165,17 @@ fn fill<R: Read>(
     };
     let mut receiver = Receiver {
         tree,
-        base: base.map(|base| base.reader.items()),
-        sources: Sources { base: base.map(|base| base.tree.as_fd()), last: None },
-        inherited: Inherited::new(base.map(|base| base.tree.as_fd()), staging, threads)?,
+        sequence: Sequence::new(base.map(|base| base.reader.items()))?,
+        sources: Sources::new(base.map(|base| base.tree.as_fd()))?,
+        links: Links::new(staging)?,
+        inherited: Inherited::new(base.map(|base| base.tree.as_fd()), threads)?,
         removal,
-        manifest: Records { writer, digest: RecordDigest::default() },
+        records: Records::new(writer),
+        begun: note.as_ref().and_then(|note| note.begun.clone()),
         journal: match note {
             Some(note) => Journal::resume(staging, note)?,
             None => Journal::begin(staging, begin)?,
         },
-        begun: 0,
         received: Received { name: begin.header.name.clone(), ..Received::default() },
         monitor,
     };
@@ -175,11 +187,8 @@ fn fill<R: Read>(
         let op = input.next_op()?;
         if let Op::End { totals, digest } = op {
             receiver.finish()?;
-            let Receiver { manifest: Records { writer, digest: found }, received, .. } = receiver;
-            if found.finish() != digest {
-                return Err(damage("the records of the snapshot are not those that were sent"));
-            }
-            writer.finish(&totals)?;
+            let Receiver { records, received, .. } = receiver;
+            records.finish(&totals, &digest, staging)?;
             return Ok(received);
         }
         receiver.step(op, input)?;
@@ -188,22 +197,17 @@ fn fill<R: Read>(
 
 struct Receiver<'a> {
     tree: Tree,
-    base: Option<Items<'a>>,
-    sources: Sources<'a>,
+    sequence: Sequence<'a>,
+    sources: Sources,
+    links: Links,
     inherited: Inherited<'a>,
     removal: Option<Removal<'a>>,
-    manifest: Records,
+    records: Records,
     journal: Journal,
-    /// The part of the next entry's content that is there, in bytes.
-    begun: u64,
+    /// The path of the next entry, if a part of its content is there.
+    begun: Option<Vec<u8>>,
     received: Received,
     monitor: &'a dyn Monitor,
-}
-
-/// The records of the snapshot.
-struct Records {
-    writer: Writer,
-    digest: RecordDigest,
 }
 
 impl Receiver<'_> {
@@ -213,72 +217,65 @@ impl Receiver<'_> {
         if position == Position::default() {
             return Ok(());
         }
-        let Receiver { tree, inherited, removal, manifest, .. } = self;
+        let Receiver { tree, sequence, links, removal, records, monitor, .. } = self;
         self.journal.replay(|item| {
+            sequence.resume(&item)?;
+            let mut is_further = false;
             match &item {
-                Item::Directory(directory) => tree.enter_again(directory.clone()),
-                Item::Entry(entry) => inherited.note_link(tree.path(), entry).map(|_| ())?,
+                Item::Directory(directory) => tree.enter_again(directory)?,
+                Item::Entry(entry) => {
+                    is_further = links.first(entry)?.is_some();
+                    if !is_further {
+                        links.note(tree.path(), entry, false)?;
+                    }
+                }
             }
-            manifest.add(&item, removal)
+            records.add(&item, (tree.path(), is_further), removal, *monitor)
         })?;
-        self.begun = position.offset;
-        for _ in 0..position.base_records {
-            let base = self.base.as_mut().ok_or_else(|| damage("it goes on with another base"))?;
-            base.next().ok_or_else(|| damage("it goes on with another base"))??;
-        }
+        self.sequence.pass(position.base_records)?;
         self.tree.reopen()
     }
 
     fn step<R: Read>(&mut self, op: Op, input: &mut Input<R>) -> Result<()> {
+        if self.begun.is_some() && !matches!(op, Op::Device { .. } | Op::Entry { .. }) {
+            return Err(damage("it does not go on with the file in progress"));
+        }
         match op {
-            Op::Device { old, new } => self.journal.devices().note(old, new),
+            Op::Device { old, new } => {
+                self.journal.devices().note(old, new);
+                if self.journal.devices().are_too_many() {
+                    return Err(damage("it has too many filesystems"));
+                }
+            }
             Op::Same { count, recheck } => {
                 for _ in 0..count {
                     if self.monitor.is_cancelled() {
                         return Err(Error::interrupted());
                     }
-                    let (_, item) = self.next_of_base()?;
+                    let item = self.sequence.same()?;
                     self.same(item, recheck)?;
+                    self.note_if_due()?;
                 }
             }
             Op::Gone { count } => {
                 for _ in 0..count {
-                    let (directory, item) = self.next_of_base()?;
+                    let (path, item) = self.sequence.gone()?;
                     if let Some(removal) = &mut self.removal {
-                        let path = match &item {
-                            Item::Directory(directory) => directory.path.clone(),
-                            Item::Entry(entry) => join(&directory, &entry.name),
-                        };
                         removal.remove(&item, &path)?;
                     }
                 }
             }
             Op::Directory { replaces, directory, xattrs } => {
-                let is_there = self.pass(replaces)?.is_some_and(|item| matches!(item, Item::Directory(_)));
-                self.directory(directory, xattrs, is_there)?;
+                self.settle()?;
+                self.sequence.directory(&directory.path, replaces)?;
+                self.directory(directory, xattrs, replaces)?;
             }
             Op::Entry { replaces, entry, xattrs, content } => {
-                self.settle()?;
-                let before = self.journal.position().base_records;
-                let is_there = self.pass(replaces)?.is_some();
                 // Until the entry is complete, its counterpart in the base was not passed.
-                let after = std::mem::replace(&mut self.journal.position().base_records, before);
-                let is_begun = std::mem::take(&mut self.begun) > 0;
-                let xattrs = plain(xattrs);
-                let (entry, written) = entry::make(
-                    &mut self.tree,
-                    (&mut self.sources, input),
-                    is_there,
-                    entry,
-                    (&xattrs, &content),
-                    (&mut self.journal, is_begun),
-                    self.monitor,
-                )?;
-                self.journal.position().base_records = after;
-                self.received.data_bytes += written.data;
-                self.received.shared_bytes += written.shared;
-                self.record(Item::Entry(entry))?;
-                self.monitor.advance(Amount { files: 1, bytes: 0 });
+                self.settle()?;
+                let old = self.sequence.entry(&entry.name, replaces)?;
+                self.entry((entry, old), xattrs, &content, input)?;
+                self.journal.position().base_records = self.sequence.passed();
             }
             Op::Begin(_)
             | Op::Data { .. }
@@ -291,6 +288,49 @@ impl Receiver<'_> {
                 return Err(damage("an operation is out of place"));
             }
         }
+        self.note_if_due()
+    }
+
+    fn entry<R: Read>(
+        &mut self,
+        (mut entry, old): (Entry, Option<Entry>),
+        xattrs: Xattrs,
+        content: &Content,
+        input: &mut Input<R>,
+    ) -> Result<()> {
+        let path = join(self.tree.path(), &entry.name);
+        let begun = self.begun.take();
+        let is_begun = begun.is_some();
+        if begun.is_some_and(|begun| begun != path || !matches!(content, Content::Parts { .. })) {
+            return Err(damage("it does not go on with the file in progress"));
+        }
+        let first = self.links.first(&entry)?;
+        let is_further = first.is_some();
+        if let Content::LinkTo(to) = content {
+            let first = first.filter(|first| first.is_at(to));
+            let first = first.ok_or_else(|| damage("a link is none to the first name of its inode"))?;
+            self.link(&first, &mut entry)?;
+        } else {
+            self.journal.begin_content(path);
+            let (made, written) = entry::make(
+                &mut self.tree,
+                (&mut self.sources, input),
+                &Before { old, is_begun },
+                entry,
+                (&plain(xattrs), content),
+                &mut self.journal,
+                self.monitor,
+            )?;
+            entry = made;
+            self.received.data_bytes += written.data;
+            self.received.shared_bytes += written.shared;
+            if !is_further {
+                self.links.note(self.tree.path(), &entry, false)?;
+            }
+        }
+        self.journal.made();
+        self.record(&Item::Entry(entry), is_further)?;
+        self.monitor.advance(Amount { files: 1, bytes: 0 });
         Ok(())
     }
 
@@ -304,16 +344,24 @@ impl Receiver<'_> {
         match item {
             Item::Directory(directory) if self.tree.is_based && !directory.path.is_empty() => {
                 self.settle()?;
-                self.tree.enter_same(directory.clone());
-                self.record(Item::Directory(directory))
+                self.tree.enter_same(&directory)?;
+                self.record(&Item::Directory(directory), false)
             }
             Item::Directory(directory) => {
+                self.settle()?;
                 let xattrs = self.inherited.xattrs(&directory)?;
                 self.directory(directory, xattrs, true)
             }
             Item::Entry(mut entry) if self.tree.is_based => {
                 entry::set_stored(&mut entry, content::Written::default());
-                self.record(Item::Entry(entry))
+                let first = self.links.first(&entry)?;
+                match &first {
+                    None => self.links.note(self.tree.path(), &entry, true)?,
+                    Some(first) if first.is_inherited() => {}
+                    // The first name is new, so the base did not have this link.
+                    Some(first) => self.link(first, &mut entry)?,
+                }
+                self.record(&Item::Entry(entry), first.is_some())
             }
             Item::Entry(entry) => {
                 let dir = self.tree.open()?;
@@ -323,71 +371,57 @@ impl Receiver<'_> {
         }
     }
 
+    /// Makes a further name in the current directory.
+    fn link(&mut self, first: &links::First, entry: &mut Entry) -> Result<()> {
+        let path = join(self.tree.path(), &entry.name);
+        let dir = self.tree.open()?;
+        self.tree.make_room(dir.as_fd(), &entry.name, &path)?;
+        first.link(&self.tree, dir.as_fd(), self.tree.path(), entry)
+    }
+
     fn directory(&mut self, mut directory: Directory, xattrs: Xattrs, is_there: bool) -> Result<()> {
-        manifest_path(&directory.path)?;
-        self.settle()?;
-        let (inherited, own): (Xattrs, Xattrs) =
-            xattrs.into_iter().partition(|(name, _)| crate::fs::metadata::is_inherited(name));
+        let (inherited, own): (Xattrs, Xattrs) = xattrs.into_iter().partition(|(name, _)| metadata::is_inherited(name));
         directory.meta.kept_xattrs = inherited;
-        self.tree.enter(directory, &plain(own), is_there && self.tree.is_based)?;
-        let made = self.tree.record().cloned();
-        match made {
-            Some(made) => self.record(Item::Directory(made)),
-            None => Ok(()),
-        }
+        let made = self.tree.enter(directory, &plain(own), is_there && self.tree.is_based)?;
+        self.journal.made();
+        self.record(&Item::Directory(made), false)
     }
 
-    /// Makes the entries that wait, and gives the directories that were left their metadata.
+    /// Makes the entries that wait. Then everything before the next record is complete.
     fn settle(&mut self) -> Result<()> {
-        for entry in self.inherited.make(&self.tree, self.monitor)? {
-            self.record(Item::Entry(entry))?;
+        for (entry, is_further) in self.inherited.make(&mut self.tree, &mut self.links, self.monitor)? {
+            self.journal.made();
+            self.record(&Item::Entry(entry), is_further)?;
         }
-        self.tree.settle()
-    }
-
-    fn record(&mut self, item: Item) -> Result<()> {
-        self.manifest.add(&item, &mut self.removal)?;
-        self.journal.add(&item)
-    }
-
-    fn pass(&mut self, replaces: bool) -> Result<Option<Item>> {
-        if replaces { self.next_of_base().map(|(_, item)| Some(item)) } else { Ok(None) }
-    }
-
-    /// The next record of the base, and its directory.
-    fn next_of_base(&mut self) -> Result<(Vec<u8>, Item)> {
-        let items = self.base.as_mut().ok_or_else(|| damage("it refers to a base, and there is none"))?;
-        let item = items.next().ok_or_else(|| damage("it refers to more records than the base has"))??;
-        let directory = items.directory().to_vec();
-        self.journal.position().base_records += 1;
-        Ok((directory, item))
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.settle()?;
         if let Some(removal) = &mut self.removal {
             removal.settle()?;
         }
-        if self.base.as_mut().is_some_and(|base| base.next().is_some()) {
-            return Err(damage("it leaves records of the base out"));
+        self.journal.position().base_records = self.sequence.passed();
+        Ok(())
+    }
+
+    fn note_if_due(&mut self) -> Result<()> {
+        if !self.journal.is_due() {
+            return Ok(());
         }
+        self.settle()?;
+        self.journal.write()
+    }
+
+    fn record(&mut self, item: &Item, is_further: bool) -> Result<()> {
+        self.records.add(item, (self.tree.path(), is_further), &mut self.removal, self.monitor)?;
+        self.journal.add(item)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.begun.is_some() {
+            return Err(damage("it does not go on with the file in progress"));
+        }
+        self.settle()?;
+        self.sequence.finish()?;
         self.tree.finish()?;
         self.journal.wait()
     }
-}
-
-impl Records {
-    fn add(&mut self, item: &Item, removal: &mut Option<Removal<'_>>) -> Result<()> {
-        self.digest.add(item)?;
-        if let (Item::Directory(directory), Some(removal)) = (item, removal) {
-            removal.passed(directory);
-        }
-        self.writer.push(item)
-    }
-}
-
-fn manifest_path(path: &[u8]) -> Result<()> {
-    if path.len() > manifest::LONGEST_PATH { Err(damage("a path is too long")) } else { Ok(()) }
 }
 
 fn plain(xattrs: Xattrs) -> Vec<Xattr> {

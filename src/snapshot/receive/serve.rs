@@ -6,6 +6,8 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
+use crate::util::semaphore::cores;
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -21,7 +23,7 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The repository must exist.
     pub must_exist: bool,
-    /// Nothing but complete snapshots of the past is added, and no unfinished one is given up for another.
+    /// Snapshots of the future are refused: they would outlive all others when the repository is pruned.
     pub only_adds: bool,
 }
 
@@ -87,7 +89,8 @@ fn receive_all<R: Read, W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let _lock = repository.lock(monitor)?;
-    let threads = options.threads.unwrap_or_else(crate::util::semaphore::cores);
+    // Most of the time is spent waiting for inodes of the base.
+    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
     repository::clear_leftovers(repository, &[], threads, monitor)?;
     let mut input = Input::begin(from)?;
     let mut stats = Stats::default();
@@ -98,11 +101,16 @@ fn receive_all<R: Read, W: Write>(
                 return Ok(stats);
             }
             (Op::Offer(offered), Some(replies)) => {
-                let states = offered.iter().map(|offered| state(repository, offered)).collect::<Result<_>>()?;
+                let present: HashSet<String> = repository.snapshot_names()?.into_iter().collect();
+                let states = offered.iter().map(|offered| state(repository, &present, offered)).collect();
                 reply(replies, &Reply::Answer(states))?;
             }
             (Op::Begin(begin), replies) => {
-                if options.only_adds && begin.header.created.seconds > Time::now().seconds + TOLERANCE {
+                let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
+                if !names.into_iter().all(|name| repository::is_snapshot_name(name)) {
+                    return Err(damage("the name of a snapshot is none"));
+                }
+                if options.only_adds && begin.header.created.seconds > Time::now().seconds.saturating_add(TOLERANCE) {
                     return Err(Error::failed(format!("add the snapshot {}", begin.header.name))
                         .hint("its time is in the future; is a clock wrong?")
                         .with_code("future-snapshot"));
@@ -122,15 +130,15 @@ fn receive_all<R: Read, W: Write>(
 }
 
 /// What the repository has of a snapshot.
-fn state(repository: &Repository, offered: &Offered) -> Result<State> {
-    if !repository.snapshot_names()?.contains(&offered.name) {
+fn state(repository: &Repository, present: &HashSet<String>, offered: &Offered) -> State {
+    if !present.contains(&offered.name) {
         let begun = super::begun(repository, &offered.name, &offered.identity);
-        return Ok(begun.map_or(State::Missing, |(base, position)| State::Begun { base, position }));
+        return begun.map_or(State::Missing, |(base, position)| State::Begun { base, position });
     }
-    Ok(match repository::identity(repository, &offered.name) {
+    match repository::identity(repository, &offered.name) {
         Ok(identity) if identity == offered.identity => State::Complete,
         _ => State::Other,
-    })
+    }
 }
 
 fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {

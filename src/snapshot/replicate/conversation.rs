@@ -4,9 +4,9 @@
 //! A snapshot that cannot be sent ends the conversation, because the receiver waits for the rest of it. The others need
 //! another one.
 
-use super::replies::said;
 use super::work::{Snapshot, Turn, Work};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::send;
@@ -129,7 +129,9 @@ impl Conversation<'_> {
     ) -> Result<send::Work> {
         let new = send::Snapshot::open(self.repository, name)?;
         let base = base.map(|base| send::Snapshot::open(self.repository, base)).transpose()?;
-        let work = send::snapshot(out, &new, base.as_ref(), position, self.threads, self.monitor)?;
+        let filesystem = Filesystem::probe(self.repository.fd(), self.repository.path())?;
+        let snapshots = (&new, base.as_ref());
+        let work = send::snapshot(out, snapshots, position, !filesystem.reflink, self.threads, self.monitor)?;
         out.flush()?;
         Ok(work)
     }
@@ -165,7 +167,7 @@ fn confirmed<R: Read>(
         (Ok(Reply::Received), Ok(work)) => Ok(Ok(work)),
         // What arrived differs from the records: the tree of the snapshot is damaged.
         (Ok(Reply::Failed(failure)), _) if failure.code == "damage" => {
-            let cause = std::io::Error::other(format!("the receiver found damage: {}", said(&failure.message)));
+            let cause = std::io::Error::other(format!("the receiver found damage: {}", failure.reason()));
             Ok(Err(Error::new(ErrorKind::Damage, format!("send the snapshot {name}")).because(cause)))
         }
         (Ok(Reply::Failed(failure)), _) => Err(Obstacle::Receiver(failure)),

@@ -1,7 +1,6 @@
 //! A repository at a path of this machine: the receiver is a thread.
 
 use super::conversation::{Conversation, Obstacle};
-use super::replies::said;
 use super::work::{Turn, Work};
 use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Filesystem;
@@ -42,7 +41,7 @@ pub(super) fn run(
             (Err(Obstacle::Receiver(_) | Obstacle::Connection(_)), Err(received)) => Err(received),
             (Err(Obstacle::Connection(error)), Ok(_)) => Err(error),
             (Err(Obstacle::Receiver(failure)), Ok(_)) => {
-                Err(Error::failed("receive").at(to.path()).because(std::io::Error::other(said(&failure.message))))
+                Err(Error::failed("receive").at(to.path()).because(failure.reason()))
             }
         }
     })

@@ -3,7 +3,6 @@
 
 use crate::snapshot::stream::{MAGIC, VERSION};
 use crate::util::mutex::lock;
-use crate::util::text;
 use std::io::{BufRead, Error, ErrorKind, Read, Result};
 use std::sync::Mutex;
 
@@ -11,14 +10,6 @@ use std::sync::Mutex;
 const START: usize = MAGIC.len() + 4;
 /// How much of something else is kept.
 const SHOWN: usize = 200;
-
-/// The most characters of a receiver's message.
-const LONGEST: usize = 2000;
-
-/// A message of the receiver, which may say anything.
-pub(super) fn said(message: &str) -> String {
-    text::escape_output(&message.chars().take(LONGEST).collect::<String>())
-}
 
 /// The first bytes that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

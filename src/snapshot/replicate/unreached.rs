@@ -1,7 +1,7 @@
 //! Why a conversation with another host ended early, in words for its user.
 
 use super::destination::Host;
-use super::replies::{First, said};
+use super::replies::First;
 use super::ssh;
 use crate::error::{Error, ErrorKind, Result};
 use crate::snapshot::stream::{Failure, VERSION};
@@ -46,7 +46,7 @@ pub(super) fn by_receiver(to: &OsStr, failure: &Failure) -> Error {
         "damage" => ErrorKind::Damage,
         _ => ErrorKind::Failed,
     };
-    let error = Error::new(kind, "replicate to").at(to).because(other(&said(&failure.message))).with_code(code);
+    let error = Error::new(kind, "replicate to").at(to).because(failure.reason()).with_code(code);
     match kind {
         ErrorKind::Locked => error.hint(
             "if a connection was lost, its receiver ends when sshd over there notices it: ClientAliveInterval in \

@@ -23,9 +23,10 @@ pub(crate) const POSITION_NEW: &str = "position.new";
 const MOST: usize = 4;
 
 /// What remains of a snapshot that was not received completely. `is_based`: its tree began as a snapshot of another
-/// one.
+/// one. `None` if there is nothing, or if the name is taken by now.
 pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> Option<Staging> {
     check_name(name).ok()?;
+    repository.root.stat(name).ok().filter(Option::is_none)?;
     let dir = repository.control.dir_if_any(INCOMING)?.dir(name).ok()?;
     Staging::remaining(name, dir, is_based)
 }

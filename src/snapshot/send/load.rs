@@ -1,8 +1,9 @@
 //! Reads one entry of a snapshot for the stream: attributes, and which parts of the content the receiver lacks. Runs on
 //! many threads, because most of the time is spent waiting for the disk.
 
-use super::difference;
-use crate::error::{Error, Result};
+use super::difference::{Difference, New, written};
+use super::starts::{Directories, Starts};
+use crate::error::{Error, ErrorKind, Result};
 use crate::extents::address_space::AddressSpace;
 use crate::extents::layout::{self, Way};
 use crate::extents::piece::Piece;
@@ -10,37 +11,27 @@ use crate::extents::ranges::{self, Bytes};
 use crate::fs::metadata;
 use crate::fs::openat;
 use crate::fs::pread::read_full;
-use crate::fs::sparse::{self, Segment};
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Meta};
 use crate::snapshot::source_path::join;
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
 use rustix::fs::FileType;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Up to this size, in bytes, the data of a file is read here.
 const SMALL: u64 = 256 << 10;
-
-/// A directory of the snapshot, and the same one of the base.
-#[derive(Clone)]
-pub(super) struct Directories {
-    pub(super) path: Arc<Vec<u8>>,
-    pub(super) new: Arc<OwnedFd>,
-    pub(super) old: Option<Arc<OwnedFd>>,
-}
 
 /// A file with content to send.
 pub(super) struct File {
     pub(super) fd: OwnedFd,
     /// The written pieces, in the order of their offsets.
     pub(super) pieces: Vec<Piece>,
-    /// What differs from the base's file of the same name; everything if there is none.
+    /// What differs from the start; everything if there is none.
     pub(super) data: Vec<Bytes>,
     pub(super) holes: Vec<Bytes>,
-    /// The base's file is a start.
-    pub(super) is_based: bool,
+    /// The path of the base's file with most of the content.
+    pub(super) start: Option<Vec<u8>>,
     /// The content of `data`, if that is small.
     pub(super) content: Option<Vec<u8>>,
 }
@@ -54,8 +45,8 @@ pub(super) struct Loaded {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// Reads the attributes of an entry, and its content if `has_content`. `old` is the file of the base with its name.
-pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Option<&Entry>) -> Result<Loaded> {
+/// Reads the attributes of an entry, and its content if `starts` has the files of the base that may be a start.
+pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>) -> Result<Loaded> {
     let failed = |action: &str, errno| Error::io(action, absolute(&join(&at.path, &entry.name)), errno);
     let Some(record) = entry.file() else {
         let tree = if entry.meta.has_xattrs {
@@ -65,13 +56,13 @@ pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Opt
         };
         return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None, pieces: Vec::new() });
     };
-    if !has_content && !entry.meta.has_xattrs {
+    if starts.is_none() && !entry.meta.has_xattrs {
         return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None, pieces: Vec::new() });
     }
     let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
     let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
     if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
-        return Err(crate::snapshot::send::damaged(&join(&at.path, &entry.name)));
+        return Err(damaged(&join(&at.path, &entry.name)));
     }
     let tree = if entry.meta.has_xattrs {
         metadata::xattrs(&fd).map_err(|errno| failed("read the attributes of", errno))?
@@ -79,11 +70,8 @@ pub(super) fn entry(at: &Directories, entry: &Entry, has_content: bool, old: Opt
         Vec::new()
     };
     let xattrs = all(tree, &entry.meta);
-    if !has_content {
-        return Ok(Loaded { xattrs, file: None, pieces: Vec::new() });
-    }
-    let old = old.zip(at.old.as_ref()).and_then(|(old, dir)| open_old(dir.as_fd(), old));
-    let file = compare(fd, record.size, old.as_ref()).map_err(|errno| failed("read", errno))?;
+    let Some(starts) = starts else { return Ok(Loaded { xattrs, file: None, pieces: Vec::new() }) };
+    let file = file(fd, record.size, at, entry, starts).map_err(|errno| failed("read", errno))?;
     Ok(Loaded { xattrs, file: Some(file), pieces: Vec::new() })
 }
 
@@ -108,56 +96,35 @@ pub(super) fn all(tree: Vec<metadata::Xattr>, meta: &Meta) -> Xattrs {
     xattrs
 }
 
-fn open_old(dir: BorrowedFd<'_>, old: &Entry) -> Option<OwnedFd> {
-    let record = old.file()?;
-    let fd = openat::open_file(dir, &old.name).ok()?;
-    let status = Status::of(&fd).ok()?;
-    let is_meant =
-        status.file_type() == FileType::RegularFile && status.size == record.size && status.mtime == old.meta.mtime;
-    is_meant.then_some(fd)
-}
-
-fn compare(fd: OwnedFd, size: u64, old: Option<&OwnedFd>) -> rustix::io::Result<File> {
+/// Finds what must be sent of a file: what differs from the best start.
+fn file(fd: OwnedFd, size: u64, at: &Directories, entry: &Entry, starts: &Starts<'_>) -> rustix::io::Result<File> {
     let space = AddressSpace::of(&fd)?.map(AddressSpace::id);
-    let mut way = Way::finest(fd.as_fd(), space, false);
-    let pieces = layout::all_pieces(fd.as_fd(), &mut way, &(0..size))?;
+    let pieces = layout::all_pieces(fd.as_fd(), &mut Way::finest(fd.as_fd(), space, false), &(0..size))?;
     // Inline data and the like has no piece, so the pieces are not enough.
     let written = written(fd.as_fd(), size)?;
-    let mut file = File { fd, pieces, data: Vec::new(), holes: Vec::new(), is_based: false, content: None };
-    if let Some(old) = old
-        && space.is_some()
-        && AddressSpace::of(old)?.map(AddressSpace::id) == space
-    {
-        let before = layout::all_pieces(old.as_fd(), &mut way, &(0..size))?;
-        let covered = ranges::list(file.pieces.iter().map(|piece| piece.logical..piece.end()).collect());
-        let mut data = difference::of(&before, &file.pieces);
-        data.extend(ranges::subtract(&written, &covered));
-        let data = ranges::list(data);
-        file.is_based = ranges::length(&data) < ranges::length(&written);
-        if file.is_based {
-            file.holes = ranges::subtract(&self::written(old.as_fd(), size)?, &written);
-            file.data = data;
+    let whole = ranges::length(&written);
+    let new = New { fd: fd.as_fd(), size, space, pieces: &pieces, written: &written };
+    let mut best: Option<(Difference, Vec<u8>)> = None;
+    for (path, old) in starts.open(at, entry) {
+        let least = best.as_ref().map_or(whole, |(difference, _)| ranges::length(&difference.data));
+        if least == 0 {
+            break;
+        }
+        let difference = new.difference(&old, starts.reads)?;
+        if ranges::length(&difference.data) < least {
+            best = Some((difference, path));
         }
     }
-    if !file.is_based {
-        file.data = written;
-    }
+    let (data, holes, start) = match best {
+        Some((Difference { data, holes }, path)) => (data, holes, Some(path)),
+        None => (written, Vec::new(), None),
+    };
+    let mut file = File { fd, pieces, data, holes, start, content: None };
     let length = ranges::length(&file.data);
     if length <= SMALL {
         file.content = Some(read_all(&file, length)?);
     }
     Ok(file)
-}
-
-/// The ranges of a file that are not holes.
-fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<Bytes>> {
-    let mut written = Vec::new();
-    for segment in sparse::of(fd, size) {
-        if let Segment::Data { offset, length } = segment? {
-            ranges::push(&mut written, offset..offset + length);
-        }
-    }
-    Ok(written)
 }
 
 fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
@@ -169,4 +136,11 @@ fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
         read_full(&file.fd, part, range.start)?;
     }
     Ok(content)
+}
+
+/// The error for a file of the tree that is not as its record says.
+fn damaged(path: &[u8]) -> Error {
+    Error::new(ErrorKind::Damage, "send")
+        .at(absolute(path))
+        .because(std::io::Error::other("the file of the snapshot differs from its record"))
 }

@@ -1,17 +1,24 @@
-//! Sends a snapshot as a stream. `steps` reads its manifest in step with that of the base, `load` reads entries from the
-//! tree, `content` sends what the receiver lacks, `places` finds data that the receiver has elsewhere.
+//! Sends a snapshot as a stream.
+//!
+//! `steps` reads its manifest in step with that of the base, and `same` compares the records. `elsewhere` finds content
+//! that the base has at other paths. `queue` has entries read by many threads: `load` reads one, and finds with `starts`
+//! and `difference` what the receiver lacks. `content` sends that, and `places` knows data that was sent with another
+//! file.
 
 mod content;
 mod difference;
+mod elsewhere;
 mod load;
 mod places;
+mod queue;
 mod same;
+mod starts;
 mod steps;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::extents::address_space::AddressSpace;
+use crate::error::{Error, Result};
 use crate::fs::metadata;
 use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::judge::meta;
 use crate::snapshot::manifest::{Entry, Item, Reader};
@@ -20,16 +27,14 @@ use crate::snapshot::source_path::join;
 use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, Position, RecordDigest, Side};
 use crate::tree::inode_map::{self, InodeMap, Spill};
 use crate::tree::walk::absolute;
-use load::{Directories, Loaded};
-use places::Places;
-use rayon::prelude::*;
+use elsewhere::{Candidate, Elsewhere};
+pub(crate) use queue::Work;
+use queue::{Pending, Queue, Waiting};
+use starts::Directories;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use steps::{Step, Steps};
-
-/// How many entries are read together.
-const TOGETHER: usize = 256;
 
 /// A snapshot, open for sending.
 pub(crate) struct Snapshot {
@@ -48,51 +53,39 @@ impl Snapshot {
     }
 }
 
-/// The work of sending a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
-    /// Bytes of content.
-    pub(crate) sent_bytes: u64,
-    /// Bytes of content that the receiver has in other files.
-    pub(crate) shared_bytes: u64,
-}
-
-/// Sends a snapshot, based on one that the receiver has.
+/// Sends a snapshot, based on one that the receiver has. `reads`: files of this repository cannot share data.
 pub(crate) fn snapshot<W: Write>(
     out: &mut Output<W>,
-    new: &Snapshot,
-    base: Option<&Snapshot>,
+    (new, base): (&Snapshot, Option<&Snapshot>),
     position: Position,
+    reads: bool,
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Work> {
     let totals = *new.reader.totals();
+    let top = Status::of(&new.tree).map_err(|errno| Error::failed("read the status of the snapshot").because(errno))?;
     let begin = Begin {
         header: new.reader.header().clone(),
         identity: new.identity,
         base: base.map(|base| (base.reader.header().name.clone(), base.identity)),
+        top: top.mtime,
         origins: new.reader.origins().to_vec(),
         totals,
         position,
     };
     out.push(&Op::Begin(Box::new(begin)))?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|_| Error::failed("start the threads that read"))?;
-    let space = AddressSpace::of(&new.tree).ok().flatten().map(AddressSpace::id);
+    let trees = (new.tree.as_fd(), base.map(|base| base.tree.as_fd()));
     let mut sender = Sender {
-        out,
+        queue: Queue::new(out, trees, position.offset, reads, threads, monitor)?,
         new: new.tree.as_fd(),
-        base: base.map(|base| base.tree.as_fd()),
-        pool,
-        places: Places::new(space),
+        base,
+        elsewhere: None,
         devices: DevicePairs::default(),
         links: InodeMap::new(Spill::into(None)),
         run: None,
-        pending: Vec::new(),
         passed: Position::default(),
         position,
         digest: RecordDigest::default(),
-        work: Work::default(),
         monitor,
     };
     let mut steps = Steps::new(base.map(|base| base.reader.items()), new.reader.items())?;
@@ -103,10 +96,10 @@ pub(crate) fn snapshot<W: Write>(
         }
         sender.step(step, steps.directory(), &mut at)?;
     }
-    sender.flush()?;
-    let digest = sender.digest.finish();
-    let work = sender.work;
-    out.push(&Op::End { totals, digest })?;
+    sender.end_run()?;
+    let Sender { queue, digest, .. } = sender;
+    let work = queue.finish()?;
+    out.push(&Op::End { totals, digest: digest.finish() })?;
     Ok(work)
 }
 
@@ -116,54 +109,35 @@ enum Run {
     Gone { count: u64 },
 }
 
-/// A step that waits until its entry was read.
-enum Pending {
-    Op(Op),
-    /// The receiver has it already.
-    Known {
-        at: Directories,
-        entry: Entry,
-    },
-    Entry {
-        at: Directories,
-        replaces: bool,
-        entry: Entry,
-        old: Option<Entry>,
-        content: Option<Content>,
-    },
-}
-
+/// Turns the steps from the base to the snapshot into operations.
 struct Sender<'a, W> {
-    out: &'a mut Output<W>,
+    queue: Queue<'a, W>,
     new: BorrowedFd<'a>,
-    base: Option<BorrowedFd<'a>>,
-    pool: rayon::ThreadPool,
-    places: Places,
+    base: Option<&'a Snapshot>,
+    /// The files of the base, once one of another path is sought.
+    elsewhere: Option<Elsewhere<'a>>,
     devices: DevicePairs,
     /// The first path of each inode with several names.
     links: InodeMap<Vec<u8>>,
     run: Option<Run>,
-    pending: Vec<Pending>,
     /// The records so far.
     passed: Position,
     /// How far the receiver has the snapshot already.
     position: Position,
     digest: RecordDigest,
-    work: Work,
     monitor: &'a dyn Monitor,
 }
 
 impl<W: Write> Sender<'_, W> {
     fn step(&mut self, step: Step, directory: &[u8], at: &mut Option<Directories>) -> Result<()> {
-        if !matches!(step, Step::New(_)) {
+        let Step { old, new } = step;
+        if old.is_some() {
             self.passed.base_records += 1;
         }
-        let (old, new) = match step {
-            // The receiver has removed it already.
-            Step::Old if self.passed.base_records <= self.position.base_records => return Ok(()),
-            Step::Old => return self.gone(),
-            Step::Both(old, new) => (Some(old), new),
-            Step::New(new) => (None, new),
+        let Some(new) = new else {
+            // The receiver may have removed it already.
+            let is_gone = self.passed.base_records <= self.position.base_records;
+            return if is_gone { Ok(()) } else { self.gone() };
         };
         let is_known = self.passed.records < self.position.records;
         self.passed.records += 1;
@@ -175,7 +149,7 @@ impl<W: Write> Sender<'_, W> {
                 let (old, new) = (meta(old).dev, meta(&new).dev);
                 self.end_run()?;
                 self.devices.note(old, new);
-                self.queue(Pending::Op(Op::Device { old, new }))?;
+                self.queue.push(Pending::Op(Op::Device { old, new }))?;
             }
             if same::is_same(old, &new) {
                 if let Item::Entry(entry) = &new {
@@ -198,7 +172,7 @@ impl<W: Write> Sender<'_, W> {
                 };
                 directory.meta.kept_xattrs.clear();
                 directory.meta.kept_here = false;
-                self.queue(Pending::Op(Op::Directory { replaces, directory, xattrs }))
+                self.queue.push(Pending::Op(Op::Directory { replaces, directory, xattrs }))
             }
             Item::Entry(entry) => {
                 let old = match old {
@@ -206,8 +180,12 @@ impl<W: Write> Sender<'_, W> {
                     _ => None,
                 };
                 let content = self.known_content(&entry, old.as_ref(), directory)?;
+                let others = match content {
+                    None => self.similar(&entry, old.as_ref()),
+                    Some(_) => Vec::new(),
+                };
                 let at = self.enter(directory, at)?;
-                self.queue(Pending::Entry { at, replaces, entry, old, content })
+                self.queue.push(Pending::Entry(Box::new(Waiting { at, replaces, entry, old, others, content })))
             }
         }
     }
@@ -223,7 +201,7 @@ impl<W: Write> Sender<'_, W> {
             return Ok(());
         }
         let at = self.enter(directory, at)?;
-        self.queue(Pending::Known { at, entry })
+        self.queue.push(Pending::Known { at, entry })
     }
 
     /// The content of an entry, if nothing of it must be read.
@@ -240,8 +218,26 @@ impl<W: Write> Sender<'_, W> {
                 && !file.changed
                 && before.holes == file.holes
         });
-        let place = || Place { side: Side::Base, path: join(directory, &entry.name), offset: 0 };
-        Ok(is_equal.then(|| Content::Of(place())))
+        let path = if is_equal {
+            Some(join(directory, &entry.name))
+        } else {
+            self.elsewhere().and_then(|elsewhere| elsewhere.equal(file))
+        };
+        Ok(path.map(|path| Content::Of(Place { side: Side::Base, path, offset: 0 })))
+    }
+
+    /// Files at other paths that may have some of the content. A file that stayed the same inode has most of it itself.
+    fn similar(&mut self, entry: &Entry, old: Option<&Entry>) -> Vec<Candidate> {
+        match old {
+            Some(old) if old.file().is_some() && old.meta.ino == entry.meta.ino => Vec::new(),
+            _ => self.elsewhere().map_or_else(Vec::new, |elsewhere| elsewhere.similar(entry)),
+        }
+    }
+
+    /// The files of the base by their content and inode.
+    fn elsewhere(&mut self) -> Option<&Elsewhere<'_>> {
+        let base = self.base?;
+        Some(self.elsewhere.get_or_insert_with(|| Elsewhere::of(&base.reader)))
     }
 
     /// The path of the name that came first, if the entry is a further name of its inode.
@@ -265,7 +261,7 @@ impl<W: Write> Sender<'_, W> {
         }
         let new = openat::open_dir(self.new, path)
             .map_err(|errno| Error::io("open in the snapshot", absolute(path), errno))?;
-        let old = self.base.and_then(|base| openat::open_dir(base, path).ok());
+        let old = self.base.and_then(|base| openat::open_dir(base.tree.as_fd(), path).ok());
         let opened = Directories { path: Arc::new(path.to_vec()), new: Arc::new(new), old: old.map(Arc::new) };
         *at = Some(opened.clone());
         Ok(opened)
@@ -301,72 +297,9 @@ impl<W: Write> Sender<'_, W> {
 
     fn end_run(&mut self) -> Result<()> {
         match self.run.take() {
-            Some(Run::Same { count, recheck }) => self.queue(Pending::Op(Op::Same { count, recheck })),
-            Some(Run::Gone { count }) => self.queue(Pending::Op(Op::Gone { count })),
+            Some(Run::Same { count, recheck }) => self.queue.push(Pending::Op(Op::Same { count, recheck })),
+            Some(Run::Gone { count }) => self.queue.push(Pending::Op(Op::Gone { count })),
             None => Ok(()),
         }
     }
-
-    fn queue(&mut self, pending: Pending) -> Result<()> {
-        self.pending.push(pending);
-        if self.pending.len() >= TOGETHER { self.send_pending() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.end_run()?;
-        self.send_pending()
-    }
-
-    /// Reads the entries that wait, and sends them.
-    fn send_pending(&mut self) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let loaded: Vec<Result<Loaded>> = self.pool.install(|| {
-            let load = |pending: &Pending| match pending {
-                Pending::Op(_) => Ok(Loaded::default()),
-                Pending::Known { at, entry } => {
-                    let pieces = load::pieces(at, entry)?;
-                    Ok(Loaded { pieces, ..Loaded::default() })
-                }
-                Pending::Entry { at, entry, old, content, .. } => {
-                    load::entry(at, entry, content.is_none(), old.as_ref())
-                }
-            };
-            pending.par_iter().with_max_len(4).map(load).collect()
-        });
-        for (pending, loaded) in pending.into_iter().zip(loaded) {
-            let Loaded { xattrs, file, pieces } = loaded?;
-            match pending {
-                Pending::Op(op) => self.out.push(&op)?,
-                Pending::Known { at, entry } => {
-                    self.places.add(Side::New, &join(&at.path, &entry.name), &pieces);
-                }
-                Pending::Entry { at, replaces, mut entry, content, .. } => {
-                    let path = join(&at.path, &entry.name);
-                    let place = || Place { side: Side::Base, path: path.clone(), offset: 0 };
-                    let content = content.unwrap_or_else(|| {
-                        let start = file.as_ref().is_some_and(|file| file.is_based).then(place);
-                        Content::Parts { start }
-                    });
-                    entry.meta.kept_xattrs.clear();
-                    entry.meta.kept_here = false;
-                    self.out.push(&Op::Entry { replaces, entry, xattrs, content })?;
-                    if let Some(file) = file {
-                        let from = std::mem::take(&mut self.position.offset);
-                        let (data, shared) = content::send(self.out, &file, from, &path, &self.places, self.monitor)?;
-                        self.work.sent_bytes += data;
-                        self.work.shared_bytes += shared;
-                        self.places.add(Side::New, &path, &file.pieces);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The error for a file of the tree that is not as its record says.
-fn damaged(path: &[u8]) -> Error {
-    Error::new(ErrorKind::Damage, "send")
-        .at(absolute(path))
-        .because(std::io::Error::other("the file of the snapshot differs from its record"))
 }

@@ -5,14 +5,10 @@ use crate::snapshot::judge::name;
 use crate::snapshot::manifest::{Item, Items, compare_paths};
 use std::cmp::Ordering;
 
-/// A record of the new snapshot, of the base, or of both.
-pub(super) enum Step {
-    /// Both have an entry at this path.
-    Both(Item, Item),
-    /// Only the new snapshot has it.
-    New(Item),
-    /// Only the base has it.
-    Old,
+/// The records of one path: of the base, of the new snapshot, or of both.
+pub(super) struct Step {
+    pub(super) old: Option<Item>,
+    pub(super) new: Option<Item>,
 }
 
 /// A stream of records with the directory of the next one.
@@ -69,11 +65,6 @@ impl<'r> Steps<'r> {
             _ => None,
         };
         let new = if order == Ordering::Less { None } else { self.new.take()? };
-        Ok(match (old, new) {
-            (Some(old), Some(new)) => Some(Step::Both(old, new)),
-            (None, Some(new)) => Some(Step::New(new)),
-            (Some(_), None) => Some(Step::Old),
-            (None, None) => None,
-        })
+        Ok(Some(Step { old, new }))
     }
 }

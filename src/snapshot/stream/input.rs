@@ -1,11 +1,15 @@
 //! Reads a stream: checks each frame before any of its bytes is used.
 
 use super::VERSION;
+use super::check::Check;
 use super::frame::{self, DIGEST, HEAD, MAGIC, MOST};
 use super::op::{LONGEST, Op};
 use crate::error::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use std::io::Read;
+
+/// The buffer for a longer operation is not kept, in bytes.
+const KEPT: usize = 1 << 20;
 
 /// A stream that is being read. It needs memory for a frame, packed and unpacked, and for an operation.
 pub(crate) struct Input<R> {
@@ -67,7 +71,7 @@ impl<R: Read> Input<R> {
     ///
     /// # Errors
     /// Kind `Damage` if it is malformed.
-    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
+    pub(crate) fn next<T: DeserializeOwned + Check>(&mut self) -> Result<T> {
         let mut length = [0; 4];
         self.read(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
@@ -81,10 +85,13 @@ impl<R: Read> Input<R> {
             let part = self.some(length - bytes.len())?;
             bytes.extend_from_slice(part);
         }
-        let message = match postcard::take_from_bytes(&bytes) {
-            Ok((message, [])) => Ok(message),
+        let message = match postcard::take_from_bytes::<T>(&bytes) {
+            Ok((message, [])) => message.check().map(|()| message).map_err(damage),
             _ => Err(damage("a message is malformed")),
         };
+        if bytes.capacity() > KEPT {
+            bytes = Vec::new();
+        }
         self.message = bytes;
         message
     }

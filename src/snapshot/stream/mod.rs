@@ -1,10 +1,11 @@
 //! The stream in which snapshots travel between repositories: `docs/stream.md` describes it.
 //!
 //! - `output`, `input`: frames, each with a checksum. Together they are one sequence of bytes.
-//! - `op`: the operations in this sequence, each with its length.
+//! - `op`: the operations in this sequence, each with its length. `check`: what they may say.
 //!
 //! Nothing that is read is trusted: a length is compared with a limit before memory is reserved for it.
 
+mod check;
 mod devices;
 mod digest;
 mod frame;

@@ -3,12 +3,16 @@
 //!
 //! Their order of fields is the format: `docs/stream.md` describes it.
 
-use crate::snapshot::manifest::{self, Directory, Entry, Header, Origin, Totals};
+use crate::snapshot::manifest::{self, Directory, Entry, Header, Origin, Time, Totals};
+use crate::util::text;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 /// The longest operation in bytes: a record with its limits, and its attributes.
 pub(super) const LONGEST: usize = 32 << 20;
+
+/// How much of a message is shown, in characters.
+const MESSAGE: usize = 2000;
 
 /// BLAKE3.
 pub(crate) type Digest = [u8; 32];
@@ -20,7 +24,7 @@ pub(crate) type Xattrs = Vec<(ByteBuf, ByteBuf)>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
     /// The sender offers snapshots, oldest first, and expects an [`Answer`] in reply.
-    Offer(Vec<Offered>),
+    Offer(#[serde(deserialize_with = "manifest::deserialize_attributes")] Vec<Offered>),
     /// A snapshot begins.
     Begin(Box<Begin>),
     /// From here on, records that are taken over from the base have the device number `new` in place of `old`.
@@ -68,7 +72,10 @@ pub(crate) struct Begin {
     pub(crate) base: Option<(String, Digest)>,
     /// How far it was received before.
     pub(crate) position: Position,
+    /// The time of the tree's top, which no record has.
+    pub(crate) top: Time,
     /// The filesystems that the entries were read from.
+    #[serde(deserialize_with = "manifest::deserialize_attributes")]
     pub(crate) origins: Vec<Origin>,
     /// The sums, for progress.
     pub(crate) totals: Totals,
@@ -142,7 +149,7 @@ pub(crate) struct Position {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// The states of the offered snapshots, in the order of the offer.
-    Answer(Vec<State>),
+    Answer(#[serde(deserialize_with = "manifest::deserialize_attributes")] Vec<State>),
     /// A snapshot is complete and on the disk.
     Received,
     /// Nothing more can be received.
@@ -154,4 +161,12 @@ pub(crate) enum Reply {
 pub(crate) struct Failure {
     pub(crate) code: String,
     pub(crate) message: String,
+}
+
+impl Failure {
+    /// The message for the user. The other side may say anything.
+    pub(crate) fn reason(&self) -> std::io::Error {
+        let message: String = self.message.chars().take(MESSAGE).collect();
+        std::io::Error::other(text::escape_output(&message))
+    }
 }
