@@ -209,9 +209,10 @@ on_filesystems! {
     [xfs] fn a_restricted_receiver_only_adds_to_its_repository(fs: &Filesystem) {
         let (repo, to) = (repository(fs), fs.join("to"));
         let stream = stream(&repo, "one", None);
-        receive(&to, &stream, &["--restrict"]).expect(1).saying("find a repository");
+        receive(&to, &stream, &["--restrict"]).expect(1).saying("find a repository").saying("receive --init");
         assert!(!to.exists());
-        receive(&to, &stream, &[]).expect(0);
+        (0..2).for_each(|_| drop(pleach([OsStr::new("receive"), "--init".as_ref(), to.as_ref()]).expect(0)));
+        receive(&to, &stream, &["--restrict", "--append-only"]).expect(0);
         receive(&to, &self::stream(&repo, "two", Some("one")), &["--restrict", "--append-only"]).expect(0);
         assert_eq!(listed(&to), ["one", "two"]);
     }

@@ -32,4 +32,6 @@ pub enum Advice {
     VerifySnapshots,
     /// Mount the disk of the destination, or make it.
     MountDestination,
+    /// Mount the disk of the repository that receives, or make it.
+    InitReceiver,
 }

@@ -32,7 +32,7 @@ fn id(id: &str) -> &Path {
     Path::new(id)
 }
 
-/// Names and bases of what was sent or would be.
+/// Names and bases of the snapshots that were sent or would be.
 fn sent(run: &Run) -> Vec<(String, Option<String>)> {
     run.lines::<Sent>().into_iter().map(|sent| (sent.name, sent.base)).collect()
 }
@@ -74,7 +74,7 @@ on_filesystems! {
         assert!(!to.exists());
         assert_eq!(sent(&with(&["--json"], &[&repo, &to, id("one")]).expect(0)), all[..1]);
         let shown = with(&["--dry-run", "--last=1"], &[&repo, &to]).expect(0).stdout;
-        assert!(shown.starts_with("snapshot  sent as\nthree     difference from one\n"), "{shown}");
+        assert!(shown.starts_with("snapshot  sent as\nthree     a difference from one\n"), "{shown}");
         assert!(shown.contains(&format!("would send the snapshot three to {}\n", to.display())), "{shown}");
         assert_eq!(listed(&to), ["one"]);
         let run = with(&["--json"], &[&repo, &to]).expect(0);
@@ -152,7 +152,7 @@ on_filesystems! {
         assert_eq!(sent(&run), [("one".to_string(), None), ("four".to_string(), Some("one".to_string()))]);
         assert_eq!((number(&run.summary(), "snapshots"), number(&run.summary(), "errors")), (2, 2));
         for name in ["two", "three"] {
-            assert!(run.stderr.contains(&format!("the snapshot {name} was not sent")), "{}", run.stderr);
+            assert!(run.stderr.contains(&format!("the snapshot {name}")), "{}", run.stderr);
         }
         assert_eq!(listed(&to), ["one", "four"]);
         pleach([OsStr::new("verify"), "-q".as_ref(), to.as_os_str()]).expect(0);
@@ -163,7 +163,7 @@ on_filesystems! {
         let to = fs.join("to");
         rot(&file(&repo, "one", &source, "a"));
         let run = with(&["-q"], &[&repo, &to]).expect(4);
-        run.saying("the snapshot one was not sent").saying("pleach verify").saying("name other snapshots");
+        run.saying("cannot send the snapshot one").saying("pleach verify").saying("name other snapshots");
         assert_eq!(listed(&to), [""; 0]);
         assert_eq!(sums(&with(&["--json", "--last=3"], &[&repo, &to]).expect(0)).snapshots, 3);
     }

@@ -73,7 +73,8 @@ on_filesystems! {
             }
             finish(&mut run)
         };
-        assert_failed(run("/no/ssh", "ssh://nas/to"), "command-not-found", &["cannot run /no/ssh", "nas", "PLEACH_SSH"]);
+        let parts = ["cannot run /no/ssh", "nas", "PLEACH_SSH"];
+        assert_failed(run("/no/ssh", "ssh://nas/to"), "command-not-found", &parts);
         let try_it = "nothing was sent; try: ssh -p 1 nas";
         assert_failed(run("", "ssh://nas:1/to"), "no-connection", &["cannot connect to nas", "refused", try_it]);
         assert_failed(run("", "ssh://nowhere.invalid/to"), "no-connection", &["nowhere.invalid", "resolve"]);

@@ -86,10 +86,17 @@ pub(crate) struct Receive {
     /// It is made if it does not exist.
     #[arg(value_parser = values::repository(), value_hint = clap::ValueHint::DirPath)]
     pub(crate) repo: Option<PathBuf>,
+    /// Make the repository, and receive nothing
+    ///
+    /// For one that gets snapshots with --restrict.
+    #[arg(long, conflicts_with_all = ["stdio", "restrict", "append_only"])]
+    pub(crate) init: bool,
     /// Answer on standard output, for 'pleach replicate'
     #[arg(long)]
     pub(crate) stdio: bool,
     /// Only this repository, which must exist
+    ///
+    /// As the command of an ssh key, it refuses whatever else is asked for.
     #[arg(long)]
     pub(crate) restrict: bool,
     /// Only add snapshots that are not newer than now

@@ -1,10 +1,11 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
 use super::outcome::reported;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, replicate as show};
+use crate::snapshot::Repository;
 use crate::snapshot::receive::{self, receive};
 use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
 use std::ffi::OsStr;
@@ -58,6 +59,8 @@ pub(super) struct Sums {
     pub(super) wire_bytes: u64,
     /// The number of destinations that lack nothing.
     pub(super) complete: u64,
+    /// The failure of the first destination that failed.
+    pub(super) error: Option<String>,
 }
 
 /// Sends what each destination lacks. One that fails does not stop the others.
@@ -71,8 +74,15 @@ pub(super) fn transfer_to_all(
     options: &Options,
     output: &Output,
 ) -> Result<Sums> {
-    let mut sums =
-        Sums { status: ExitStatus::Done, errors: 0, snapshots: 0, sent_bytes: 0, wire_bytes: 0, complete: 0 };
+    let mut sums = Sums {
+        status: ExitStatus::Done,
+        errors: 0,
+        snapshots: 0,
+        sent_bytes: 0,
+        wire_bytes: 0,
+        complete: 0,
+        error: None,
+    };
     let mut missing = Vec::new();
     let mut failed = Vec::new();
     for to in destinations {
@@ -101,6 +111,7 @@ pub(super) fn transfer_to_all(
     }
     for error in &failed {
         output.error(error);
+        sums.error.get_or_insert_with(|| error.to_string());
         sums.errors += 1;
         sums.status = sums.status.worse(ExitStatus::of(error));
     }
@@ -128,6 +139,17 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
     if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
         check_asked(&asked, repo)?;
+    }
+    if args.init {
+        Repository::open_or_create(repo)?;
+        show::made(output, repo);
+        return Ok(ExitStatus::Done);
+    }
+    if args.restrict {
+        Repository::open(repo).map_err(|error| match error.code() {
+            "no-repository" => error.advise(Advice::InitReceiver),
+            _ => error,
+        })?;
     }
     let stdin = io::stdin();
     if stdin.is_terminal() {

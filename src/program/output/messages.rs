@@ -27,7 +27,8 @@ fn advice(advice: Advice) -> &'static str {
         Advice::GiveRule => "name what to keep, as in --keep-daily 7; see 'pleach prune --help'",
         Advice::Unpin => "`pleach unpin` allows it",
         Advice::AnyEngine => "without --engine it would be copied",
-        Advice::VerifySnapshots => "`pleach verify` finds what is damaged",
+        Advice::VerifySnapshots => "`pleach verify` names the damaged files",
+        Advice::InitReceiver => "is its disk mounted? `pleach receive --init` makes a new one",
         Advice::MountDestination => "is its disk mounted? `pleach replicate` makes a new one",
     }
 }

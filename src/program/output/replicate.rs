@@ -82,7 +82,9 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             _ => format!(", {} on the wire", size(stats.wire_bytes)),
         };
         rows.push(("sent", format!("{}{wire}", size(stats.sent_bytes))));
-        rows.push(("shared", format!("{} more, with other files there", size(stats.shared_bytes))));
+        if stats.shared_bytes > 0 {
+            rows.push(("shared", format!("{} more, with other files there", size(stats.shared_bytes))));
+        }
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
@@ -118,10 +120,10 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
     if output.is_quiet() {
         return;
     }
-    let mut rows = vec![
-        ("arrived", format!("{}, {} as a stream", size(received_bytes), size(wire_bytes))),
-        ("shared", format!("{} more, with other files here", size(shared_bytes))),
-    ];
+    let mut rows = vec![("arrived", format!("{}, {} as a stream", size(received_bytes), size(wire_bytes)))];
+    if shared_bytes > 0 {
+        rows.push(("shared", format!("{} more, with other files here", size(shared_bytes))));
+    }
     summary::end(&mut rows, 0, seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(String::as_str).collect();
     let place = format!(" in {}", text::path(repo));
@@ -131,6 +133,26 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
 /// A destination that is missing was skipped.
 pub(crate) fn skipped(output: &Output, error: &Error) {
     output.notice("destination-skipped", error.path(), &format!("skipped a destination: {}", messages::error(error)));
+}
+
+/// Shows the repository that was made.
+pub(crate) fn made(output: &Output, repo: &Path) {
+    if output.is_json() {
+        output.json(&Summary {
+            r#type: "summary",
+            command: "receive",
+            snapshots: 0,
+            sent_bytes: 0,
+            shared_bytes: 0,
+            stream_bytes: 0,
+            wire_bytes: 0,
+            errors: 0,
+            dry_run: None,
+            seconds: 0.0,
+        });
+    } else if !output.is_quiet() {
+        summary::print(output, &format!("{} is a repository for snapshots", text::path(repo)), &[]);
+    }
 }
 
 fn heading(verb: &str, names: &[&str], place: &str, none: String) -> String {
@@ -153,7 +175,7 @@ fn plan(output: &Output, snapshots: &[Snapshot]) {
     let mut table = Table::new(output, &[("snapshot", Align::Left), ("sent as", Align::Left)]);
     for Snapshot { name, base, .. } in snapshots {
         let how = match base {
-            Some(base) => format!("difference from {}", harmless(base)),
+            Some(base) => format!("a difference from {}", harmless(base)),
             None => "a whole".to_string(),
         };
         table.row(vec![Cell::from(&*harmless(name)), Cell::from(how.as_str())]);

@@ -1,6 +1,7 @@
 //! A repository at a path of this machine: the receiver is a thread.
 
-use super::session::{Obstacle, Session, Turn, Work};
+use super::conversation::{Conversation, Obstacle};
+use super::work::{Turn, Work};
 use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Event, Monitor};
@@ -14,22 +15,27 @@ use std::path::Path;
 const BUFFER: usize = 1 << 20;
 
 /// Runs one conversation with a receiver in the repository `to`.
-pub(super) fn run(to: &Repository, session: &Session<'_>, work: &mut Work, threads: Option<usize>) -> Result<Turn> {
+pub(super) fn run(
+    to: &Repository,
+    conversation: &Conversation<'_>,
+    work: &mut Work,
+    threads: Option<usize>,
+) -> Result<Turn> {
     let pipe = || std::io::pipe().map_err(|cause| Error::failed("make a pipe").because(cause));
     let ((stream, out), (answers, replies)) = (pipe()?, pipe()?);
     // A larger pipe means fewer switches between the threads. This is advice.
     let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
-    let monitor = Quiet(session.monitor);
+    let monitor = Quiet(conversation.monitor);
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let options = receive::Options { threads, ..receive::Options::default() };
             receive::serve(to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &monitor)
         });
-        let turn = session.run(work, out, answers);
+        let turn = conversation.run(work, out, answers);
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive").at(to.path())));
         match (turn, received) {
             (Ok(turn), _) => Ok(turn),
-            _ if session.monitor.is_cancelled() => Err(Error::interrupted()),
+            _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
             (Err(Obstacle::Here(error)), _) => Err(error),
             // Its error is the cause of an error of the sender.
             (Err(Obstacle::Receiver(_) | Obstacle::Connection(_)), Err(received)) => Err(received),

@@ -1,15 +1,15 @@
 //! Sends the snapshots that another repository lacks: to a path, or to another host.
 //!
-//! - `work`: what is to do, and what was done. `session`: the sender's side of a conversation.
+//! - `work`: the snapshots, and the result. `conversation`: the sender's side of one.
 //! - `local`: a receiver in this process.
 //! - `remote`: one on another host. `destination` has its address, `ssh` the program that connects, `replies` the
 //!   beginning of what arrives, `stderr` the messages, `unreached` the errors.
 
+mod conversation;
 mod destination;
 mod local;
 mod remote;
 mod replies;
-mod session;
 mod ssh;
 mod stderr;
 mod unreached;
@@ -23,10 +23,10 @@ use crate::monitor::Monitor;
 use crate::snapshot::repository::Repository;
 use crate::snapshot::stream::State;
 use crate::util::semaphore::cores;
-use session::{Session, Turn};
+use conversation::Conversation;
 use std::path::Path;
 use std::time::Instant;
-use work::{Selection, Work};
+use work::{Selection, Turn, Work};
 
 /// How snapshots are replicated.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,23 @@ pub struct Options {
 ///
 /// A snapshot that is damaged or cannot be read is reported, counted and skipped.
 ///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::create;
+/// use pleach::snapshot::replicate::{Destination, Options, replicate};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source], &repo, &create::Options::default(), &Silent)?;
+///
+/// let to = Destination::parse(dir.path().join("copy").as_os_str())?;
+/// let stats = replicate(&repo, &to, &Options::default(), &Silent)?;
+/// assert_eq!((stats.snapshots.len(), stats.errors), (1, 0));
+/// assert!(replicate(&repo, &to, &Options::default(), &Silent)?.snapshots.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the work ended early. The snapshots before it are complete.
 pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
@@ -61,7 +78,7 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
             Selection::Named(names.collect::<Result<_>>()?)
         }
     };
-    let session = |packs| Session {
+    let conversation = |packs| Conversation {
         repository: &repository,
         threads: threads(options),
         packs,
@@ -73,14 +90,14 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
     let number = work.snapshots.len();
     match to {
         Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
-            Ok(to) => repeated(|| local::run(&to, &session(false), &mut work, options.threads))?,
+            Ok(to) => repeated(|| local::run(&to, &conversation(false), &mut work, options.threads))?,
             // A run makes it.
             Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
-                session::plan(&mut work, &mut vec![State::Missing; number], monitor);
+                conversation::plan(&mut work, &mut vec![State::Missing; number], monitor);
             }
             Err(error) => return Err(error),
         },
-        Destination::Host(host) => repeated(|| remote::run(host, &session(true), &mut work, must_exist))?,
+        Destination::Host(host) => repeated(|| remote::run(host, &conversation(true), &mut work, must_exist))?,
     }
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats })
 }
@@ -123,8 +140,9 @@ pub fn send(
     if base.as_ref() == Some(&name) {
         return Err(Error::usage("send a snapshot based on itself"));
     }
-    let session = Session { repository: &repository, threads: threads(options), packs: true, dry_run: false, monitor };
-    let (done, sent) = session.send_one(&name, base.as_deref(), out)?;
+    let conversation =
+        Conversation { repository: &repository, threads: threads(options), packs: true, dry_run: false, monitor };
+    let (done, sent) = conversation.send_one(&name, base.as_deref(), out)?;
     Ok(Stats {
         sent_bytes: done.sent_bytes,
         shared_bytes: done.shared_bytes,

@@ -1,11 +1,12 @@
 //! A repository on another host, reached by ssh(1): the user's own program, with its configuration and keys.
 
+use super::conversation::{Conversation, Obstacle};
 use super::destination::Host;
 use super::replies::{First, Replies};
-use super::session::{Obstacle, Session, Turn, Work};
 use super::ssh::{self, Connection};
 use super::stderr::{self, Progress};
 use super::unreached;
+use super::work::{Turn, Work};
 use crate::error::{Error, Result};
 use crate::monitor::Event;
 use crate::util::mutex::lock;
@@ -14,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 /// Runs one conversation with a receiver over there.
-pub(super) fn run(host: &Host, session: &Session<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
+pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
     let mut command = ssh::command(host, must_exist);
     let program = command.get_program().to_os_string();
     let started = command.spawn();
@@ -23,7 +24,7 @@ pub(super) fn run(host: &Host, session: &Session<'_>, work: &mut Work, must_exis
     else {
         return Err(Error::failed("connect to").at(&host.name));
     };
-    let monitor = session.monitor;
+    let monitor = conversation.monitor;
     let connection = Connection::new(child);
     let (first, progress) = (Mutex::new(First::default()), Progress::default());
     let pass_on = |line: &str| monitor.event(Event::OtherHost { host: &host.name, line: ssh::without_mark(line) });
@@ -36,7 +37,7 @@ pub(super) fn run(host: &Host, session: &Session<'_>, work: &mut Work, must_exis
             })
         });
         // Both pipes close here, so the program ends.
-        let result = session.run(work, to, Replies::new(BufReader::new(replies), &first));
+        let result = conversation.run(work, to, Replies::new(BufReader::new(replies), &first));
         progress.is_over.store(true, Ordering::Release);
         let ended = connection.wait();
         progress.has_ended.store(true, Ordering::Release);

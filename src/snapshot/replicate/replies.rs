@@ -11,7 +11,7 @@ const START: usize = MAGIC.len() + 4;
 /// How much of something else is kept.
 const SHOWN: usize = 200;
 
-/// What arrived first.
+/// The first bytes that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum First {
     /// Nothing.

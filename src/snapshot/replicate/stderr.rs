@@ -1,6 +1,7 @@
 //! The messages of ssh(1), and of the receiver over there. They are passed on line by line. The last ones, after which
 //! the program ends, are kept: they say why.
 
+use crate::util::text;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io::{ErrorKind, Read as _};
@@ -35,18 +36,27 @@ pub(super) fn follow(pipe: ChildStderr, progress: &Progress, pass_on: &dyn Fn(&s
         let _ = fcntl_setfl(&pipe, flags | OFlags::NONBLOCK);
     }
     let mut lines = Lines::default();
+    let mut is_open = true;
     loop {
         let has_ended = progress.has_ended.load(Ordering::Acquire);
         let is_over = progress.is_over.load(Ordering::Acquire);
-        if !has_ended {
+        if !has_ended && !is_open {
+            std::thread::sleep(Duration::from_millis(50));
+        } else if !has_ended {
             let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&TICK));
         }
         let mut buffer = [0; 4096];
         let count = match pipe.read(&mut buffer) {
-            Ok(0) => break,
+            Ok(0) => {
+                is_open = false;
+                0
+            }
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-            Err(_) => break,
+            Err(_) => {
+                is_open = false;
+                0
+            }
         };
         lines.add(&buffer[..count]);
         lines.pass_on(is_over, pass_on);
@@ -76,7 +86,7 @@ impl Lines {
     }
 
     fn end(&mut self) {
-        let line = String::from_utf8_lossy(&self.part).trim_end().to_string();
+        let line = text::escape_output(String::from_utf8_lossy(&self.part).trim_end());
         self.part.clear();
         if !line.is_empty() {
             self.waiting.push_back((line, Instant::now()));

@@ -1,6 +1,5 @@
-//! The work of a replication: which snapshots are wanted, what was done, and what failed.
+//! The work of a replication: the snapshots that are wanted, sent, or failed.
 
-use super::session::Turn;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
@@ -18,7 +17,7 @@ pub(super) enum Selection {
     Named(Vec<String>),
 }
 
-/// What was done.
+/// The result of a replication.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -54,7 +53,16 @@ pub struct Snapshot {
     pub shared_bytes: u64,
 }
 
-/// What is to do, and what was done.
+/// The end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing is left to send.
+    Done,
+    /// A snapshot failed, and others are left.
+    Again,
+}
+
+/// The work, and its result so far.
 pub(super) struct Work {
     /// The snapshots, oldest first, and how they are offered.
     pub(super) snapshots: Vec<SnapshotInfo>,
@@ -137,7 +145,8 @@ impl Work {
         self.is_wanted[number] = false;
         let name = &self.snapshots[number].name;
         let is_damaged = error.kind() == ErrorKind::Damage;
-        let error = error.hint_also(&format!("the snapshot {name} was not sent"));
+        let is_named = error.class().contains(&format!("the snapshot {name}"));
+        let error = if is_named { error } else { error.hint_also(&format!("the snapshot {name} was not sent")) };
         let error = if is_damaged { error.advise(Advice::VerifySnapshots) } else { error };
         if !is_based {
             return Err(error.hint_also("name other snapshots to begin with these"));

@@ -198,7 +198,8 @@ impl<'a> Run<'a> {
                 self.results.snapshot = done.snapshot.or(self.results.snapshot.take());
                 if done.status != ExitStatus::Done {
                     let result = show::result(done.status, done.errors);
-                    self.results.error.get_or_insert_with(|| format!("{}: {result}", step.name()));
+                    let error = || done.error.unwrap_or_else(|| format!("{}: {result}", step.name()));
+                    self.results.error.get_or_insert_with(error);
                 }
                 self.results.errors += done.errors;
                 self.worsen(done.status);

@@ -37,6 +37,8 @@ pub(super) struct Done {
     pub(super) figures: Vec<Figure>,
     /// The name of the snapshot that it took.
     pub(super) snapshot: Option<String>,
+    /// Its first failure, if the status does not explain it.
+    pub(super) error: Option<String>,
 }
 
 /// The settings of all steps.
@@ -138,7 +140,7 @@ fn take_snapshot(context: &Context<'_>) -> Result<Option<Done>> {
         ("free_bytes", "Space that was free afterwards.", stats.free_bytes),
     ];
     let name = Some(stats.name).filter(|_| !context.dry_run);
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name, error: None }))
 }
 
 fn check(context: &Context<'_>) -> Result<Option<Done>> {
@@ -157,7 +159,7 @@ fn check(context: &Context<'_>) -> Result<Option<Done>> {
     if options.sharing {
         figures.push(("unshared_bytes", "Data that is stored twice although it was shared.", stats.unshared_bytes));
     }
-    Ok(Some(Done { status, errors: stats.errors + stats.damaged, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors + stats.damaged, figures, snapshot: None, error: None }))
 }
 
 fn rotate(context: &Context<'_>) -> Result<Option<Done>> {
@@ -174,7 +176,7 @@ fn rotate(context: &Context<'_>) -> Result<Option<Done>> {
         ("removed", "Snapshots that it removed.", stats.removed),
         ("freed_bytes", "Space that it freed.", stats.freed.bytes),
     ];
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None, error: None }))
 }
 
 fn send(context: &Context<'_>) -> Result<Option<Done>> {
@@ -198,7 +200,7 @@ fn send(context: &Context<'_>) -> Result<Option<Done>> {
         ("wire_bytes", "Data that it transferred, compressed.", sums.wire_bytes),
         ("destinations", "Destinations that have all the snapshots now.", sums.complete),
     ];
-    Ok(Some(Done { status: sums.status, errors: sums.errors, figures, snapshot: None }))
+    Ok(Some(Done { status: sums.status, errors: sums.errors, figures, snapshot: None, error: sums.error }))
 }
 
 fn share(context: &Context<'_>) -> Result<Option<Done>> {
@@ -210,5 +212,5 @@ fn share(context: &Context<'_>) -> Result<Option<Done>> {
         ("read_bytes", "Data read by the last dedupe.", stats.read_bytes),
         ("freed_bytes", "Space freed by the last dedupe.", stats.freed_bytes),
     ];
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None, error: None }))
 }

@@ -4,7 +4,7 @@
 //! A snapshot that cannot be sent ends the conversation, because the receiver waits for the rest of it. The others need
 //! another one.
 
-use super::work::Snapshot;
+use super::work::{Snapshot, Turn, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Amount, Monitor};
@@ -12,17 +12,6 @@ use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::send;
 use crate::snapshot::stream::{Failure, Input, Op, Output, Position, Reply, Sent, State, damage};
 use std::io::{Read, Write};
-
-pub(super) use super::work::Work;
-
-/// The end of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Nothing is left to send.
-    Done,
-    /// A snapshot failed, and others are left.
-    Again,
-}
 
 /// Why a conversation ended early.
 #[derive(Debug)]
@@ -36,7 +25,7 @@ pub(super) enum Obstacle {
 }
 
 /// A replication.
-pub(super) struct Session<'a> {
+pub(super) struct Conversation<'a> {
     pub(super) repository: &'a Repository,
     pub(super) threads: usize,
     /// Whether data is compressed on its way.
@@ -46,7 +35,7 @@ pub(super) struct Session<'a> {
     pub(super) monitor: &'a dyn Monitor,
 }
 
-impl Session<'_> {
+impl Conversation<'_> {
     /// Sends the wanted snapshots that the receiver lacks.
     pub(super) fn run<W: Write, R: Read>(
         &self,
@@ -98,7 +87,7 @@ impl Session<'_> {
             self.begin_phase(work, number, left.len(), base.is_some());
             let name = work.snapshots[number].name.clone();
             let sent = self.send(out, &name, base.as_deref(), position);
-            match confirmed(sent, replies)? {
+            match confirmed(&name, sent, replies)? {
                 Ok(done) => {
                     let send::Work { sent_bytes, shared_bytes } = done;
                     work.sent(number, Snapshot { name, base, sent_bytes, shared_bytes });
@@ -164,6 +153,7 @@ pub(super) fn plan(work: &mut Work, states: &mut [State], monitor: &dyn Monitor)
 
 /// The result of sending a snapshot, after the receiver has confirmed it. The inner error concerns this snapshot alone.
 fn confirmed<R: Read>(
+    name: &str,
     sent: Result<send::Work>,
     replies: &mut Input<R>,
 ) -> std::result::Result<Result<send::Work>, Obstacle> {
@@ -177,8 +167,8 @@ fn confirmed<R: Read>(
         (Ok(Reply::Received), Ok(work)) => Ok(Ok(work)),
         // What arrived differs from the records: the tree of the snapshot is damaged.
         (Ok(Reply::Failed(failure)), _) if failure.code == "damage" => {
-            let cause = failure.reason();
-            Ok(Err(Error::new(ErrorKind::Damage, "send what the receiver accepts").because(cause)))
+            let cause = std::io::Error::other(format!("the receiver found damage: {}", failure.reason()));
+            Ok(Err(Error::new(ErrorKind::Damage, format!("send the snapshot {name}")).because(cause)))
         }
         (Ok(Reply::Failed(failure)), _) => Err(Obstacle::Receiver(failure)),
         (Ok(_), Ok(_)) => Err(Obstacle::Connection(damage("the receiver answers twice"))),
