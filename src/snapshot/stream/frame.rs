@@ -8,7 +8,7 @@
 //! | 32 | BLAKE3 of the frame's number (u64, little-endian, from 0) and of everything before |
 
 /// The version of the stream.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// The first bytes of a stream. The version follows, as a little-endian u32.
 pub(crate) const MAGIC: [u8; 8] = *b"pleachST";
 /// The most bytes in a frame, unpacked.

@@ -15,7 +15,7 @@ mod output;
 
 pub(crate) use devices::DevicePairs;
 pub(crate) use digest::RecordDigest;
-pub(crate) use frame::MAGIC;
+pub(crate) use frame::{MAGIC, VERSION};
 pub(crate) use input::{Input, damage};
 pub(crate) use op::{Begin, Content, Digest, Failure, Offered, Op, Place, Position, Reply, Side, State, Xattrs};
 pub(crate) use output::{Output, Sent};
