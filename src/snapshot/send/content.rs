@@ -53,7 +53,7 @@ pub(super) fn send<W: Write>(
     let (mut data, mut shared) = (0, 0);
     // It is the content of all parts.
     let mut content = file.content.as_deref().filter(|_| from == 0);
-    let mut ahead = Ahead { file, next: 0, reach: 0 };
+    let mut ahead = Prefetch { file, next: 0, reach: 0 };
     for part in parts(file).into_iter().filter_map(|part| part.behind(from)) {
         match part {
             Part::Hole(range) => out.push(&Op::Hole { offset: range.start, length: range.end - range.start })?,
@@ -126,7 +126,7 @@ fn join(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
 /// Sends a range of data, from `content` if it is there.
 fn bytes<W: Write>(
     out: &mut Output<W>,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Prefetch<'_>,
     content: &mut Option<&[u8]>,
     range: Bytes,
     path: &[u8],
@@ -156,7 +156,7 @@ fn bytes<W: Write>(
 }
 
 /// Makes the kernel read scattered ranges before they are needed.
-struct Ahead<'f> {
+struct Prefetch<'f> {
     file: &'f File,
     /// The first range that was not requested.
     next: usize,
@@ -164,7 +164,7 @@ struct Ahead<'f> {
     reach: u64,
 }
 
-impl Ahead<'_> {
+impl Prefetch<'_> {
     fn reach(&mut self, at: u64) {
         if at + AHEAD / 2 < self.reach {
             return;

@@ -1,9 +1,9 @@
 //! Sends a snapshot as a stream.
 //!
 //! `steps` reads its manifest in step with that of the base, and `same` compares the records. `elsewhere` finds content
-//! that the base has at other paths. `queue` has entries read by many threads: `load` reads one, and finds with `starts`
-//! and `difference` what the receiver lacks. `content` sends that, and `places` knows data that was sent with another
-//! file.
+//! that the base has at other paths. `queue` has entries read by many threads: `load` reads one, and finds with
+//! `starts` and `difference` what the receiver lacks. `content` sends that, and `places` knows data that was sent with
+//! another file.
 
 mod content;
 mod difference;

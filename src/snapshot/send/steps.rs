@@ -12,15 +12,15 @@ pub(super) struct Step {
 }
 
 /// A stream of records with the directory of the next one.
-struct Ahead<'r> {
+struct Records<'r> {
     items: Items<'r>,
     next: Option<Item>,
 }
 
-impl<'r> Ahead<'r> {
+impl<'r> Records<'r> {
     fn new(mut items: Items<'r>) -> Result<Self> {
         let next = items.next().transpose()?;
-        Ok(Ahead { items, next })
+        Ok(Records { items, next })
     }
 
     fn take(&mut self) -> Result<Option<Item>> {
@@ -30,15 +30,15 @@ impl<'r> Ahead<'r> {
 
 /// The steps from a base to a snapshot, in the order of the snapshot's records.
 pub(super) struct Steps<'r> {
-    old: Option<Ahead<'r>>,
-    new: Ahead<'r>,
+    old: Option<Records<'r>>,
+    new: Records<'r>,
     /// The directory of the step returned last.
     directory: Vec<u8>,
 }
 
 impl<'r> Steps<'r> {
     pub(super) fn new(old: Option<Items<'r>>, new: Items<'r>) -> Result<Self> {
-        Ok(Steps { old: old.map(Ahead::new).transpose()?, new: Ahead::new(new)?, directory: Vec::new() })
+        Ok(Steps { old: old.map(Records::new).transpose()?, new: Records::new(new)?, directory: Vec::new() })
     }
 
     /// The directory of the record of the new snapshot that was returned last, or its own path if it is one.

@@ -219,9 +219,9 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "replicate",
         title: "Ten nights to another filesystem",
-        asked: "All nights: a stream of at most 1.05 of the changed data and 80 bytes an entry, equal space to 2 %. The \
-                last night, cold, both sides synced: at most the time of `btrfs send -p` and `btrfs receive` on Btrfs, at \
-                most 0.3 of the time of rsync on XFS.",
+        asked: "All nights: a stream of at most 1.05 of the changed data and 80 bytes an entry, equal space to \
+                2 %. The last night, cold, both sides synced: at most the time of `btrfs send -p` and `btrfs \
+                receive` on Btrfs, at most 0.3 of the time of rsync on XFS.",
         floor: "",
         run: "`cargo xtask bench replicate`",
         measure: SECONDS,
