@@ -205,6 +205,9 @@ on_filesystems! {
         site.refuses_ops([first(), new(file(b"t", 0), link_to(b"n/s"))], reason);
         site.refuses_ops([first(), new(linked(file(b"t", 1), 9), link_to(b"n/s"))], "two names of an inode differ");
         site.refuses_ops([first(), new(linked(symlink(b"t", b"x"), 9), link_to(b"n/s"))], "two names of an inode");
+        let link = |name: &[u8], target: &[u8]| linked(symlink(name, target), 9);
+        let ops = [new(link(b"s", b"x"), Content::InRecord), new(link(b"t", b"y"), link_to(b"n/s"))];
+        site.refuses_ops(ops, "two names of an inode differ");
         let nlink = fs::metadata(site.to.join("base/d/a")).unwrap().nlink();
         assert_eq!(nlink, 2, "the base has its own inodes");
     }

@@ -44,11 +44,11 @@ struct Link {
 impl Link {
     fn new(fs: &Filesystem) -> Link {
         let link = Link { dir: fs.dir("link") };
+        // Like ssh, it ends when the receiver does.
         let script = format!(
             "#!/bin/bash\ncd '{}'\nfor command; do :; done\n> link\n\
-             dd bs=64k count=$CUT iflag=count_bytes status=none | \\\n\
-             tee >(wc -c > crossed.new; mv crossed.new crossed) | \\\n\
-             bash -c \"echo \\$\\$ > receiver; exec $command\"\n",
+             bash -c \"echo \\$\\$ > receiver; exec $command\" < <(\n\
+             dd bs=64k count=$CUT iflag=count_bytes status=none | tee >(wc -c > crossed.new; mv crossed.new crossed))\n",
             link.dir.display()
         );
         write(link.dir.join("ssh"), script.as_bytes());

@@ -3,7 +3,7 @@
 
 use super::tree::{Tree, cannot_make};
 use crate::error::{Error, Result};
-use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
+use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
 use crate::snapshot::repository::Staging;
 use crate::snapshot::source_path::{join, split};
 use crate::snapshot::stream::damage;
@@ -25,11 +25,30 @@ pub(super) struct First {
     path: ByteBuf,
     /// The tree began with it, and it has its other names there.
     is_inherited: bool,
-    mode: u32,
-    size: Option<u64>,
+    state: State,
     stored: Option<Stored>,
     kept_here: bool,
     kept_xattrs: Vec<(ByteBuf, ByteBuf)>,
+}
+
+/// The part of a record that all names of an inode have in common.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    owner: (u32, u32, u32),
+    mtime: Time,
+    /// The size of a file.
+    size: Option<u64>,
+    /// The target of a link, or the numbers of a device.
+    body: Option<Body>,
+}
+
+impl State {
+    fn of(entry: &Entry) -> State {
+        let Meta { mode, uid, gid, mtime, .. } = entry.meta;
+        let size = entry.file().map(|file| file.size);
+        let body = if size.is_none() { Some(entry.body.clone()) } else { None };
+        State { owner: (mode, uid, gid), mtime, size, body }
+    }
 }
 
 impl Links {
@@ -54,8 +73,7 @@ impl Links {
         let first = First {
             path: join(path, &entry.name).into(),
             is_inherited,
-            mode: entry.meta.mode,
-            size: entry.file().map(|file| file.size),
+            state: State::of(entry),
             stored: entry.file().map(|file| file.stored),
             kept_here: entry.meta.kept_here,
             kept_xattrs: entry.meta.kept_xattrs.clone(),
@@ -77,7 +95,7 @@ impl First {
 
     /// Makes a further name in the directory `dir`, which is the one at `above`.
     pub(super) fn link(&self, tree: &Tree, dir: BorrowedFd<'_>, above: &[u8], entry: &mut Entry) -> Result<()> {
-        if self.mode != entry.meta.mode || self.size != entry.file().map(|file| file.size) {
+        if self.state != State::of(entry) {
             return Err(damage("two names of an inode differ"));
         }
         let (directory, name) = split(&self.path);
