@@ -176,6 +176,12 @@ pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
     }
 }
 
+/// Prints a figure that a test found; `--nocapture` shows it.
+#[allow(clippy::print_stdout, reason = "the test's own report")]
+pub(crate) fn report(figure: &str) {
+    println!("{figure}");
+}
+
 /// Records that a test cannot run here. In CI this is a failure: of `cargo xtask test` if it collects the list, else of
 /// the test itself.
 #[allow(clippy::print_stdout, reason = "the test's own report")]

@@ -48,7 +48,8 @@ impl Link {
         let script = format!(
             "#!/bin/bash\ncd '{}'\nfor command; do :; done\n> link\n\
              bash -c \"echo \\$\\$ > receiver; exec $command\" < <(\n\
-             dd bs=64k count=$CUT iflag=count_bytes status=none | tee >(wc -c > crossed.new; mv crossed.new crossed))\n",
+             dd bs=64k count=$CUT iflag=count_bytes status=none |\n\
+             tee >(wc -c > crossed.new; mv crossed.new crossed))\n",
             link.dir.display()
         );
         write(link.dir.join("ssh"), script.as_bytes());
@@ -203,7 +204,8 @@ on_filesystems! {
         }
         assert!(link.replicate(&repo, &to, u64::MAX >> 1).wait().unwrap().success());
         assert_replica(&repo, &to);
-        println!("{done} kills, {resumed} resumed, {completed} complete, at most {most} bytes twice ({time:?} a run)");
+        let ends = format!("{done} kills, {resumed} resumed, {completed} complete");
+        report(&format!("{ends}, at most {most} bytes twice ({time:?} a run)"));
     }
 
     [xfs] fn entries_without_content_are_not_made_again(fs: &Filesystem) {

@@ -178,7 +178,8 @@ fn mend(stream: &mut Stream, base: &[Item]) {
                 rest = later;
             }
             Some(Op::Gone { count }) => rest = &rest[rest.len().min(count as usize)..],
-            Some(op @ (Op::Directory { replaces, .. } | Op::Entry { replaces, .. })) => {
+            Some(op @ (Op::Directory { .. } | Op::Entry { .. })) => {
+                let replaces = matches!(op, Op::Directory { replaces: true, .. } | Op::Entry { replaces: true, .. });
                 rest = &rest[usize::from(replaces).min(rest.len())..];
                 draft.push(&op);
             }
@@ -281,7 +282,7 @@ on_filesystems! {
         }
         assert_eq!(names(&to.join(".pleach/manifests")), ["one"]);
         assert!(added <= count);
-        println!("{count} of {} changed streams added a snapshot (PLEACH_TEST_SEED={seed})", mutations());
+        report(&format!("{count} of {} changed streams added a snapshot (PLEACH_TEST_SEED={seed})", mutations()));
         pleach(["verify".as_ref(), "-q".as_ref(), to.as_os_str()]).expect(0);
     }
 }
