@@ -194,6 +194,17 @@ on_filesystems! {
         assert_replica(&repo, &to);
     }
 
+    [xfs] fn streams_that_follow_each_other_are_all_received(fs: &Filesystem) {
+        let (repo, to) = (repository(fs), fs.join("to"));
+        let (one, two) = (stream(&repo, "one", None), stream(&repo, "two", Some("one")));
+        assert_eq!(sums(&receive(&to, &[&one[..], &two].concat(), &["--json"]).expect(0)).snapshots, 2);
+        assert_eq!(listed(&to), ["one", "two"]);
+        let other = fs.join("other");
+        receive(&other, &[&one[..], b"junk"].concat(), &[]).expect(1).saying("ends too early");
+        receive(&other, &[&two[..], &one, b"no stream at all"].concat(), &[]).expect(1).saying("find a stream");
+        assert_eq!(listed(&other), ["one", "two"]);
+    }
+
     [xfs] fn a_difference_needs_its_base(fs: &Filesystem) {
         let (repo, to) = (repository(fs), fs.join("to"));
         let run = receive(&to, &stream(&repo, "two", Some("one")), &[]).expect(1);

@@ -4,7 +4,7 @@
 use super::hostile::outside;
 use super::wire::*;
 use super::{receive, stream, take};
-use crate::harness::random::{Random, seed};
+use crate::harness::random::{Random, report, seed};
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;
@@ -198,8 +198,8 @@ fn records(stream: &Stream) -> Vec<Item> {
     stream.parts.iter().filter_map(Part::op).filter_map(item).collect()
 }
 
-/// Runs the program with the stream, with no more memory than it may need. Returns its exit status.
-fn through_the_program(to: &Path, stream: &[u8]) -> i32 {
+/// Runs the program with the stream, with no more memory than it may need.
+fn through_the_program(to: &Path, stream: &[u8]) {
     let mut command = Command::new("prlimit");
     command.arg(format!("--data={MEMORY}")).arg(env!("CARGO_BIN_EXE_pleach")).args(["receive", "-q"]).arg(to);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -207,13 +207,12 @@ fn through_the_program(to: &Path, stream: &[u8]) -> i32 {
     let _ = child.stdin.take().unwrap().write_all(stream);
     let run = Run::new(child.wait_with_output().unwrap(), "pleach receive".into());
     assert!([0, 1, 4].contains(&run.status) && !run.stderr.contains("panicked"), "{run:?}");
-    run.status
 }
 
-/// Receives the stream in this process.
-fn here(to: &Path, stream: &[u8]) -> bool {
+/// Receives the stream in this process. Most end with an error; a panic fails the test.
+fn here(to: &Path, stream: &[u8]) {
     let options = engine::Options { threads: Some(1), ..engine::Options::default() };
-    engine::receive(to, stream, None::<&mut dyn std::io::Write>, &options, &Silent).is_ok()
+    let _ = engine::receive(to, stream, None, &options, &Silent);
 }
 
 on_filesystems! {
@@ -250,7 +249,7 @@ on_filesystems! {
         let before = outside(&top);
         let seed = seed();
         let mut random = Random(seed);
-        let (mut added, mut count) = (0, 0);
+        let mut added = 0;
         for number in 0..mutations() {
             let (good, base) = random.of(&seeds);
             let (other, _) = random.of(&seeds);
@@ -260,11 +259,11 @@ on_filesystems! {
                 mend(&mut bad, base);
             }
             let bad = bad.encode(random.fraction() < 0.2);
-            let is_added = if number % THROUGH_THE_PROGRAM == 0 {
-                through_the_program(&to, &bad) == 0
+            if number % THROUGH_THE_PROGRAM == 0 {
+                through_the_program(&to, &bad);
             } else {
-                here(&to, &bad)
-            };
+                here(&to, &bad);
+            }
             let context = format!("stream {number} of PLEACH_TEST_SEED={seed}");
             for name in published(&to).iter().filter(|name| *name != "one") {
                 // The tree has all that the records say, except for content: large parts are not read again.
@@ -274,15 +273,13 @@ on_filesystems! {
                 pleach(["remove".as_ref(), "-q".as_ref(), to.as_os_str(), name.as_ref()]).expect(0);
                 added += 1;
             }
-            count += u64::from(is_added);
             if outside(&top) != before || !names(&to.join(".pleach/incoming")).is_empty() {
                 assert_same_lines(&outside(&top), &before);
                 panic!("{context}: {:?}", names(&to.join(".pleach/incoming")));
             }
         }
         assert_eq!(names(&to.join(".pleach/manifests")), ["one"]);
-        assert!(added <= count);
-        report(&format!("{count} of {} changed streams added a snapshot (PLEACH_TEST_SEED={seed})", mutations()));
+        report(&format!("{added} of {} changed streams added a snapshot (PLEACH_TEST_SEED={seed})", mutations()));
         pleach(["verify".as_ref(), "-q".as_ref(), to.as_os_str()]).expect(0);
     }
 }

@@ -19,6 +19,8 @@ const CHUNK: usize = 1 << 20;
 /// The hash of a file is checked if this many times the bytes that arrived are not fewer than its size. More would cost
 /// more than the transfer: the rest is a hole without end, or the content of another file.
 const CHECKED: u64 = 16;
+/// Files up to this size, in bytes, are checked in any case.
+const SMALL: u64 = 64 << 20;
 
 /// The bytes of a file that arrived.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +110,7 @@ pub(super) fn receive<R: Read>(
 
 /// Whether so many first bytes of a file are hashed if so many bytes arrived.
 fn is_checked(bytes: u64, arrived: u64) -> bool {
-    bytes <= arrived.saturating_mul(CHECKED).saturating_add(CHUNK as u64)
+    bytes <= arrived.saturating_mul(CHECKED).saturating_add(SMALL)
 }
 
 /// Makes a range of a file share the data of another one, or copies it.

@@ -97,6 +97,8 @@ fn receive_all<R: Read, W: Write>(
     let mut stats = Stats::default();
     loop {
         match (input.next_op()?, &mut *replies) {
+            // Streams in files may follow each other.
+            (Op::Bye, None) if input.next_stream()? => {}
             (Op::Bye, _) => {
                 (stats.stream_bytes, stats.wire_bytes) = input.counts();
                 return Ok(stats);

@@ -31,6 +31,11 @@ pub(super) fn snapshot<R: Read>(
     let base = match &begin.base {
         None => None,
         Some((name, identity)) => {
+            if !repository.snapshot_names()?.contains(name) {
+                return Err(Error::failed(format!("find the snapshot {name} that the stream is based on"))
+                    .at(repository.path())
+                    .hint("receive that one first"));
+            }
             let reader = repository.manifest(name)?;
             if repository::identity(repository, name)? != *identity {
                 return Err(Error::failed(format!("find the snapshot {name} that the stream is based on"))

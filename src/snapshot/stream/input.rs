@@ -10,6 +10,9 @@ use std::io::Read;
 /// The buffer for a longer operation is not kept, in bytes.
 const KEPT: usize = 1 << 20;
 
+/// The bytes at the beginning of a stream.
+const START: usize = MAGIC.len() + 4;
+
 /// A stream that is being read. It needs memory for a frame, packed and unpacked, and for an operation.
 pub(crate) struct Input<R> {
     from: R,
@@ -30,20 +33,9 @@ impl<R: Read> Input<R> {
     /// # Errors
     /// If this is no stream, or one of another version.
     pub(crate) fn begin(mut from: R) -> Result<Input<R>> {
-        let mut start = [0; 12];
-        let (magic, version) = match from.read_exact(&mut start) {
-            Ok(()) => (&start[..8], u32::from_le_bytes([start[8], start[9], start[10], start[11]])),
-            Err(cause) => return Err(unreadable(cause)),
-        };
-        if magic != MAGIC {
-            return Err(Error::failed("find a stream of snapshots in the input")
-                .hint("it begins with something else; `pleach send` makes one"));
-        }
-        if version != VERSION {
-            let older = if version > VERSION { "update this pleach" } else { "update the pleach that sends" };
-            return Err(Error::failed(format!("read a stream of version {version}"))
-                .hint(format!("this pleach reads version {VERSION}; {older}")));
-        }
+        let mut start = [0; START];
+        from.read_exact(&mut start).map_err(unreadable)?;
+        check_start(start)?;
         let unpacker =
             zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
         Ok(Input {
@@ -52,10 +44,36 @@ impl<R: Read> Input<R> {
             frame: Vec::new(),
             used: 0,
             number: 0,
-            counts: (12, 12),
+            counts: (START as u64, START as u64),
             message: Vec::new(),
             unpacker,
         })
+    }
+
+    /// Begins to read the next stream, which may follow the end of this one. Returns whether there is one.
+    ///
+    /// # Errors
+    /// If something else follows.
+    pub(crate) fn next_stream(&mut self) -> Result<bool> {
+        if self.used < self.frame.len() {
+            return Err(damage("something follows the end"));
+        }
+        let mut start = [0; START];
+        let mut done = 0;
+        while done < START {
+            match self.from.read(&mut start[done..]) {
+                Ok(0) if done == 0 => return Ok(false),
+                Ok(0) => return Err(unreadable(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(more) => done += more,
+                Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(unreadable(cause)),
+            }
+        }
+        check_start(start)?;
+        self.number = 0;
+        self.counts.0 += START as u64;
+        self.counts.1 += START as u64;
+        Ok(true)
     }
 
     /// The next operation.
@@ -150,6 +168,24 @@ impl<R: Read> Input<R> {
             Ok(length) if length == raw => Ok(()),
             _ => Err(damage("a frame cannot be unpacked")),
         }
+    }
+}
+
+/// Checks how a stream begins.
+fn check_start(start: [u8; START]) -> Result<()> {
+    let (magic, version) = start.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(Error::failed("find a stream of snapshots in the input")
+            .hint("it begins with something else; `pleach send` makes one"));
+    }
+    match version.try_into().map(u32::from_le_bytes) {
+        Ok(VERSION) => Ok(()),
+        Ok(version) => {
+            let older = if version > VERSION { "update this pleach" } else { "update the pleach that sends" };
+            Err(Error::failed(format!("read a stream of version {version}"))
+                .hint(format!("this pleach reads version {VERSION}; {older}")))
+        }
+        Err(_) => Err(damage("it has no version")),
     }
 }
 
