@@ -4,7 +4,7 @@
 //! passes the filesystems in environment variables. A test that counts free space makes a filesystem of its own
 //! (`own`). Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync,
 //! xfs_io, …) in `tools`, the lines of `--json` by type in `json_lines`. `meddler` interferes with a run. `stop` stops
-//! runs, `power` and `disk` cut the power; `failing_disk` refuses writes.
+//! runs, `power` and `disk` cut the power; `failing_disk` refuses writes. `sshd` is another host.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
@@ -18,6 +18,7 @@ pub(crate) mod own;
 pub(crate) mod power;
 pub(crate) mod random;
 pub(crate) mod shapes;
+pub(crate) mod sshd;
 pub(crate) mod stop;
 pub(crate) mod tools;
 pub(crate) mod tree;
@@ -175,6 +176,12 @@ pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
     }
 }
 
+/// Prints a figure that a test found; `--nocapture` shows it.
+#[allow(clippy::print_stdout, reason = "the test's own report")]
+pub(crate) fn report(figure: &str) {
+    println!("{figure}");
+}
+
 /// Records that a test cannot run here. In CI this is a failure: of `cargo xtask test` if it collects the list, else of
 /// the test itself.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
@@ -207,6 +214,7 @@ pub(crate) struct Run {
 pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pleach"));
     command.args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
+    command.env_remove("PLEACH_SSH").env_remove("PLEACH_REMOTE");
     command
 }
 

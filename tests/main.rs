@@ -48,6 +48,7 @@ mod put;
 mod ranges;
 mod refusal;
 mod renames;
+mod replicate;
 mod report;
 mod restore;
 mod resume;

@@ -1,8 +1,9 @@
 //! `pleach run` and `pleach init-profile`: steps, exit status, metrics. Hooks are in `hooks`, the files of profiles in
-//! `profiles`, verify and prune in `rotation`, the units for systemd in `units`.
+//! `profiles`, verify and prune in `rotation`, `replicate`, the units for systemd in `units`.
 
 mod hooks;
 mod profiles;
+mod replicate;
 mod rotation;
 mod units;
 
@@ -42,6 +43,13 @@ fn run(profile: &Path, options: &[&str]) -> Run {
 fn summaries(run: &Run) -> Vec<(String, Value)> {
     let named = |line: Value| (line["command"].as_str().expect("a command").to_string(), line);
     run.lines_of_type("summary").into_iter().map(named).collect()
+}
+
+/// The names of the steps that were done.
+fn names_of_steps(run: &Run) -> Vec<String> {
+    let summary = run.summary();
+    let done = summary["steps"].as_array().expect("steps").iter().filter(|step| step["status"].is_number());
+    done.map(|step| step["step"].as_str().expect("a name").to_string()).collect()
 }
 
 /// The samples of a metrics file.

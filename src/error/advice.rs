@@ -28,4 +28,10 @@ pub enum Advice {
     Unpin,
     /// `copy`: let it choose the engine.
     AnyEngine,
+    /// Find the damage of snapshots.
+    VerifySnapshots,
+    /// Mount the disk of the destination, or make it.
+    MountDestination,
+    /// Mount the disk of the repository that receives, or make it.
+    InitReceiver,
 }

@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 /// | 8 | `snapshot::verify` | the files that wait to be read |
 /// | 10 | `snapshot::restore`, twice | the directories of the current path, and those of the current batch |
 /// | 12 | `tree::walk` | directories in progress: two or three each |
+/// | 16 | `snapshot::receive` | the directories of the current path |
 /// | 32 | `fs::reopener`, up to three in a restore | directories on the way to others |
 /// | 64 | `snapshot::create`, `copy_tree` | the small files of one thread |
 pub(crate) fn part(divisor: u64, bounds: RangeInclusive<usize>) -> usize {

@@ -210,6 +210,15 @@ pub enum Event<'a> {
         /// The number of inodes.
         inodes: u64,
     },
+    /// `replicate`: the destination is on the filesystem of the repository.
+    SameFilesystem(&'a Path),
+    /// `replicate`: ssh, or the command on another host, printed a message.
+    OtherHost {
+        /// The host.
+        host: &'a str,
+        /// The message.
+        line: &'a str,
+    },
     /// `probe`: system calls cannot be counted.
     CallsNotCounted {
         /// The cause.
@@ -279,6 +288,8 @@ impl<'a> Event<'a> {
             Event::IndexSampled { .. } => "index-sampled",
             Event::SharersUnknown(_) => "sharers-unknown",
             Event::NoReverseMap { .. } => "no-reverse-map",
+            Event::SameFilesystem(_) => "same-filesystem",
+            Event::OtherHost { .. } => "other-host",
             Event::CallsNotCounted { .. } => "calls-not-counted",
         }
     }
@@ -303,6 +314,7 @@ impl<'a> Event<'a> {
             | Event::CacheReplaced { path, .. } => Some(path),
             Event::NotKept { first, .. } => Some(first),
             Event::LinkFollowed { link, .. } => Some(link),
+            Event::SameFilesystem(path) => Some(path),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@ mod log;
 mod probe;
 mod prune;
 mod put;
+mod replicate;
 mod repo_first;
 mod report;
 mod restore;
@@ -36,6 +37,7 @@ pub(crate) use log::Log;
 pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
+pub(crate) use replicate::{Receive, Replicate, Send};
 pub(crate) use repo_first::is_path;
 pub(crate) use report::Report;
 pub(crate) use restore::{Overwrite, Restore};
@@ -61,7 +63,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
     /// Print the version
-    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL, hide_short_help = true)]
     version: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -166,6 +168,18 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach verify [OPTIONS] REPO [ID]...")]
     #[command(after_help = help::MORE, after_long_help = help::long(verify::EXAMPLES))]
     Verify(Verify),
+    /// Send snapshots to another disk or host, keeping what they share
+    #[command(override_usage = "pleach replicate [OPTIONS] REPO DEST [ID]...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(replicate::EXAMPLES))]
+    Replicate(Replicate),
+    /// Write a snapshot to standard output, for `receive`
+    #[command(override_usage = "pleach send [OPTIONS] REPO ID > FILE", hide = true)]
+    #[command(after_help = help::MORE, after_long_help = help::long(replicate::SEND_EXAMPLES))]
+    Send(Send),
+    /// Add snapshots from standard input, which `send` made
+    #[command(override_usage = "pleach receive [OPTIONS] REPO < FILE", hide = true)]
+    #[command(after_help = help::MORE, after_long_help = help::long(replicate::RECEIVE_EXAMPLES))]
+    Receive(Receive),
     /// Write a page about a repository: growth, changes, problems
     #[command(after_help = help::MORE, after_long_help = help::long(report::EXAMPLES))]
     Report(Report),
@@ -253,6 +267,18 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         Command::Adopt(adopt) => {
             let settled = adopt.settle(environment);
             settled.map_err(|message| usage("adopt", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Replicate(replicate) => {
+            let settled = replicate.settle(environment);
+            settled.map_err(|message| usage("replicate", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Send(send) => {
+            let settled = send.settle(environment);
+            settled.map_err(|message| usage("send", ErrorKind::MissingRequiredArgument, &message))?;
+        }
+        Command::Receive(receive) => {
+            let settled = receive.settle(environment);
+            settled.map_err(|message| usage("receive", ErrorKind::MissingRequiredArgument, &message))?;
         }
         Command::Restore(restore) => {
             restore

@@ -32,4 +32,21 @@ impl ExitStatus {
             ErrorKind::Interrupted => ExitStatus::Interrupted,
         }
     }
+
+    /// The worse of two statuses. Work in several parts has the worst status of its parts.
+    pub(crate) fn worse(self, other: ExitStatus) -> ExitStatus {
+        if other.badness() > self.badness() { other } else { self }
+    }
+
+    fn badness(self) -> u8 {
+        match self {
+            ExitStatus::Done => 0,
+            ExitStatus::Incomplete => 1,
+            ExitStatus::Locked => 2,
+            ExitStatus::Damage => 3,
+            ExitStatus::Usage => 4,
+            ExitStatus::Failed => 5,
+            ExitStatus::Interrupted => 6,
+        }
+    }
 }

@@ -3,6 +3,10 @@
 use crate::command::{self, find, program, run};
 use crate::namespace::is_root;
 use anyhow::Result;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 /// Tools and their packages.
 pub type Tools = &'static [(&'static str, &'static str)];
@@ -43,6 +47,10 @@ pub const TESTING: Tools = &[
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("chromium", "chromium"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
 ];
 
 /// The tools that pleach is measured against.
@@ -86,6 +94,7 @@ pub fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static 
     }
     if is_root() && find("apt-get").is_some() {
         println!("installing {}", packages.join(", "));
+        let _quiet = NoServices::begin();
         let apt = || {
             let mut apt = program("apt-get");
             apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet=2");
@@ -96,6 +105,42 @@ pub fn install(tools: impl IntoIterator<Item = &'static (&'static str, &'static 
         if let Err(error) = done {
             eprintln!("xtask: {error:#}");
         }
+        disable_services(&packages);
     }
     Ok(missing().map(|(tool, package)| format!("{tool} (package {package})")).collect())
+}
+
+/// The file that Debian's packages ask before they start a service. Its exit status 101 forbids it.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// Packages with services that must not run on this machine only because tests call their programs.
+const SERVICES: Tools = &[("ssh.service", "openssh-server"), ("ssh.socket", "openssh-server")];
+
+/// While it exists, no package starts a service.
+struct NoServices {
+    is_own: bool,
+}
+
+impl NoServices {
+    fn begin() -> NoServices {
+        let file = File::options().write(true).create_new(true).mode(0o755).open(POLICY);
+        let written = file.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
+        NoServices { is_own: written.is_ok() }
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.is_own {
+            let _ = fs::remove_file(POLICY);
+        }
+    }
+}
+
+/// The services of packages that were just installed do not start with the machine either.
+fn disable_services(packages: &[&str]) {
+    for (service, _) in SERVICES.iter().filter(|(_, package)| packages.contains(package)) {
+        if Path::new("/lib/systemd/system").join(service).exists() {
+            let _ = command::output(program("systemctl").args(["--root=/", "--quiet", "disable", service]));
+        }
+    }
 }

@@ -26,6 +26,7 @@ Examples:
   pleach find /backup '*.sql'               which snapshots have it
   pleach restore /backup latest /home/ann/notes.txt --target /
   pleach verify --read 5% /backup           read another part each time, and report damage
+  pleach replicate /backup ssh://nas/backup  keep a copy on another host, or another disk
   pleach report /backup --html report.html  a page about all snapshots
   pleach copy vm.img /srv/images            copy a file, sharing its data if possible
   pleach put db.sql -- pg_dump db           replace a file, sharing unchanged blocks

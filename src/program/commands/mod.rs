@@ -20,6 +20,7 @@ mod patch;
 mod probe;
 mod prune;
 mod put;
+mod replicate;
 mod report;
 mod restore;
 mod run;
@@ -55,6 +56,9 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Pin(args) => tag::run_pin(args, true, &output),
         Command::Unpin(args) => tag::run_pin(args, false, &output),
         Command::Verify(args) => verify::run(args, &cli.globals, &output),
+        Command::Replicate(args) => replicate::run(args, &cli.globals, &output),
+        Command::Send(args) => replicate::run_send(args, &cli.globals, &output),
+        Command::Receive(args) => replicate::run_receive(args, &cli.globals, &output),
         Command::Report(args) => report::run(args, &cli.globals, &output),
         Command::Run(args) => run::run(args, &cli.globals, &output),
         Command::InitProfile(args) => init_profile::run(args, &output),
@@ -83,6 +87,8 @@ fn after_interruption(error: Error, command: &Command) -> Error {
             "nothing was changed"
         }
         Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
+        Command::Replicate(args) if args.dry_run => "nothing was changed",
+        Command::Replicate(_) | Command::Receive(_) => replicate::INTERRUPTED,
         Command::Adopt(args) if args.dry_run => "nothing was changed",
         Command::Adopt(_) => adopt::INTERRUPTED,
         Command::Snapshot(args) if args.dry_run => "nothing was changed",

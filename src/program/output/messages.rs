@@ -27,6 +27,9 @@ fn advice(advice: Advice) -> &'static str {
         Advice::GiveRule => "name what to keep, as in --keep-daily 7; see 'pleach prune --help'",
         Advice::Unpin => "`pleach unpin` allows it",
         Advice::AnyEngine => "without --engine it would be copied",
+        Advice::VerifySnapshots => "`pleach verify` names the damaged files",
+        Advice::InitReceiver => "is its disk mounted? `pleach receive --init` makes a new one",
+        Advice::MountDestination => "is its disk mounted? `pleach replicate` makes a new one",
     }
 }
 
@@ -180,6 +183,11 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             let inodes = counted(inodes, "inode");
             format!("this XFS has no reverse map (mkfs.xfs -m rmapbt=1): reading the extents of all its {inodes}")
         }
+        Event::SameFilesystem(path) => format!(
+            "{} is on the same filesystem as the repository: if that disk breaks, both are lost",
+            text::path(path)
+        ),
+        Event::OtherHost { host, line } => format!("{host}: {line}"),
         Event::CallsNotCounted { cause } => format!("cannot count system calls here (seccomp): {cause}"),
     }
 }

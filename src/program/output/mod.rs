@@ -25,6 +25,7 @@ pub(crate) mod progress;
 pub(crate) mod prune;
 pub(crate) mod put;
 mod reasons;
+pub(crate) mod replicate;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;

@@ -15,6 +15,7 @@ mod metrics;
 mod nearest;
 mod process;
 mod prune;
+mod replicate;
 mod show;
 mod snapshot;
 mod values;
@@ -26,6 +27,7 @@ pub(crate) use hooks::{Command, Hooks};
 pub(crate) use metrics::Metrics;
 pub(crate) use process::Process;
 pub(crate) use prune::Prune;
+pub(crate) use replicate::Replicate;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use verify::Verify;
 
@@ -48,6 +50,7 @@ pub(crate) struct Profile {
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) verify: Option<Verify>,
     pub(crate) prune: Option<Prune>,
+    pub(crate) replicate: Option<Replicate>,
     pub(crate) dedupe: Option<Dedupe>,
     pub(crate) hooks: Hooks,
     pub(crate) metrics: Metrics,
@@ -89,6 +92,7 @@ impl Profile {
             snapshot: None,
             verify: None,
             prune: None,
+            replicate: None,
             dedupe: None,
             hooks: read_hooks.filter(|_| hooks.into_problems().is_empty()).unwrap_or_default(),
             metrics: read_metrics.filter(|_| metrics.into_problems().is_empty()).unwrap_or_default(),
@@ -118,6 +122,7 @@ impl Profile {
             ("snapshot", self.snapshot.as_ref().map(Snapshot::show)),
             ("verify", self.verify.as_ref().map(Verify::show)),
             ("prune", self.prune.as_ref().map(Prune::show)),
+            ("replicate", self.replicate.as_ref().map(Replicate::show)),
             ("dedupe", self.dedupe.as_ref().map(Dedupe::show)),
             ("hooks", Some(self.hooks.show())),
             ("metrics", Some(self.metrics.show())),
@@ -135,15 +140,16 @@ fn sections(top: &mut Fields<'_>, name: &str, path: &Path) -> Profile {
         snapshot: top.section("snapshot", Snapshot::read),
         verify: top.section("verify", Verify::read),
         prune: top.section("prune", Prune::read),
+        replicate: top.section("replicate", Replicate::read),
         dedupe: top.section("dedupe", Dedupe::read),
         hooks: top.section("hooks", Hooks::read).unwrap_or_default(),
         metrics: top.section("metrics", Metrics::read).unwrap_or_default(),
         process: top.section("process", Process::read).unwrap_or_default(),
     };
-    if !["snapshot", "verify", "prune", "dedupe"].iter().any(|step| top.means(step)) {
-        top.refuse("it has nothing to do: add a section [snapshot], [verify] or [dedupe]");
+    if !["snapshot", "verify", "prune", "replicate", "dedupe"].iter().any(|step| top.means(step)) {
+        top.refuse("it has nothing to do: add a section [snapshot], [verify], [replicate] or [dedupe]");
     }
-    let of_repository = ["snapshot", "verify"].into_iter().find(|step| top.has(step));
+    let of_repository = ["snapshot", "verify", "replicate"].into_iter().find(|step| top.has(step));
     if let Some(step) = of_repository.filter(|_| !top.means("repository")) {
         top.refuse(&format!("the section [{step}] needs the key 'repository', before the first section"));
     }
@@ -161,6 +167,7 @@ fn all_keys() -> Vec<Key> {
     Snapshot::read(&mut fields("snapshot"));
     Verify::read(&mut fields("verify"));
     Prune::read(&mut fields("prune"));
+    Replicate::read(&mut fields("replicate"));
     Dedupe::read(&mut fields("dedupe"));
     Hooks::read(&mut fields("hooks"));
     Metrics::read(&mut fields("metrics"));
@@ -240,7 +247,15 @@ mod tests {
                 "line 2, column 12: expected a section [snapshot], found an integer",
             ),
             ("repository = \"/b\\u0000\"\n[dedupe]\npaths=[\"/a\"]", "line 1, column 14: the character NUL"),
-            ("[dedupe]\npaths=[\"/a\"]\n[replicate]\nto = 1\n", "unknown section [replicate]"),
+            ("[dedupe]\npaths=[\"/a\"]\n[offsite]\nto = 1\n", "unknown section [offsite]"),
+            ("[replicate]\nto = [\"/a\"]\n", "the section [replicate] needs the key 'repository'"),
+            ("repository = \"/b\"\n[replicate]\n", "line 2, column 1: [replicate] needs the key 'to'"),
+            ("repository = \"/b\"\n[replicate]\nto = \"/a\"\n", "line 3, column 6: expected an array"),
+            ("repository = \"/b\"\n[replicate]\nto = []\n", "line 3, column 6: expected at least one"),
+            ("repository = \"/b\"\n[replicate]\nto = [\"/a\", \"b\"]\n", "line 3, column 13: it is not an absolute"),
+            ("repository = \"/b\"\n[replicate]\nto = [\"nas:/b\"]\n", "line 3, column 7: for another host, write"),
+            ("repository = \"/b\"\n[replicate]\nto = [\"/a\"]\nlast = 0\n", "line 4, column 8: expected 1 or more"),
+            ("repository = \"/b\"\n[replicate]\nto = [\"/a\"]\nfirst = 1\n", "unknown key 'first' in [replicate]"),
             ("repository = \"/b\"\n[prune]\nkeep_last = 1\n", "[prune] needs a section [snapshot]"),
             ("[verify]\n", "the section [verify] needs the key 'repository'"),
             ("repository = \"/b\"\n[verify]\nquick = true\nread = 5\n", "line 2, column 1: [verify] has 'read' and"),
@@ -327,6 +342,7 @@ mod tests {
                     unchanged = \"hardlink\"\nfreeze = true\n\
                     [verify]\nread = \"2.5%\"\nsharing = true\n\
                     [prune]\nkeep_daily = 7\nkeep_within = \"36h\"\nkeep_tag = [\"a\"]\nkeep_free = \"12.5%\"\n\
+                    [replicate]\nto = [\"/mnt/b\", \"ssh://ann@[::1]:22/b c\"]\nlast = 7\nskip_missing = true\n\
                     [dedupe]\npaths = [\"/srv\"]\nmax_time = \"1h30m\"\ncache = \"none\"\n\
                     [hooks]\nbefore = [[\"a\", \"b c\"], [\"d\"]]\nfailed = [\"mail\", \"root\"]\ntimeout = \"90s\"\n\
                     [metrics]\nfile = \"/m/x.prom\"\n[process]\nnice = -5\nio = \"idle\"\n";
@@ -357,7 +373,12 @@ mod tests {
             .collect();
         let profile = Profile::read(&full, "template", Path::new("/t.toml"))
             .unwrap_or_else(|errors| panic!("{full}\n{errors:#?}"));
-        assert!(profile.verify.is_some() && profile.prune.is_some() && profile.dedupe.is_some());
+        assert!(
+            profile.verify.is_some()
+                && profile.prune.is_some()
+                && profile.dedupe.is_some()
+                && profile.replicate.is_some()
+        );
         let reader = Reader::default();
         let (table, _) = fields::parse(&full).unwrap();
         sections(&mut Fields::new(&reader, "", table.get_ref(), 0..0), "", Path::new(""));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 /// A mistake in this value.
-fn refused<T>(value: &Value<'_>, message: impl Into<String>) -> Read<T> {
+pub(super) fn refused<T>(value: &Value<'_>, message: impl Into<String>) -> Read<T> {
     Err(vec![Problem { at: value.span(), message: message.into() }])
 }
 
@@ -61,6 +61,14 @@ pub(super) fn count(value: &Value<'_>) -> Read<u64> {
     match value.get_ref() {
         DeValue::Integer(_) => natural(value, EXPECTED),
         _ => unexpected(value, EXPECTED),
+    }
+}
+
+/// A number of things, at least one.
+pub(super) fn positive(value: &Value<'_>) -> Read<u64> {
+    match count(value)? {
+        0 => refused(value, "expected 1 or more"),
+        number => Ok(number),
     }
 }
 

@@ -1,10 +1,10 @@
 //! An index of the last snapshot's files by content and by inode. It finds content that has another name now.
 //! `renamed_file` uses it.
 
-use super::lookup::{Gathering, Lookup, identity};
 use super::previous::Previous;
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor};
+use crate::snapshot::lookup::{Gathering, Lookup, identity};
 use crate::snapshot::manifest::{Address, Item, Meta};
 use crate::util::digest;
 

@@ -5,12 +5,12 @@
 //! complete, which may never happen with large files. This list gets each file when it is complete, small files in
 //! batches.
 
-use super::lookup::{Gathering, Lookup, identity};
 use crate::fs::identity::Identity;
 use crate::fs::mount_id::MountId;
 use crate::fs::pread::{read_exact, write_all};
 use crate::fs::status::Status;
 use crate::fs::timestamp::{Clock, may_have_changed_since};
+use crate::snapshot::lookup::{Gathering, Lookup, identity};
 use crate::snapshot::manifest::{Stored, Time};
 use crate::util::mutex::lock;
 use serde::{Deserialize, Serialize};

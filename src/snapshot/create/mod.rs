@@ -25,7 +25,6 @@ mod header;
 mod inherited_entry;
 mod large_file;
 mod link_map;
-mod lookup;
 mod merge;
 mod new_file;
 mod node;
@@ -51,6 +50,7 @@ mod visitor;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub(crate) use past::Past;
+pub(crate) use removal::Removal;
 pub use stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -68,7 +68,6 @@ use header::header;
 use merge::Merge;
 use past::Scaffold;
 use previous::{Candidates, Previous};
-use removal::Removal;
 use resume::Resume;
 use staged::Staged;
 use std::os::fd::AsFd;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Removes entries from a staging tree.
-pub(super) struct Removal<'a> {
+pub(crate) struct Removal<'a> {
     tree: OwnedFd,
     monitor: &'a dyn Monitor,
     /// The newest directory of the new manifest.
@@ -46,12 +46,12 @@ struct Open {
 
 impl<'a> Removal<'a> {
     /// A removal from the tree with the root directory `tree`.
-    pub(super) fn new(tree: OwnedFd, monitor: &'a dyn Monitor) -> Self {
+    pub(crate) fn new(tree: OwnedFd, monitor: &'a dyn Monitor) -> Self {
         Removal { tree, monitor, newest: Vec::new(), chain: Vec::new(), open: None, gone: None }
     }
 
     /// Notes that the new manifest has this directory. Later removals come behind it in the manifest's order.
-    pub(super) fn passed(&mut self, directory: &Directory) {
+    pub(crate) fn passed(&mut self, directory: &Directory) {
         let path = &directory.path;
         let common = self.newest.iter().zip(path).take_while(|(a, b)| a == b).count();
         let is_above = |length: usize| length <= common && is_below(path, &self.newest[..length]);
@@ -65,7 +65,7 @@ impl<'a> Removal<'a> {
     }
 
     /// Removes the entry that the record `old` of the last snapshot describes, at `path`.
-    pub(super) fn remove(&mut self, old: &Item, path: &[u8]) -> Result<()> {
+    pub(crate) fn remove(&mut self, old: &Item, path: &[u8]) -> Result<()> {
         if self.gone.as_ref().is_some_and(|gone| is_below(path, gone)) {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl<'a> Removal<'a> {
     }
 
     /// Restores the time of the directory that the last entry was removed from.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         let Some(Open { path, fd: Some(fd), mtime: Some(mtime) }) = self.open.take() else { return Ok(()) };
         let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let times = Timestamps { last_access: omit, last_modification: mtime.timespec() };

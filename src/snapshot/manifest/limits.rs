@@ -71,7 +71,7 @@ pub(super) fn no_memory(name: impl fmt::Display, path: &Path) -> Error {
 }
 
 /// Reads the attributes of a record.
-pub(super) fn attributes<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+pub(crate) fn attributes<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     from.deserialize_seq(Few::<T, ATTRIBUTES>(PhantomData))
 }
 

@@ -28,9 +28,9 @@ pub(crate) use cursor::DirectoryCursor;
 pub(crate) use index::lookups;
 pub(crate) use items::Items;
 pub use layout::VERSION;
-pub(crate) use limits::PATH as LONGEST_PATH;
+pub(crate) use limits::{PATH as LONGEST_PATH, attributes as deserialize_attributes};
 
-pub(crate) use order::compare_paths;
+pub(crate) use order::{compare_paths, is_name, is_path, may_follow, shared_length};
 pub use reader::Reader;
 pub(crate) use reader::Summary;
 pub(crate) use record::shorten;

@@ -22,25 +22,25 @@ fn rank(byte: u8) -> u8 {
 }
 
 /// How many first bytes two paths have in common.
-pub(super) fn shared_length(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn shared_length(a: &[u8], b: &[u8]) -> usize {
     // Eight bytes at a time: deep trees compare paths of many kilobytes.
     let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(x, y)| x == y).count() * 8;
     words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
 }
 
 /// Whether a name can be the name of a file: not empty, not `.` or `..`, without slash and NUL.
-pub(super) fn is_name(name: &[u8]) -> bool {
+pub(crate) fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
 /// Whether a path can be the path of a directory: names with slashes between them, or empty.
-pub(super) fn is_path(path: &[u8]) -> bool {
+pub(crate) fn is_path(path: &[u8]) -> bool {
     path.is_empty() || path.split(|&byte| byte == b'/').all(is_name)
 }
 
 /// Whether `path` may follow `before`, with which it shares `shared` first bytes. It must consist of names, be later in
 /// the order, and lie in a directory that came before. The root, which has the empty path, need not have come before.
-pub(super) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> Result<(), &'static str> {
+pub(crate) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> Result<(), &'static str> {
     let Some(before) = before else {
         return match path.contains(&b'/') {
             true => Err("a directory comes before the one it lies in"),

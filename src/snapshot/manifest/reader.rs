@@ -31,6 +31,7 @@ pub(crate) struct Summary {
 /// records) and for a bounded number of unpacked blocks.
 pub struct Reader {
     summary: Summary,
+    identity: [u8; 32],
     pub(super) blocks: Blocks,
 }
 
@@ -49,6 +50,8 @@ struct Ends {
     version: u32,
     summary: Summary,
     footer: Footer,
+    /// The digest of the footer.
+    identity: [u8; 32],
     /// The offset of the first block.
     start: u64,
 }
@@ -78,7 +81,8 @@ impl Ends {
             .ok_or_else(|| damage("header", path, "it is malformed"))?;
         let (totals, origins) =
             Self::totals(&totals, version).ok_or_else(|| damage("totals", path, "they are malformed"))?;
-        Ok(Ends { version, summary: Summary { header, totals, origins }, footer, start })
+        let identity = *blake3::hash(&footer_bytes).as_bytes();
+        Ok(Ends { version, summary: Summary { header, totals, origins }, footer, identity, start })
     }
 
     fn totals(bytes: &[u8], version: u32) -> Option<(Totals, Vec<Origin>)> {
@@ -100,7 +104,7 @@ impl Reader {
     /// # Errors
     /// Kind `Damage` if the file is cut short or its beginning, index, totals or end are damaged.
     pub fn from_file(file: File, path: &Path) -> Result<Reader> {
-        let Ends { version, summary, footer, start } = Ends::read(&file, path)?;
+        let Ends { version, summary, footer, identity, start } = Ends::read(&file, path)?;
         let index = Extent { offset: footer.index_offset, length: footer.index_length, limit: limits::INDEX };
         let bytes = limits::read(&file, index, "index", path)?;
         if *blake3::hash(&bytes).as_bytes() != footer.index_digest {
@@ -108,12 +112,17 @@ impl Reader {
         }
         let index = Index::parse(&bytes, footer.blocks, start, footer.index_offset)
             .ok_or_else(|| damage("index", path, "it contradicts itself"))?;
-        Ok(Reader { summary, blocks: Blocks::new(file, path, version, index) })
+        Ok(Reader { summary, identity, blocks: Blocks::new(file, path, version, index) })
     }
 
     /// The version of its format. In version 1 no record has flags and a project id.
     pub fn version(&self) -> u32 {
         self.blocks.version()
+    }
+
+    /// A digest of all digests in it: no other manifest has it.
+    pub(crate) fn identity(&self) -> [u8; 32] {
+        self.identity
     }
 
     /// The identity of the snapshot.

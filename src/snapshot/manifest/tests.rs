@@ -254,7 +254,7 @@ fn another_version_is_refused_in_words() {
 fn name() -> impl Strategy<Value = Vec<u8>> {
     // Few distinct bytes around the slash, so that prefixes and near-equal names are common.
     proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'-'), Just(b'.'), Just(1), Just(255)], 1..4)
-        .prop_filter("no name", |name| order::is_name(name))
+        .prop_filter("no name", |name| is_name(name))
 }
 
 fn body() -> impl Strategy<Value = Body> {

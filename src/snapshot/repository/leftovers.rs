@@ -6,13 +6,13 @@
 use super::block_hashes;
 use super::dir::{Dir, os};
 use super::handle::Repository;
+use super::incoming::clear_incoming;
 use super::layout::{BLOCKS, FINISHED};
 use super::marks;
-use super::name::check_name;
+use super::publish::complete;
 use super::records;
 use super::reopened::complete_repairs;
 use super::staging::Staging;
-use super::subvolume;
 use super::trash::{clear_entry, empty_trash, throw_away};
 use crate::error::{Error, Result};
 use crate::fs::rename;
@@ -76,6 +76,7 @@ pub(crate) fn clear_leftovers(
     monitor: &dyn Monitor,
 ) -> Result<deletion::Stats> {
     complete_repairs(repository, monitor)?;
+    clear_incoming(repository)?;
     let partial = repository.partial()?;
     let fresh = FreshNames::new();
     for name in partial.names()? {
@@ -104,18 +105,8 @@ pub(crate) fn clear_leftovers(
 
 /// Gives a staged snapshot up, and deletes it together with all other leftovers.
 pub(crate) fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
-    throw_away(repository, &repository.partial()?, staging.name().as_bytes(), &FreshNames::new())?;
+    throw_away(repository, &staging.area.of(repository)?, staging.name().as_bytes(), &FreshNames::new())?;
     clear_leftovers(repository, &[], threads, monitor).map(|_| ())
-}
-
-/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
-fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
-    let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
-    if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
-        return Ok(());
-    }
-    let is_published = repository.manifests.stat(name)?.is_some() && repository.root.has_dir(name)?;
-    if is_published { subvolume::seal_published(repository, name) } else { Ok(()) }
 }
 
 impl Leftover {

@@ -1,6 +1,6 @@
 //! The rules for names of snapshots.
 
-use super::layout::LATEST;
+use super::layout::{LATEST, LIVE};
 use crate::error::{Error, Result};
 use crate::util::text;
 use std::ffi::OsStr;
@@ -36,6 +36,11 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::usage(format!("call a snapshot '{}': {rule}", text::escape(OsStr::new(name)))))
+}
+
+/// Whether a snapshot from elsewhere can have this name.
+pub(crate) fn is_snapshot_name(name: &str) -> bool {
+    name != LIVE && check_name(name).is_ok()
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! All functions that change the repository need its lock.
 
 use super::block_hashes;
+use super::dir::Dir;
 use super::durable;
 use super::handle::Repository;
-use super::layout::{FINISHED, LATEST};
+use super::layout::{FINISHED, JOURNAL, LATEST, POSITION};
+use super::name::check_name;
 use super::staging::Staging;
 use super::subvolume;
 use super::trash::{clear_entry, throw_away};
@@ -55,14 +57,26 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
         None => repository.root.sync()?,
     }
     point_latest_to(repository, name)?;
-    let partial = repository.partial()?;
-    let _ = staging.dir.unlink(FINISHED);
+    let area = staging.area.of(repository)?;
+    for note in [FINISHED, JOURNAL, POSITION] {
+        let _ = staging.dir.unlink(note);
+    }
     let emptied = fs::unlinkat(&staging.dir, "links", AtFlags::REMOVEDIR)
-        .and_then(|()| fs::unlinkat(&partial, name, AtFlags::REMOVEDIR));
+        .and_then(|()| fs::unlinkat(&area, name, AtFlags::REMOVEDIR));
     match emptied {
         Ok(()) => Ok(()),
-        Err(_) => throw_away(repository, &partial, name.as_bytes(), &FreshNames::new()),
+        Err(_) => throw_away(repository, &area, name.as_bytes(), &FreshNames::new()),
     }
+}
+
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
+pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
+    let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
+    if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
+        return Ok(());
+    }
+    let is_published = repository.manifests.stat(name)?.is_some() && repository.root.has_dir(name)?;
+    if is_published { subvolume::seal_published(repository, name) } else { Ok(()) }
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.

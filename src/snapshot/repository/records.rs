@@ -5,10 +5,11 @@ use super::added::ADDED;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::maps::USAGE;
+use super::origin::ORIGIN;
 use super::problems::PROBLEMS;
 
 /// The directories of these files, in the control directory.
-const KINDS: [&str; 3] = [ADDED, USAGE, PROBLEMS];
+const KINDS: [&str; 4] = [ADDED, ORIGIN, USAGE, PROBLEMS];
 
 /// Removes the files of snapshots that no longer exist, unfinished ones, and those of `fresh`, which will be made next.
 pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {

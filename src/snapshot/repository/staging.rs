@@ -4,7 +4,7 @@
 
 use super::dir::Dir;
 use super::handle::Repository;
-use super::layout::{FINISHED, LIVE};
+use super::layout::{FINISHED, INCOMING, LIVE};
 use super::marks;
 use super::name::check_name;
 use super::records;
@@ -34,9 +34,53 @@ pub(crate) struct Staging {
     pub is_based: bool,
     name: String,
     pub(super) dir: Dir,
+    pub(super) area: Area,
+}
+
+/// The directory of snapshots in the making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// Of those that a run takes. The next run clears them.
+    Partial,
+    /// Of those that are received. They stay until the rest arrives.
+    Incoming,
+}
+
+impl Area {
+    /// Its directory.
+    pub(super) fn of(self, repository: &Repository) -> Result<Dir> {
+        match self {
+            Area::Partial => repository.partial(),
+            Area::Incoming => repository.control.make_dir(INCOMING),
+        }
+    }
 }
 
 impl Staging {
+    /// What remains of a snapshot that is received, if its tree is there.
+    pub(super) fn remaining(name: &str, dir: Dir, is_based: bool) -> Option<Staging> {
+        let tree: OwnedFd = dir.dir("tree").ok()?.into();
+        let links = dir.make_dir("links").ok()?.into();
+        let is_subvolume = subvolume::subvolume_at(&tree).is_some();
+        let (manifest, name, area) = (dir.join("manifest"), name.to_string(), Area::Incoming);
+        Some(Staging { tree, links, manifest, is_subvolume, is_based, name, dir, area })
+    }
+
+    /// Opens one of its further files.
+    pub(crate) fn file(&self, name: &str, flags: OFlags) -> Result<File> {
+        self.dir.file(name, flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// Replaces one of its further files by another one.
+    pub(crate) fn replace(&self, new: &str, name: &str) -> Result<()> {
+        self.dir.replace(new, name)
+    }
+
+    /// Removes one of its files, if it exists.
+    pub(crate) fn unlink(&self, name: &str) -> Result<()> {
+        self.dir.unlink(name)
+    }
+
     /// The snapshot's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -94,17 +138,26 @@ fn check_free(repository: &Repository, name: &str) -> Result<()> {
 /// # Errors
 /// If the name is invalid or taken.
 pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Result<Staging> {
+    begin_in(repository, Area::Partial, name, start)
+}
+
+/// The same for a snapshot that is received.
+pub(crate) fn begin_incoming(repository: &Repository, name: &str, start: Start<'_>) -> Result<Staging> {
+    begin_in(repository, Area::Incoming, name, start)
+}
+
+fn begin_in(repository: &Repository, area: Area, name: &str, start: Start<'_>) -> Result<Staging> {
     check_name(name)?;
     check_free(repository, name)?;
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
     records::clear(repository, Some(name));
     marks::clear(repository, Some(name))?;
-    let partial = repository.partial()?;
-    if partial.stat(name)?.is_some() {
-        throw_away(repository, &partial, name.as_bytes(), &FreshNames::new())?;
+    let parent = area.of(repository)?;
+    if parent.stat(name)?.is_some() {
+        throw_away(repository, &parent, name.as_bytes(), &FreshNames::new())?;
     }
-    let dir = partial.make_dir(name)?;
+    let dir = parent.make_dir(name)?;
     let tree = subvolume::make(&dir, "tree", start)?.into();
     let links = dir.make_dir("links")?.into();
     Ok(Staging {
@@ -115,5 +168,6 @@ pub(crate) fn begin(repository: &Repository, name: &str, start: Start<'_>) -> Re
         is_based: matches!(start, Start::SnapshotOf(_)),
         name: name.to_string(),
         dir,
+        area,
     })
 }

@@ -217,6 +217,20 @@ pub(crate) const QUESTIONS: &[Question] = &[
         note: "",
     },
     Question {
+        id: "replicate",
+        title: "Ten nights to another filesystem",
+        asked: "All nights: a stream of at most 1.05 of the changed data and 80 bytes an entry, equal space to \
+                2 %. The last night, cold, both sides synced: at most the time of `btrfs send -p` and `btrfs \
+                receive` on Btrfs, at most 0.3 of the time of rsync on XFS.",
+        floor: "",
+        run: "`cargo xtask bench replicate`",
+        measure: SECONDS,
+        is_limit: false,
+        at_least: None,
+        more: &[Column { heading: "stream MiB", figure: "stream_bytes", unit: Unit::Mebibytes }, MEMORY],
+        note: "",
+    },
+    Question {
         id: "du",
         title: "What a repository takes and shares",
         asked: "The figures of `btrfs filesystem du -s` to the byte, in less time.",

@@ -62,19 +62,6 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     Ok(reported(output, run.results.status))
 }
 
-/// How bad a status is. A run has the worst status of its parts.
-fn badness(status: ExitStatus) -> u8 {
-    match status {
-        ExitStatus::Done => 0,
-        ExitStatus::Incomplete => 1,
-        ExitStatus::Locked => 2,
-        ExitStatus::Damage => 3,
-        ExitStatus::Usage => 4,
-        ExitStatus::Failed => 5,
-        ExitStatus::Interrupted => 6,
-    }
-}
-
 /// Whether work with this status did what it should, but for single entries.
 fn is_done(status: ExitStatus) -> bool {
     matches!(status, ExitStatus::Done | ExitStatus::Incomplete)
@@ -211,7 +198,8 @@ impl<'a> Run<'a> {
                 self.results.snapshot = done.snapshot.or(self.results.snapshot.take());
                 if done.status != ExitStatus::Done {
                     let result = show::result(done.status, done.errors);
-                    self.results.error.get_or_insert_with(|| format!("{}: {result}", step.name()));
+                    let error = || done.error.unwrap_or_else(|| format!("{}: {result}", step.name()));
+                    self.results.error.get_or_insert_with(error);
                 }
                 self.results.errors += done.errors;
                 self.worsen(done.status);
@@ -316,9 +304,7 @@ impl<'a> Run<'a> {
     }
 
     fn worsen(&mut self, status: ExitStatus) {
-        if badness(status) > badness(self.results.status) {
-            self.results.status = status;
-        }
+        self.results.status = self.results.status.worse(status);
     }
 
     fn save_metrics(&mut self) {

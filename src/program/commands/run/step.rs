@@ -2,7 +2,7 @@
 //!
 //! To add a step, add it to [`Step`] and its functions, and add its section in `profile`.
 
-use super::super::{dedupe, prune, snapshot, verify};
+use super::super::{dedupe, prune, replicate, snapshot, verify};
 use crate::error::{ErrorKind, Result};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::Output;
@@ -17,6 +17,7 @@ pub(super) enum Step {
     Snapshot,
     Verify,
     Prune,
+    Replicate,
     Dedupe,
 }
 
@@ -36,6 +37,8 @@ pub(super) struct Done {
     pub(super) figures: Vec<Figure>,
     /// The name of the snapshot that it took.
     pub(super) snapshot: Option<String>,
+    /// Its first failure, if the status does not explain it.
+    pub(super) error: Option<String>,
 }
 
 /// The settings of all steps.
@@ -48,8 +51,8 @@ pub(super) struct Context<'a> {
 
 impl Step {
     /// All steps in their order. Verify precedes prune, because the only sound copy of a damaged file may be in a
-    /// snapshot that prune would remove.
-    pub(super) const ALL: &'static [Step] = &[Step::Snapshot, Step::Verify, Step::Prune, Step::Dedupe];
+    /// snapshot that prune would remove. Replicate follows prune, because it would send what prune removes.
+    pub(super) const ALL: &'static [Step] = &[Step::Snapshot, Step::Verify, Step::Prune, Step::Replicate, Step::Dedupe];
 
     /// The name of the step and of its section.
     pub(super) fn name(self) -> &'static str {
@@ -57,6 +60,7 @@ impl Step {
             Step::Snapshot => "snapshot",
             Step::Verify => "verify",
             Step::Prune => "prune",
+            Step::Replicate => "replicate",
             Step::Dedupe => "dedupe",
         }
     }
@@ -71,7 +75,8 @@ impl Step {
         match self {
             Step::Prune if Step::Verify.is_in(profile) => &[SNAPSHOT, VERIFY],
             Step::Prune => &[SNAPSHOT],
-            Step::Snapshot | Step::Verify | Step::Dedupe => &[],
+            // If anything is wrong here, a copy elsewhere is needed most of all.
+            Step::Snapshot | Step::Verify | Step::Replicate | Step::Dedupe => &[],
         }
     }
 
@@ -81,8 +86,10 @@ impl Step {
         let is_missing = |repository: &PathBuf| Repository::open(repository).is_err();
         match self {
             Step::Verify => Some("a dry run verifies nothing"),
-            Step::Prune if profile.repository.as_ref().is_some_and(is_missing) => Some("there is no repository yet"),
-            Step::Snapshot | Step::Prune | Step::Dedupe => None,
+            Step::Prune | Step::Replicate if profile.repository.as_ref().is_some_and(is_missing) => {
+                Some("there is no repository yet")
+            }
+            Step::Snapshot | Step::Prune | Step::Replicate | Step::Dedupe => None,
         }
     }
 
@@ -92,6 +99,7 @@ impl Step {
             Step::Snapshot => profile.snapshot.is_some(),
             Step::Verify => profile.verify.is_some(),
             Step::Prune => profile.prune.is_some(),
+            Step::Replicate => profile.replicate.is_some(),
             Step::Dedupe => profile.dedupe.is_some(),
         }
     }
@@ -105,6 +113,7 @@ impl Step {
             Step::Snapshot => (take_snapshot(context), snapshot::INTERRUPTED),
             Step::Verify => (check(context), verify::INTERRUPTED),
             Step::Prune => (rotate(context), prune::INTERRUPTED),
+            Step::Replicate => (send(context), replicate::INTERRUPTED),
             Step::Dedupe => (share(context), dedupe::INTERRUPTED),
         };
         let state = if context.dry_run { verify::INTERRUPTED } else { state };
@@ -131,7 +140,7 @@ fn take_snapshot(context: &Context<'_>) -> Result<Option<Done>> {
         ("free_bytes", "Space that was free afterwards.", stats.free_bytes),
     ];
     let name = Some(stats.name).filter(|_| !context.dry_run);
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name, error: None }))
 }
 
 fn check(context: &Context<'_>) -> Result<Option<Done>> {
@@ -150,7 +159,7 @@ fn check(context: &Context<'_>) -> Result<Option<Done>> {
     if options.sharing {
         figures.push(("unshared_bytes", "Data that is stored twice although it was shared.", stats.unshared_bytes));
     }
-    Ok(Some(Done { status, errors: stats.errors + stats.damaged, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors + stats.damaged, figures, snapshot: None, error: None }))
 }
 
 fn rotate(context: &Context<'_>) -> Result<Option<Done>> {
@@ -167,7 +176,31 @@ fn rotate(context: &Context<'_>) -> Result<Option<Done>> {
         ("removed", "Snapshots that it removed.", stats.removed),
         ("freed_bytes", "Space that it freed.", stats.freed.bytes),
     ];
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None, error: None }))
+}
+
+fn send(context: &Context<'_>) -> Result<Option<Done>> {
+    let (Some(section), Some(repository)) = (&context.profile.replicate, &context.profile.repository) else {
+        return Ok(None);
+    };
+    if context.dry_run {
+        context.output.info("replicate: these are the snapshots of now; a run also sends the one that it takes");
+    }
+    let options = section.options(context.threads, context.dry_run);
+    let sums = replicate::transfer_to_all(
+        repository,
+        &section.destinations(),
+        section.skip_missing,
+        &options,
+        context.output,
+    )?;
+    let figures = vec![
+        ("snapshots", "Snapshots that the last replication sent, to all destinations.", sums.snapshots),
+        ("sent_bytes", "Content that it sent.", sums.sent_bytes),
+        ("wire_bytes", "Data that it transferred, compressed.", sums.wire_bytes),
+        ("destinations", "Destinations that have all the snapshots now.", sums.complete),
+    ];
+    Ok(Some(Done { status: sums.status, errors: sums.errors, figures, snapshot: None, error: sums.error }))
 }
 
 fn share(context: &Context<'_>) -> Result<Option<Done>> {
@@ -179,5 +212,5 @@ fn share(context: &Context<'_>) -> Result<Option<Done>> {
         ("read_bytes", "Data read by the last dedupe.", stats.read_bytes),
         ("freed_bytes", "Space freed by the last dedupe.", stats.freed_bytes),
     ];
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: None, error: None }))
 }

@@ -12,7 +12,7 @@ const PLACE_BITS: u32 = 56;
 
 /// Files by size and fingerprint. Each has the number of a place where the caller finds more about it.
 #[derive(Debug, Default)]
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     /// Size, fingerprint, place, from the highest bits to the lowest; sorted.
     packed: Vec<u128>,
     least: u64,
@@ -20,19 +20,19 @@ pub(super) struct Lookup {
 
 /// Collects the files of a [`Lookup`].
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(crate) struct Gathering {
     places: Lookup,
     most: usize,
 }
 
 impl Gathering {
     /// With room for `most` files; at least half as many are kept if there are more.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Gathering { places: Lookup::default(), most: most.max(2) }
     }
 
     /// Adds a file. Only the lowest bits of the fingerprint are used; a place is less than 2⁵⁶.
-    pub(super) fn add(&mut self, size: u64, fingerprint: u64, place: u64) {
+    pub(crate) fn add(&mut self, size: u64, fingerprint: u64, place: u64) {
         let places = &mut self.places;
         if size < places.least || size >> SIZE_BITS != 0 || place >> PLACE_BITS != 0 {
             return;
@@ -48,7 +48,7 @@ impl Gathering {
     }
 
     /// All files that were added and kept.
-    pub(super) fn end(self) -> Lookup {
+    pub(crate) fn end(self) -> Lookup {
         let mut places = self.places;
         places.packed.sort_unstable();
         places.packed.shrink_to_fit();
@@ -58,22 +58,22 @@ impl Gathering {
 
 impl Lookup {
     /// The size below which files may be missing; 0 if none is missing.
-    pub(super) fn least(&self) -> u64 {
+    pub(crate) fn least(&self) -> u64 {
         self.least
     }
 
     /// Whether there is a file of this size.
-    pub(super) fn has_size(&self, size: u64) -> bool {
+    pub(crate) fn has_size(&self, size: u64) -> bool {
         self.from(size, 0).first().is_some_and(|packed| size_of_file(*packed) == size)
     }
 
     /// The places of all files of this size.
-    pub(super) fn of_size(&self, size: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn of_size(&self, size: u64) -> impl Iterator<Item = u64> {
         self.from(size, 0).iter().take_while(move |packed| size_of_file(**packed) == size).map(|packed| place(*packed))
     }
 
     /// The places of files of this size with this fingerprint.
-    pub(super) fn find(&self, size: u64, fingerprint: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn find(&self, size: u64, fingerprint: u64) -> impl Iterator<Item = u64> {
         let wanted = first(size, fingerprint);
         let found = self.from(size, fingerprint).iter();
         found.take_while(move |packed| **packed >> PLACE_BITS == wanted >> PLACE_BITS).map(|packed| place(*packed))
@@ -103,7 +103,7 @@ fn size_of_file(packed: u128) -> u64 {
 }
 
 /// A fingerprint of an inode. It stays the same as long as nobody changes the inode, under whatever name.
-pub(super) fn identity(ino: u64, mtime: Time, ctime: Time) -> u64 {
+pub(crate) fn identity(ino: u64, mtime: Time, ctime: Time) -> u64 {
     let mut hasher = DefaultHasher::new();
     (ino, mtime, ctime).hash(&mut hasher);
     hasher.finish()

@@ -1,0 +1,182 @@
+//! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
+
+use super::outcome::reported;
+use crate::error::{Advice, Error, ErrorKind, Result};
+use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, progress, replicate as show};
+use crate::snapshot::Repository;
+use crate::snapshot::receive::{self, receive};
+use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
+use std::ffi::OsStr;
+use std::io::{self, BufReader, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+/// The state of the disk after an interruption, in words.
+pub(super) const INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
+
+/// The variable in which sshd gives a key's own command the command that was asked for.
+const ASKED: &str = "SSH_ORIGINAL_COMMAND";
+
+pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let options = Options {
+        ids: args.ids.clone(),
+        last: args.last,
+        must_exist: false,
+        dry_run: args.dry_run,
+        threads: globals.threads,
+    };
+    let nowhere = Destination::Path(PathBuf::new());
+    let destination = args.destination.as_ref().unwrap_or(&nowhere);
+    let (_, status) = transfer(&args.repo, destination, &options, output)?;
+    Ok(reported(output, status))
+}
+
+/// Sends what the destination lacks, and prints the result.
+pub(super) fn transfer(
+    repo: &Path,
+    to: &Destination,
+    options: &Options,
+    output: &Output,
+) -> Result<(Stats, ExitStatus)> {
+    let stats = progress::watch(output, |monitor| replicate(repo, to, options, monitor))?;
+    show::replicated(output, &stats, to, options.dry_run);
+    let status = match stats.errors {
+        0 => ExitStatus::Done,
+        _ if stats.is_damaged => ExitStatus::Damage,
+        // The destination lacks a snapshot that it should have.
+        _ => ExitStatus::Failed,
+    };
+    Ok((stats, status))
+}
+
+/// The sums of several replications.
+pub(super) struct Sums {
+    pub(super) status: ExitStatus,
+    pub(super) errors: u64,
+    pub(super) snapshots: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) wire_bytes: u64,
+    /// The number of destinations that lack nothing.
+    pub(super) complete: u64,
+    /// The failure of the first destination that failed.
+    pub(super) error: Option<String>,
+}
+
+/// Sends what each destination lacks. One that fails does not stop the others.
+///
+/// # Errors
+/// If the run was interrupted, or the only destination failed.
+pub(super) fn transfer_to_all(
+    repo: &Path,
+    destinations: &[Destination],
+    skips_missing: bool,
+    options: &Options,
+    output: &Output,
+) -> Result<Sums> {
+    let mut sums = Sums {
+        status: ExitStatus::Done,
+        errors: 0,
+        snapshots: 0,
+        sent_bytes: 0,
+        wire_bytes: 0,
+        complete: 0,
+        error: None,
+    };
+    let mut missing = Vec::new();
+    let mut failed = Vec::new();
+    for to in destinations {
+        match transfer(repo, to, options, output) {
+            Ok((stats, status)) => {
+                sums.snapshots += stats.snapshots.len() as u64;
+                sums.sent_bytes += stats.sent_bytes;
+                sums.wire_bytes += stats.wire_bytes;
+                sums.errors += stats.errors;
+                sums.complete += u64::from(status == ExitStatus::Done);
+                sums.status = sums.status.worse(status);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) if skips_missing && is_missing(&error) => missing.push(error),
+            Err(error) => failed.push(error),
+        }
+    }
+    if destinations.len() == missing.len() {
+        failed.append(&mut missing);
+    }
+    missing.iter().for_each(|error| show::skipped(output, error));
+    if destinations.len() == 1
+        && let Some(error) = failed.pop()
+    {
+        return Err(error);
+    }
+    for error in &failed {
+        output.error(error);
+        sums.error.get_or_insert_with(|| error.to_string());
+        sums.errors += 1;
+        sums.status = sums.status.worse(ExitStatus::of(error));
+    }
+    Ok(sums)
+}
+
+/// Whether a destination is not there now: a disk that is not mounted, a host that is off.
+fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), "no-repository" | "not-found" | "no-connection")
+}
+
+pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return Err(Error::usage("send a snapshot to a terminal").hint("redirect the output to a file or a pipe"));
+    }
+    let (repo, id) = args.repo_and_id();
+    let options = Options { threads: globals.threads, ..Options::default() };
+    let out = stdout.lock();
+    progress::watch(output, |monitor| send(&repo, &id, args.base.as_deref(), out, &options, monitor))?;
+    Ok(ExitStatus::Done)
+}
+
+pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    let repo = args.repo.as_deref().unwrap_or(Path::new(""));
+    if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
+        check_asked(&asked, repo)?;
+    }
+    if args.init {
+        Repository::open_or_create(repo)?;
+        show::made(output, repo);
+        return Ok(ExitStatus::Done);
+    }
+    if args.restrict {
+        Repository::open(repo).map_err(|error| match error.code() {
+            "no-repository" => error.advise(Advice::InitReceiver),
+            _ => error,
+        })?;
+    }
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Err(Error::usage("receive a snapshot from a terminal").hint("redirect the input from a file or a pipe"));
+    }
+    let options = receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only };
+    let mut stdout = io::stdout().lock();
+    let replies = args.stdio.then_some(&mut stdout as &mut dyn Write);
+    let stats = progress::watch(output, |monitor| {
+        receive(repo, BufReader::with_capacity(1 << 20, stdin.lock()), replies, &options, monitor)
+    })?;
+    if !args.stdio {
+        show::received(output, &stats, repo);
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// A key with a command of its own runs it whatever was asked for. Who asked for something else must not believe that
+/// it was done.
+fn check_asked(asked: &OsStr, repo: &Path) -> Result<()> {
+    let refuse = |what: String| {
+        let cause = io::Error::other("this key may only receive snapshots into one repository");
+        Err(Error::failed(what).because(cause).hint("its command is in authorized_keys").with_code("restricted"))
+    };
+    match asks_for(asked, repo) {
+        Some(true) => Ok(()),
+        Some(false) => refuse(format!("receive into another repository than {}", crate::util::text::path(repo))),
+        None => refuse(format!("run '{}'", crate::util::text::escape(asked))),
+    }
+}

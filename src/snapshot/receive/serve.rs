@@ -1,0 +1,150 @@
+//! Receives what a sender sends, one snapshot after the other, and answers it if it listens.
+
+use super::receiver::Received;
+use super::transfer::{begun, snapshot};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::Time;
+use crate::snapshot::repository::{self, Repository};
+use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
+use crate::util::semaphore::cores;
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// So many seconds may the sender's clock be fast.
+const TOLERANCE: i64 = 3600;
+
+/// How snapshots are received.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Options {
+    /// The number of threads that clone files.
+    pub threads: Option<usize>,
+    /// The repository must exist.
+    pub must_exist: bool,
+    /// Snapshots of the future are refused: they would outlive all others when the repository is pruned.
+    pub only_adds: bool,
+}
+
+/// The work of a receiver.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The names of the snapshots.
+    pub snapshots: Vec<String>,
+    /// Bytes of content that arrived.
+    pub received_bytes: u64,
+    /// Bytes of content that other files here had.
+    pub shared_bytes: u64,
+    /// Bytes of the stream before compression.
+    pub stream_bytes: u64,
+    /// Bytes of the stream as it arrived.
+    pub wire_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Receives the snapshots of a stream into the repository at `repo`, which is created if it is missing. With `replies`,
+/// the stream is a conversation.
+///
+/// # Errors
+/// If a snapshot cannot be received. The snapshots before it are complete.
+pub fn receive(
+    repo: &Path,
+    from: impl Read,
+    replies: Option<&mut dyn Write>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = if options.must_exist { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
+    let stats = serve(&repository, from, replies, options, monitor)?;
+    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
+}
+
+/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens.
+pub(crate) fn serve<R: Read, W: Write>(
+    repository: &Repository,
+    from: R,
+    replies: Option<W>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
+    let result = receive_all(repository, from, &mut replies, options, monitor);
+    if let (Err(error), Some(replies)) = (&result, &mut replies) {
+        let failure = Failure { code: error.code().to_string(), message: error.to_string() };
+        // The sender may be gone.
+        let _ = reply(replies, &Reply::Failed(failure));
+    }
+    result
+}
+
+fn receive_all<R: Read, W: Write>(
+    repository: &Repository,
+    from: R,
+    replies: &mut Option<Output<W>>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let _lock = repository.lock(monitor)?;
+    // Most of the time is spent waiting for inodes of the base.
+    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
+    repository::clear_leftovers(repository, &[], threads, monitor)?;
+    let mut input = Input::begin(from)?;
+    let mut stats = Stats::default();
+    loop {
+        match (input.next_op()?, &mut *replies) {
+            // Streams in files may follow each other.
+            (Op::Bye, None) if input.next_stream()? => {}
+            (Op::Bye, _) => {
+                (stats.stream_bytes, stats.wire_bytes) = input.counts();
+                return Ok(stats);
+            }
+            (Op::Offer(offered), Some(replies)) => {
+                let present: HashSet<String> = repository.snapshot_names()?.into_iter().collect();
+                let states = offered.iter().map(|offered| state(repository, &present, offered)).collect();
+                reply(replies, &Reply::Answer(states))?;
+            }
+            (Op::Begin(begin), replies) => {
+                let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
+                if !names.into_iter().all(|name| repository::is_snapshot_name(name)) {
+                    return Err(damage("the name of a snapshot is none"));
+                }
+                if options.only_adds && begin.header.created.seconds > Time::now().seconds.saturating_add(TOLERANCE) {
+                    return Err(Error::failed(format!("add the snapshot {}", begin.header.name))
+                        .hint("its time is in the future; is a clock wrong?")
+                        .with_code("future-snapshot"));
+                }
+                let Received { name, data_bytes, shared_bytes } =
+                    snapshot(repository, &mut input, &begin, threads, monitor)?;
+                stats.snapshots.push(name);
+                stats.received_bytes += data_bytes;
+                stats.shared_bytes += shared_bytes;
+                if let Some(replies) = replies {
+                    reply(replies, &Reply::Received)?;
+                }
+            }
+            _ => return Err(damage("a snapshot does not begin")),
+        }
+    }
+}
+
+/// What the repository has of a snapshot.
+fn state(repository: &Repository, present: &HashSet<String>, offered: &Offered) -> State {
+    if !present.contains(&offered.name) {
+        let begun = begun(repository, &offered.name, &offered.identity);
+        return begun.map_or(State::Missing, |(base, position)| State::Begun { base, position });
+    }
+    match repository::identity(repository, &offered.name) {
+        Ok(identity) if identity == offered.identity => State::Complete,
+        _ => State::Other,
+    }
+}
+
+fn reply<W: Write>(replies: &mut Output<W>, what: &Reply) -> Result<()> {
+    replies.push(what)?;
+    replies.flush()
+}

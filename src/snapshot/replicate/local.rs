@@ -1,0 +1,106 @@
+//! A repository at a path of this machine: the receiver is a thread.
+
+use super::conversation::{Conversation, Obstacle};
+use super::work::{Turn, Work};
+use crate::error::{Advice, Error, Result};
+use crate::fs::filesystem::Filesystem;
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::receive;
+use crate::snapshot::repository::Repository;
+use std::io::BufReader;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// How much of the stream is read at once, in bytes.
+const BUFFER: usize = 1 << 20;
+
+/// Runs one conversation with a receiver in the repository `to`.
+pub(super) fn run(
+    to: &Repository,
+    conversation: &Conversation<'_>,
+    work: &mut Work,
+    threads: Option<usize>,
+) -> Result<Turn> {
+    let pipe = || std::io::pipe().map_err(|cause| Error::failed("make a pipe").because(cause));
+    let ((stream, out), (answers, replies)) = (pipe()?, pipe()?);
+    // A larger pipe means fewer switches between the threads. This is advice.
+    let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
+    let monitor = Quiet(conversation.monitor);
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let options = receive::Options { threads, ..receive::Options::default() };
+            receive::serve(to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &monitor)
+        });
+        let turn = conversation.run(work, out, answers);
+        let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive").at(to.path())));
+        match (turn, received) {
+            (Ok(turn), _) => Ok(turn),
+            _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
+            (Err(Obstacle::Here(error)), _) => Err(error),
+            // Its error is the cause of an error of the sender.
+            (Err(Obstacle::Receiver(_) | Obstacle::Connection(_)), Err(received)) => Err(received),
+            (Err(Obstacle::Connection(error)), Ok(_)) => Err(error),
+            (Err(Obstacle::Receiver(failure)), Ok(_)) => {
+                Err(Error::failed("receive").at(to.path()).because(failure.reason()))
+            }
+        }
+    })
+}
+
+/// Opens the repository, or makes it. Reports if it is no second disk.
+///
+/// # Errors
+/// If it cannot be opened, or is in the repository that is sent.
+pub(super) fn open(from: &Repository, path: &Path, must_exist: bool, monitor: &dyn Monitor) -> Result<Repository> {
+    check_outside(from, path)?;
+    let to = match must_exist {
+        false => Repository::open_or_create(path)?,
+        true => Repository::open(path).map_err(|error| match error.code() {
+            "no-repository" => error.advise(Advice::MountDestination),
+            _ => error,
+        })?,
+    };
+    if let (Ok(here), Ok(there)) = (Filesystem::identify(from.fd()), Filesystem::identify(to.fd()))
+        && here == there
+    {
+        monitor.event(Event::SameFilesystem(path));
+    }
+    Ok(to)
+}
+
+/// A repository has no other one in it.
+pub(super) fn check_outside(from: &Repository, path: &Path) -> Result<()> {
+    let refuse = |hint: &str| Err(Error::usage("replicate to").at(path).hint(hint));
+    let Ok(repository) = rustix::fs::fstat(from.fd()) else { return Ok(()) };
+    let Ok(absolute) = std::path::absolute(path) else { return Ok(()) };
+    // What does not exist yet is below the first directory that does.
+    let existing = absolute.ancestors().find_map(|dir| std::fs::canonicalize(dir).ok().map(|real| (dir, real)));
+    let Some((named, real)) = existing else { return Ok(()) };
+    for (depth, dir) in real.ancestors().enumerate() {
+        let is_it = std::fs::metadata(dir)
+            .is_ok_and(|status| (status.dev(), status.ino()) == (repository.st_dev, repository.st_ino));
+        match is_it {
+            true if depth == 0 && named == absolute => return refuse("it is the repository itself"),
+            true => return refuse("it is in the repository that would be sent: name a directory outside"),
+            false => {}
+        }
+    }
+    Ok(())
+}
+
+/// The receiver's monitor: the progress shown is the sender's.
+struct Quiet<'a>(&'a dyn Monitor);
+
+impl Monitor for Quiet<'_> {
+    fn problem(&self, error: &Error) {
+        self.0.problem(error);
+    }
+
+    fn event(&self, event: Event<'_>) {
+        self.0.event(event);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}

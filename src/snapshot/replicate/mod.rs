@@ -1,0 +1,155 @@
+//! Sends the snapshots that another repository lacks: to a path, or to another host.
+//!
+//! - `work`: the snapshots, and the result. `conversation`: the sender's side of one.
+//! - `local`: a receiver in this process.
+//! - `remote`: one on another host. `destination` has its address, `ssh` the program that connects, `replies` the
+//!   beginning of what arrives, `stderr` the messages, `unreached` the errors.
+
+mod conversation;
+mod destination;
+mod local;
+mod remote;
+mod replies;
+mod ssh;
+mod stderr;
+mod unreached;
+mod work;
+
+pub use destination::{Destination, Host};
+pub use work::{Snapshot, Stats};
+
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::repository::Repository;
+use crate::snapshot::stream::State;
+use crate::util::semaphore::cores;
+use conversation::Conversation;
+use std::path::Path;
+use std::time::Instant;
+use work::{Selection, Turn, Work};
+
+/// How snapshots are replicated.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Options {
+    /// The snapshots, by their IDs. Without any: all, or the last ones.
+    pub ids: Vec<String>,
+    /// Only the newest snapshots, so many.
+    pub last: Option<usize>,
+    /// The destination must be a repository already.
+    pub must_exist: bool,
+    /// Find out what would be sent, and change nothing.
+    pub dry_run: bool,
+    /// The number of threads.
+    pub threads: Option<usize>,
+}
+
+/// Sends to the repository at `to` the snapshots of `repo` that it lacks.
+///
+/// A snapshot that is damaged or cannot be read is reported, counted and skipped.
+///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::create;
+/// use pleach::snapshot::replicate::{Destination, Options, replicate};
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source], &repo, &create::Options::default(), &Silent)?;
+///
+/// let to = Destination::parse(dir.path().join("copy").as_os_str())?;
+/// let stats = replicate(&repo, &to, &Options::default(), &Silent)?;
+/// assert_eq!((stats.snapshots.len(), stats.errors), (1, 0));
+/// assert!(replicate(&repo, &to, &Options::default(), &Silent)?.snapshots.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the work ended early. The snapshots before it are complete.
+pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    let selection = match options.last {
+        Some(last) => Selection::Last(last),
+        None if options.ids.is_empty() => Selection::All,
+        None => {
+            let names = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name));
+            Selection::Named(names.collect::<Result<_>>()?)
+        }
+    };
+    let conversation = |packs| Conversation {
+        repository: &repository,
+        threads: threads(options),
+        packs,
+        dry_run: options.dry_run,
+        monitor,
+    };
+    let must_exist = options.must_exist || options.dry_run;
+    let mut work = Work::new(&repository, &selection, monitor)?;
+    let number = work.snapshots.len();
+    match to {
+        Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
+            Ok(to) => repeated(|| local::run(&to, &conversation(false), &mut work, options.threads))?,
+            // A run makes it.
+            Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
+                conversation::plan(&mut work, &mut vec![State::Missing; number], monitor);
+            }
+            Err(error) => return Err(error),
+        },
+        Destination::Host(host) => repeated(|| remote::run(host, &conversation(true), &mut work, must_exist))?,
+    }
+    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats })
+}
+
+/// Converses until nothing is left.
+fn repeated(mut converse: impl FnMut() -> Result<Turn>) -> Result<()> {
+    while converse()? == Turn::Again {}
+    Ok(())
+}
+
+/// Most reads wait for the disk.
+fn threads(options: &Options) -> usize {
+    options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16))
+}
+
+/// Whether a command line asks for a receiver in the repository at `path`, as [`replicate`] asks for it on another
+/// host. `None`: it asks for something else.
+pub(crate) fn asks_for(line: &std::ffi::OsStr, path: &Path) -> Option<bool> {
+    let asked = ssh::path_in(line)?;
+    let is_same = || Some(std::fs::canonicalize(&asked).ok()? == std::fs::canonicalize(path).ok()?);
+    Some(Path::new(&asked) == path || is_same() == Some(true))
+}
+
+/// Writes one snapshot to `out`, based on another one if `base` names it.
+///
+/// # Errors
+/// If it cannot be read or written.
+pub fn send(
+    repo: &Path,
+    id: &str,
+    base: Option<&str>,
+    out: impl std::io::Write,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Stats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    let name = repository.resolve(id)?.name;
+    let base = base.map(|base| Ok::<_, Error>(repository.resolve(base)?.name)).transpose()?;
+    if base.as_ref() == Some(&name) {
+        return Err(Error::usage("send a snapshot based on itself"));
+    }
+    let conversation =
+        Conversation { repository: &repository, threads: threads(options), packs: true, dry_run: false, monitor };
+    let (done, sent) = conversation.send_one(&name, base.as_deref(), out)?;
+    Ok(Stats {
+        sent_bytes: done.sent_bytes,
+        shared_bytes: done.shared_bytes,
+        snapshots: vec![Snapshot { name, base, sent_bytes: done.sent_bytes, shared_bytes: done.shared_bytes }],
+        stream_bytes: sent.stream_bytes,
+        wire_bytes: sent.wire_bytes,
+        seconds: begun.elapsed().as_secs_f64(),
+        ..Stats::default()
+    })
+}

@@ -1,0 +1,71 @@
+//! A repository on another host, reached by ssh(1): the user's own program, with its configuration and keys.
+
+use super::conversation::{Conversation, Obstacle};
+use super::destination::Host;
+use super::replies::{First, Replies};
+use super::ssh::{self, Connection};
+use super::stderr::{self, Progress};
+use super::unreached;
+use super::work::{Turn, Work};
+use crate::error::{Error, Result};
+use crate::monitor::Event;
+use crate::util::mutex::lock;
+use std::io::BufReader;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// Runs one conversation with a receiver over there.
+pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
+    let mut command = ssh::command(host, must_exist);
+    let program = command.get_program().to_os_string();
+    let started = command.spawn();
+    let mut child = started.map_err(|cause| unreached::not_started(host, &program, cause))?;
+    let (Some(to), Some(replies), Some(messages)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(Error::failed("connect to").at(&host.name));
+    };
+    let monitor = conversation.monitor;
+    let connection = Connection::new(child);
+    let (first, progress) = (Mutex::new(First::default()), Progress::default());
+    let pass_on = |line: &str| monitor.event(Event::OtherHost { host: &host.name, line: ssh::without_mark(line) });
+    let (result, ended, mut rest) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            stderr::follow(messages, &progress, &pass_on, &|| {
+                if monitor.is_cancelled() {
+                    connection.end_soon();
+                }
+            })
+        });
+        // Both pipes close here, so the program ends.
+        let result = conversation.run(work, to, Replies::new(BufReader::new(replies), &first));
+        progress.is_over.store(true, Ordering::Release);
+        let ended = connection.wait();
+        progress.has_ended.store(true, Ordering::Release);
+        (result, ended, reader.join().unwrap_or_default())
+    });
+    let first = std::mem::take(&mut *lock(&first));
+    let result = match result {
+        Ok(Turn::Done) => Ok(Turn::Done),
+        // What the receiver says about the end of this conversation is a consequence.
+        Ok(Turn::Again) => {
+            rest.clear();
+            Ok(Turn::Again)
+        }
+        Err(_) if monitor.is_cancelled() => {
+            rest.clear();
+            Err(Error::interrupted())
+        }
+        Err(Obstacle::Here(error)) => {
+            rest.clear();
+            Err(error)
+        }
+        Err(Obstacle::Receiver(failure)) => {
+            // It has printed the same.
+            rest.retain(|line| !ssh::is_of_pleach(line));
+            Err(unreached::by_receiver(&host.url(), &failure))
+        }
+        Err(Obstacle::Connection(error)) => Err(unreached::why(host, error, ended, &first, &mut rest)),
+    };
+    rest.iter().for_each(|line| pass_on(line));
+    result
+}

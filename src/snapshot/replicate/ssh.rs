@@ -1,0 +1,185 @@
+//! The command that connects to another host, and its process.
+
+use super::destination::Host;
+use crate::error::{Error, Result};
+use crate::util::mutex::lock;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The program that connects, with its options; otherwise `ssh`.
+const SSH: &str = "PLEACH_SSH";
+/// The command over there; otherwise `pleach`.
+const REMOTE: &str = "PLEACH_REMOTE";
+/// How ssh notices that the other host is gone: after five minutes, and not after the hours that TCP takes.
+const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=20"];
+/// How long the program may take to end after the user asked to stop, before SIGTERM and before SIGKILL.
+const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
+
+/// The command that runs a receiver over there.
+pub(super) fn command(host: &Host, must_exist: bool) -> Command {
+    let mut command = program();
+    if has_no_timeout(host) {
+        command.args(ALIVE);
+    }
+    let remote = std::env::var_os(REMOTE).filter(|remote| !remote.is_empty()).unwrap_or_else(|| "pleach".into());
+    let mut line = remote.into_vec();
+    line.extend_from_slice(b" receive --stdio ");
+    if must_exist {
+        line.extend_from_slice(b"--restrict ");
+    }
+    line.extend_from_slice(b"-- ");
+    line.extend_from_slice(&quoted(host.path.as_bytes()));
+    command.args(host.words()).arg(OsString::from_vec(line));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn program() -> Command {
+    let ssh = std::env::var_os(SSH).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".into());
+    let mut words = words(ssh.as_bytes()).into_iter();
+    let mut command = Command::new(words.next().unwrap_or_else(|| "ssh".into()));
+    command.args(words);
+    command
+}
+
+/// Whether ssh has no timeout for a host that is gone, neither in its configuration nor in PLEACH_SSH. Options on the
+/// command line win over the configuration, so ssh must be asked first.
+fn has_no_timeout(host: &Host) -> bool {
+    let mut ask = program();
+    ask.arg("-G").args(host.words()).stdin(Stdio::null()).stderr(Stdio::null());
+    let Ok(answer) = ask.output() else { return false };
+    answer.stdout.split(|byte| *byte == b'\n').any(|line| line.eq_ignore_ascii_case(b"serveraliveinterval 0"))
+}
+
+/// The words of a command. Quotes of either kind may enclose blanks.
+fn words(text: &[u8]) -> Vec<OsString> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
+    for byte in text {
+        match (quote, *byte) {
+            (None, b' ' | b'\t' | b'\n') => words.extend(word.take()),
+            (None, b'\'' | b'"') => {
+                quote = Some(*byte);
+                word.get_or_insert_default();
+            }
+            (Some(open), byte) if open == byte => quote = None,
+            (_, byte) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+/// A word for the shell over there.
+fn quoted(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in word {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// The mark at the beginning of a message of pleach.
+const MARK: &str = "pleach: ";
+
+/// Whether a message is one of the pleach over there.
+pub(super) fn is_of_pleach(line: &str) -> bool {
+    line.starts_with(MARK)
+}
+
+/// A message without the mark.
+pub(super) fn without_mark(line: &str) -> &str {
+    line.strip_prefix(MARK).unwrap_or(line)
+}
+
+/// The path in the command line of a receiver, as [`command`] makes it. `None`: it is another command.
+pub(super) fn path_in(line: &OsStr) -> Option<OsString> {
+    let line = line.as_bytes();
+    let receive = b" receive --stdio ";
+    let at = line.windows(receive.len()).position(|part| part == receive)?;
+    let rest = &line[at + receive.len()..];
+    let rest = rest.strip_prefix(b"--restrict ").unwrap_or(rest).strip_prefix(b"-- ")?;
+    let path: Vec<u8> = rest.strip_prefix(b"'")?.strip_suffix(b"'")?.to_vec();
+    let path = path.split(|byte| *byte == b'\'').collect::<Vec<_>>();
+    let mut out = path.first()?.to_vec();
+    // The quotes of `'\''` enclose a backslash and nothing.
+    for parts in path[1..].chunks(3) {
+        let [b"\\", b"", after] = parts else { return None };
+        out.push(b'\'');
+        out.extend_from_slice(after);
+    }
+    Some(OsString::from_vec(out))
+}
+
+/// The process that connects.
+pub(super) struct Connection {
+    child: Mutex<Child>,
+    /// When the user asked to stop.
+    stop: Mutex<Option<Instant>>,
+}
+
+impl Connection {
+    pub(super) fn new(child: Child) -> Connection {
+        Connection { child: Mutex::new(child), stop: Mutex::new(None) }
+    }
+
+    /// Ends the process if it does not end by itself. Called again and again.
+    pub(super) fn end_soon(&self) {
+        let since = lock(&self.stop).get_or_insert_with(Instant::now).elapsed();
+        let mut child = lock(&self.child);
+        // As long as it was not waited for, no other process has its id.
+        if since < GRACE[0] || !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        if since >= GRACE[1] {
+            let _ = child.kill();
+        } else {
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(&self) -> Result<ExitStatus> {
+        loop {
+            match lock(&self.child).try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(cause) => return Err(Error::failed("wait for ssh").because(cause)),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_one_word_for_the_shell_and_is_found_again() {
+        assert_eq!(quoted(b"/a b'c"), b"'/a b'\\''c'");
+        for path in ["/b", "/a b'c", "/'", "/''x", "/\\'"] {
+            for before in ["pleach receive --stdio -- ", "sudo /x/pleach receive --stdio --restrict -- "] {
+                let line = [before.as_bytes(), &quoted(path.as_bytes())].concat();
+                assert_eq!(path_in(OsStr::from_bytes(&line)), Some(path.into()), "{path}");
+            }
+        }
+        for other in ["", "pleach list /b", "pleach receive --stdio -- '/b' ; id'", "sh -c 'receive --stdio'"] {
+            assert_eq!(path_in(OsStr::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn quotes_enclose_blanks() {
+        let split = |text: &str| words(text.as_bytes());
+        assert_eq!(split("ssh -F  '/a b/c' -o \"X=y z\"'w' ''"), ["ssh", "-F", "/a b/c", "-o", "X=y zw", ""]);
+        assert_eq!(split("  "), Vec::<OsString>::new());
+    }
+}

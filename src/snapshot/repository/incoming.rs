@@ -1,0 +1,52 @@
+//! Snapshots that are being received, in `.pleach/incoming`. They stay when the transfer ends early, so that it can go
+//! on.
+//!
+//! All functions need the repository's lock.
+
+use super::dir::{Dir, os};
+use super::handle::Repository;
+use super::layout::{INCOMING, POSITION};
+use super::name::check_name;
+use super::publish::complete;
+use super::staging::Staging;
+use super::trash::{clear_entry, throw_away};
+use crate::error::Result;
+use crate::tree::deletion::FreshNames;
+use std::time::SystemTime;
+
+/// How many unfinished snapshots are kept: the newest ones.
+const MOST: usize = 4;
+
+/// What remains of a snapshot that was not received completely. `is_based`: its tree began as a snapshot of another
+/// one. `None` if there is nothing, or if the name is taken by now.
+pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> Option<Staging> {
+    check_name(name).ok()?;
+    repository.root.stat(name).ok().filter(Option::is_none)?;
+    let dir = repository.control.dir_if_any(INCOMING)?.dir(name).ok()?;
+    Staging::remaining(name, dir, is_based)
+}
+
+/// Removes snapshots that cannot go on, and completes those that a killed run published.
+pub(super) fn clear_incoming(repository: &Repository) -> Result<()> {
+    let Some(area) = repository.control.dir_if_any(INCOMING) else { return Ok(()) };
+    let fresh = FreshNames::new();
+    let mut kept: Vec<(SystemTime, Vec<u8>)> = Vec::new();
+    for name in area.names()? {
+        complete(repository, &area, &name)?;
+        match begun(&area, &name) {
+            Some(time) if repository.root.stat(os(&name))?.is_none() => kept.push((time, name)),
+            _ => clear_entry(repository, &area, &name, &fresh)?,
+        }
+    }
+    kept.sort();
+    let surplus = kept.len().saturating_sub(MOST);
+    kept.iter().take(surplus).try_for_each(|(_, name)| throw_away(repository, &area, name, &fresh))
+}
+
+/// When the position of an unfinished snapshot was noted last, if it can go on.
+fn begun(area: &Dir, name: &[u8]) -> Option<SystemTime> {
+    let dir = area.dir(os(name)).ok()?;
+    dir.has_dir("tree").ok().filter(|has| *has)?;
+    let position = dir.file(POSITION, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).ok()?;
+    position.metadata().ok()?.modified().ok()
+}

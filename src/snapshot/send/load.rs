@@ -1,0 +1,146 @@
+//! Reads one entry of a snapshot for the stream: attributes, and which parts of the content the receiver lacks. Runs on
+//! many threads, because most of the time is spent waiting for the disk.
+
+use super::difference::{Difference, New, written};
+use super::starts::{Directories, Starts};
+use crate::error::{Error, ErrorKind, Result};
+use crate::extents::address_space::AddressSpace;
+use crate::extents::layout::{self, Way};
+use crate::extents::piece::Piece;
+use crate::extents::ranges::{self, Bytes};
+use crate::fs::metadata;
+use crate::fs::openat;
+use crate::fs::pread::read_full;
+use crate::fs::status::Status;
+use crate::snapshot::manifest::{Entry, Meta};
+use crate::snapshot::source_path::join;
+use crate::snapshot::stream::Xattrs;
+use crate::tree::walk::absolute;
+use rustix::fs::FileType;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// Up to this size, in bytes, the data of a file is read here.
+const SMALL: u64 = 256 << 10;
+
+/// A file with content to send.
+pub(super) struct File {
+    pub(super) fd: OwnedFd,
+    /// The written pieces, in the order of their offsets.
+    pub(super) pieces: Vec<Piece>,
+    /// What differs from the start; everything if there is none.
+    pub(super) data: Vec<Bytes>,
+    pub(super) holes: Vec<Bytes>,
+    /// The path of the base's file with most of the content.
+    pub(super) start: Option<Vec<u8>>,
+    /// The content of `data`, if that is small.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+/// An entry that was read.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) xattrs: Xattrs,
+    pub(super) file: Option<File>,
+    /// The pieces of a file that the receiver has already.
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// Reads the attributes of an entry, and its content if `starts` has the files of the base that may be a start.
+pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>) -> Result<Loaded> {
+    let failed = |action: &str, errno| Error::io(action, absolute(&join(&at.path, &entry.name)), errno);
+    let Some(record) = entry.file() else {
+        let tree = if entry.meta.has_xattrs {
+            metadata::xattrs_at(&at.new, &entry.name).map_err(|errno| failed("read the attributes of", errno))?
+        } else {
+            Vec::new()
+        };
+        return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None, pieces: Vec::new() });
+    };
+    if starts.is_none() && !entry.meta.has_xattrs {
+        return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None, pieces: Vec::new() });
+    }
+    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
+    let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
+    if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
+        return Err(damaged(&join(&at.path, &entry.name)));
+    }
+    let tree = if entry.meta.has_xattrs {
+        metadata::xattrs(&fd).map_err(|errno| failed("read the attributes of", errno))?
+    } else {
+        Vec::new()
+    };
+    let xattrs = all(tree, &entry.meta);
+    let Some(starts) = starts else { return Ok(Loaded { xattrs, file: None, pieces: Vec::new() }) };
+    let file = file(fd, record.size, at, entry, starts).map_err(|errno| failed("read", errno))?;
+    Ok(Loaded { xattrs, file: Some(file), pieces: Vec::new() })
+}
+
+/// The pieces of a file.
+pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
+    let failed = |errno| Error::io("open in the snapshot", absolute(&join(&at.path, &entry.name)), errno);
+    let Some(record) = entry.file() else { return Ok(Vec::new()) };
+    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(failed)?;
+    let space = AddressSpace::of(&fd).map_err(failed)?.map(AddressSpace::id);
+    let mut way = Way::finest(fd.as_fd(), space, false);
+    layout::all_pieces(fd.as_fd(), &mut way, &(0..record.size)).map_err(failed)
+}
+
+/// All attributes of an entry: those of its tree, and those that the tree did not take.
+pub(super) fn all(tree: Vec<metadata::Xattr>, meta: &Meta) -> Xattrs {
+    let mut xattrs: Xattrs = tree.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    for kept in &meta.kept_xattrs {
+        if !xattrs.iter().any(|(name, _)| *name == kept.0) {
+            xattrs.push(kept.clone());
+        }
+    }
+    xattrs
+}
+
+/// Finds what must be sent of a file: what differs from the best start.
+fn file(fd: OwnedFd, size: u64, at: &Directories, entry: &Entry, starts: &Starts<'_>) -> rustix::io::Result<File> {
+    let space = AddressSpace::of(&fd)?.map(AddressSpace::id);
+    let pieces = layout::all_pieces(fd.as_fd(), &mut Way::finest(fd.as_fd(), space, false), &(0..size))?;
+    // Inline data and the like has no piece, so the pieces are not enough.
+    let written = written(fd.as_fd(), size)?;
+    let whole = ranges::length(&written);
+    let new = New { fd: fd.as_fd(), size, space, pieces: &pieces, written: &written };
+    let mut best: Option<(Difference, Vec<u8>)> = None;
+    for (path, old) in starts.open(at, entry) {
+        let least = best.as_ref().map_or(whole, |(difference, _)| ranges::length(&difference.data));
+        if least == 0 {
+            break;
+        }
+        let difference = new.difference(&old, starts.reads)?;
+        if ranges::length(&difference.data) < least {
+            best = Some((difference, path));
+        }
+    }
+    let (data, holes, start) = match best {
+        Some((Difference { data, holes }, path)) => (data, holes, Some(path)),
+        None => (written, Vec::new(), None),
+    };
+    let mut file = File { fd, pieces, data, holes, start, content: None };
+    let length = ranges::length(&file.data);
+    if length <= SMALL {
+        file.content = Some(read_all(&file, length)?);
+    }
+    Ok(file)
+}
+
+fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
+    let mut content = vec![0; length as usize];
+    let mut at = 0;
+    for range in &file.data {
+        let part = &mut content[at..at + (range.end - range.start) as usize];
+        at += part.len();
+        read_full(&file.fd, part, range.start)?;
+    }
+    Ok(content)
+}
+
+/// The error for a file of the tree that is not as its record says.
+fn damaged(path: &[u8]) -> Error {
+    Error::new(ErrorKind::Damage, "send")
+        .at(absolute(path))
+        .because(std::io::Error::other("the file of the snapshot differs from its record"))
+}

@@ -1,0 +1,87 @@
+//! Transfers that end early, and streams that are damaged.
+
+use super::mutated::mutations;
+use super::{assert_replica, receive, replicate, repository, stream, take};
+use crate::harness::random::{Random, seed};
+use crate::harness::*;
+use crate::on_filesystems;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+/// The entries outside the staging area.
+fn visible(repo: &Path) -> Vec<String> {
+    names(repo).into_iter().filter(|name| name != ".pleach").collect()
+}
+
+on_filesystems! {
+    [xfs, btrfs] fn a_stream_that_is_cut_anywhere_leaves_nothing(fs: &Filesystem) {
+        let (repo, to) = (repository(fs), fs.join("to"));
+        let stream = stream(&repo, "one", None);
+        for part in 0..12 {
+            receive(&to, &stream[..stream.len() * part / 12], &[]).expect(1).saying("ends too early");
+            assert_eq!(visible(&to), Vec::<String>::new());
+        }
+        receive(&to, &stream, &[]).expect(0);
+    }
+
+    [xfs] fn a_damaged_stream_brings_nothing(fs: &Filesystem) {
+        let (repo, to) = (repository(fs), fs.join("to"));
+        let stream = stream(&repo, "one", None);
+        let mut random = Random(seed());
+        for _ in 0..mutations() {
+            let mut bad = stream.clone();
+            let at = (random.fraction() * bad.len() as f64) as usize;
+            bad[at] ^= 1 << (random.fraction() * 8.0) as u32;
+            let run = receive(&to, &bad, &[]);
+            assert!([1, 4].contains(&run.status), "byte {at}: {run:?}");
+            assert_eq!(visible(&to), Vec::<String>::new(), "byte {at}");
+        }
+        receive(&to, &stream, &[]).expect(0);
+    }
+
+    [xfs, btrfs] fn a_killed_transfer_goes_on_where_it_was(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        (0..40).for_each(|number| write(source.join(format!("file-{number}")), &bytes(number, 30_000)));
+        write(source.join("image"), &bytes(1, 160 << 20));
+        write(source.join("zz"), &bytes(2, 30_000));
+        take("one", &source, &repo);
+        let mut kills = 0;
+        let position = to.join(".pleach/incoming/one/position");
+        while !position.exists() {
+            let mut child = command([OsStr::new("replicate"), "-q".as_ref(), repo.as_ref(), to.as_ref()])
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            for _ in 0..2000 {
+                thread::sleep(Duration::from_millis(2));
+                if position.exists() || child.try_wait().unwrap().is_some() {
+                    break;
+                }
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+            assert!(kills < 20 && listed(&to).is_empty());
+        }
+        // Other commands leave it alone.
+        pleach([OsStr::new("prune"), "--keep-last".as_ref(), "1".as_ref(), to.as_os_str()]);
+        let sent = replicate(&repo, &to);
+        assert!(sent.sent_bytes < 150 << 20, "{sent:?}");
+        assert_replica(&repo, &to);
+        assert_eq!(names(&to.join(".pleach/incoming")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_no_stream_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    receive(&to, b"hello, this is no stream", &[]).expect(1).saying("find a stream of snapshots");
+    receive(&to, b"pleachST\x09\0\0\0", &[]).expect(1).saying("version 9");
+    receive(&to, b"", &[]).expect(1).saying("ends too early");
+    assert!(!fs::read_dir(&to).unwrap().any(|entry| entry.unwrap().file_name() != ".pleach"));
+}
