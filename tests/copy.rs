@@ -293,7 +293,7 @@ on_filesystems! {
         {
             let (file, to) = (other.join(name), fs.join(name));
             write(&file, &bytes(1, size << 20));
-            let mut copied = || {
+            let copied = || {
                 tools::forget(&file);
                 if was_there {
                     fs::read(&file).unwrap();

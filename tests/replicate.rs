@@ -194,6 +194,14 @@ on_filesystems! {
         assert_replica(&repo, &to);
     }
 
+    [xfs] fn a_tree_that_lost_its_manifest_is_not_passed_over_in_silence(fs: &Filesystem) {
+        let (repo, to) = (repository(fs), fs.join("to"));
+        fs::remove_file(repo.join(".pleach/manifests/two")).unwrap();
+        let run = pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(0);
+        run.saying(repo.join("two").to_str().unwrap());
+        assert_eq!(listed(&to), ["one", "three"]);
+    }
+
     [xfs] fn streams_that_follow_each_other_are_all_received(fs: &Filesystem) {
         let (repo, to) = (repository(fs), fs.join("to"));
         let (one, two) = (stream(&repo, "one", None), stream(&repo, "two", Some("one")));

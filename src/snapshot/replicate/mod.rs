@@ -86,6 +86,7 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
         monitor,
     };
     let must_exist = options.must_exist || options.dry_run;
+    repository.report_strays(monitor)?;
     let mut work = Work::new(&repository, &selection, monitor)?;
     let number = work.snapshots.len();
     match to {
