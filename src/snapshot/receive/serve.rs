@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
-use crate::snapshot::stream::{Failure, Input, Offered, Op, Output, Reply, State, damage};
+use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
 use crate::util::semaphore::cores;
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -118,16 +118,49 @@ fn receive_all<R: Read, W: Write>(
                         .hint("its time is in the future; is a clock wrong?")
                         .with_code("future-snapshot"));
                 }
-                let Received { name, data_bytes, shared_bytes } =
-                    snapshot(repository, &mut input, &begin, threads, monitor)?;
-                stats.snapshots.push(name);
-                stats.received_bytes += data_bytes;
-                stats.shared_bytes += shared_bytes;
+                if has(repository, &begin)? {
+                    pass_over(&mut input, monitor)?;
+                } else {
+                    let Received { name, data_bytes, shared_bytes } =
+                        snapshot(repository, &mut input, &begin, threads, monitor)?;
+                    stats.snapshots.push(name);
+                    stats.received_bytes += data_bytes;
+                    stats.shared_bytes += shared_bytes;
+                }
                 if let Some(replies) = replies {
                     reply(replies, &Reply::Received)?;
                 }
             }
             _ => return Err(damage("a snapshot does not begin")),
+        }
+    }
+}
+
+/// Whether the repository has this snapshot: a stream in a file may be received again.
+fn has(repository: &Repository, begin: &Begin) -> Result<bool> {
+    let name = &begin.header.name;
+    if !repository.snapshot_names()?.contains(name) {
+        return Ok(false);
+    }
+    if repository::identity(repository, name)? == begin.identity {
+        return Ok(true);
+    }
+    Err(Error::failed(format!("receive the snapshot {name}"))
+        .at(repository.path())
+        .hint("the repository has another snapshot of this name"))
+}
+
+/// Reads a snapshot and makes nothing of it.
+fn pass_over<R: Read>(input: &mut Input<R>, monitor: &dyn Monitor) -> Result<()> {
+    loop {
+        if monitor.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        match input.next_op()? {
+            Op::Data { length, .. } => input.skip(length)?,
+            Op::End { .. } => return Ok(()),
+            Op::Begin(_) | Op::Offer(_) | Op::Bye => return Err(damage("a snapshot does not end")),
+            _ => {}
         }
     }
 }

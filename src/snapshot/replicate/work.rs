@@ -130,7 +130,7 @@ impl Work {
     pub(super) fn refuse(&mut self, number: usize, monitor: &dyn Monitor) {
         self.is_wanted[number] = false;
         let error = Error::failed(format!("send the snapshot {}", self.snapshots[number].name));
-        let hint = "the receiver has another snapshot of this name; one of the two must be removed";
+        let hint = "the receiver has another snapshot of this name, or does not know its origin any more: compare them";
         self.problem(error.hint(hint).with_code("other-snapshot"), monitor);
     }
 

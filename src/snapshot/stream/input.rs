@@ -128,6 +128,14 @@ impl<R: Read> Input<R> {
         Ok(&self.frame[from..self.used])
     }
 
+    /// Passes over so many of the next bytes.
+    pub(crate) fn skip(&mut self, mut length: u64) -> Result<()> {
+        while length > 0 {
+            length -= self.some(length.min(MOST as u64) as usize)?.len() as u64;
+        }
+        Ok(())
+    }
+
     fn read(&mut self, into: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < into.len() {
