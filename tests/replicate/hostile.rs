@@ -291,7 +291,8 @@ on_filesystems! {
             site.refuses(&Draft::new(name, None).and(directory(b"n")).end(), reason);
             site.refuses(&Draft::new("new", Some((name, BASE))).and(directory(b"n")).end(), reason);
         }
-        site.refuses(&Draft::new("base", None).and(directory(b"n")).end(), "exists");
+        let other = Draft::new("base", None).beginning(|begin| begin.identity = [9; 32]);
+        site.refuses(&other.and(directory(b"n")).end(), "another snapshot of this name");
         site.refuses(&Draft::new("new", Some(("base", [2; 32]))).and(directory(b"n")).end(), "it is another one");
         site.refuses(&Draft::new("new", Some(("missing", BASE))).and(directory(b"n")).end(), "missing");
     }
