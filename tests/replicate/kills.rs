@@ -8,6 +8,7 @@ use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;
 use pleach::snapshot::receive as engine;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -39,17 +40,19 @@ const VICTIMS: [Victim; 4] = [Victim::Sender, Victim::Receiver, Victim::Both, Vi
 /// processes, and how many bytes crossed it.
 struct Link {
     dir: PathBuf,
+    /// How often it was used. Each time has notes of its own, because processes of the last time may still end.
+    times: Cell<u32>,
 }
 
 impl Link {
     fn new(fs: &Filesystem) -> Link {
-        let link = Link { dir: fs.dir("link") };
-        // Like ssh, it ends when the receiver does.
+        let link = Link { dir: fs.dir("link"), times: Cell::new(0) };
+        // Like ssh, it ends when the receiver does. It has no configuration to tell.
         let script = format!(
-            "#!/bin/bash\ncd '{}'\nfor command; do :; done\n> link\n\
-             bash -c \"echo \\$\\$ > receiver; exec $command\" < <(\n\
+            "#!/bin/bash\n[ \"$1\" = -G ] && exit 1\ncd '{}'\nfor command; do :; done\n> link-$TIME\n\
+             bash -c \"echo \\$\\$ > receiver-$TIME; exec $command\" < <(\n\
              dd bs=64k count=$CUT iflag=count_bytes status=none |\n\
-             tee >(wc -c > crossed.new; mv crossed.new crossed))\n",
+             tee >(wc -c > crossed.new-$TIME; mv crossed.new-$TIME crossed-$TIME))\n",
             link.dir.display()
         );
         write(link.dir.join("ssh"), script.as_bytes());
@@ -59,14 +62,13 @@ impl Link {
 
     /// Begins a replication over the link, which is cut after so many bytes.
     fn replicate(&self, repo: &Path, to: &Path, cut: u64) -> Child {
-        for note in ["link", "receiver", "crossed"] {
-            let _ = fs::remove_file(self.dir.join(note));
-        }
+        self.times.set(self.times.get() + 1);
         let mut to_host = std::ffi::OsString::from("ssh://host");
         to_host.push(to);
         command([OsStr::new("replicate"), "-q".as_ref(), repo.as_ref(), &to_host])
             .env("PLEACH_SSH", self.dir.join("ssh"))
             .env("CUT", cut.to_string())
+            .env("TIME", self.times.get().to_string())
             .env("PLEACH_REMOTE", env!("CARGO_BIN_EXE_pleach"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -74,8 +76,13 @@ impl Link {
             .unwrap()
     }
 
+    /// A file that the link writes.
+    fn note(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}-{}", self.times.get()))
+    }
+
     fn kill_receiver(&self) {
-        if let Ok(id) = fs::read_to_string(self.dir.join("receiver")) {
+        if let Ok(id) = fs::read_to_string(self.note("receiver")) {
             let _ = std::process::Command::new("kill").args(["-9", id.trim()]).stderr(Stdio::null()).status();
         }
     }
@@ -83,12 +90,12 @@ impl Link {
     /// Waits for the end of the receiver. Returns the number of bytes that crossed the link.
     fn crossed(&self) -> u64 {
         for wait in 0..3000 {
-            let has_ended = fs::read_to_string(self.dir.join("receiver"))
+            let has_ended = fs::read_to_string(self.note("receiver"))
                 .map_or(true, |id| !Path::new("/proc").join(id.trim()).exists());
-            if let (true, Ok(bytes)) = (has_ended, fs::read_to_string(self.dir.join("crossed"))) {
+            if let (true, Ok(bytes)) = (has_ended, fs::read_to_string(self.note("crossed"))) {
                 return bytes.trim().parse().unwrap();
             }
-            if wait > 100 && !self.dir.join("link").exists() {
+            if wait > 100 && !self.note("link").exists() {
                 return 0;
             }
             thread::sleep(Duration::from_millis(10));
