@@ -47,7 +47,7 @@ struct Link {
 impl Link {
     fn new(fs: &Filesystem) -> Link {
         let link = Link { dir: fs.dir("link"), times: Cell::new(0) };
-        // Like ssh, it ends when the receiver does. It has no configuration to tell.
+        // Like ssh, it ends when the receiver does. It knows no configuration.
         let script = format!(
             "#!/bin/bash\n[ \"$1\" = -G ] && exit 1\ncd '{}'\nfor command; do :; done\n> link-$TIME\n\
              bash -c \"echo \\$\\$ > receiver-$TIME; exec $command\" < <(\n\
