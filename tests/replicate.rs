@@ -13,6 +13,7 @@ mod unreached;
 mod wire;
 
 use crate::harness::json_lines::Line;
+use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use serde::Deserialize;
@@ -116,6 +117,18 @@ on_filesystems! {
         // Btrfs may show the rest of a divided extent as moved.
         assert!((4096..=2 * 4096).contains(&sent.sent_bytes), "{sent:?}");
         assert!(sent.stream_bytes < sent.sent_bytes + 2000, "{sent:?}");
+        assert_replica(&repo, &to);
+    }
+
+    fn a_repository_on_a_read_only_filesystem_is_sent(fs: &Filesystem) {
+        let test = concat!(module_path!(), "::a_repository_on_a_read_only_filesystem_is_sent");
+        let Some(mut own) = Own::new(fs.kind, test, 512, &[], "") else { return };
+        let (source, repo, to) = (own.join("source"), own.join("repo"), fs.join("to"));
+        fs::create_dir(&source).unwrap();
+        write(source.join("file"), &bytes(1, 100_000));
+        take("one", &source, &repo);
+        own.remount_with("ro");
+        assert_eq!(replicate(&repo, &to).snapshots, 1);
         assert_replica(&repo, &to);
     }
 

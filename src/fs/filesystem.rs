@@ -1,7 +1,7 @@
 //! The kind, identity and abilities of a filesystem, from statfs(2) and by trying.
 
 use crate::error::{Error, Result};
-use crate::sys::{btrfs, reflink};
+use crate::sys::{btrfs, reflink, xfs};
 use crate::util::semaphore::cores;
 use rustix::fs::{Mode, OFlags, StatFs};
 use rustix::io::Errno;
@@ -153,6 +153,16 @@ impl Filesystem {
         let block_size = statfs.f_bsize as u64;
         let reflink = can_clone(&dir, block_size).map_err(|e| Error::io("write a test file below", path, e))?;
         Ok(Filesystem { kind, id, block_size, reflink })
+    }
+
+    /// Whether files on the filesystem of an open file or directory can share data, as far as it can be found without
+    /// writing there.
+    pub(crate) fn shares_data(fd: impl AsFd) -> bool {
+        match Kind::of(&fd) {
+            Ok(Kind::Btrfs | Kind::Bcachefs) => true,
+            Ok(Kind::Xfs) => xfs::geometry(&fd).is_ok_and(|geometry| geometry.reflink),
+            _ => false,
+        }
     }
 
     /// The filesystem of an open file or directory.

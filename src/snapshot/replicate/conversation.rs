@@ -129,9 +129,10 @@ impl Conversation<'_> {
     ) -> Result<send::Work> {
         let new = send::Snapshot::open(self.repository, name)?;
         let base = base.map(|base| send::Snapshot::open(self.repository, base)).transpose()?;
-        let filesystem = Filesystem::probe(self.repository.fd(), self.repository.path())?;
         let snapshots = (&new, base.as_ref());
-        let work = send::snapshot(out, snapshots, position, !filesystem.reflink, self.threads, self.monitor)?;
+        // Nothing is written here: the filesystem may be full, or read-only.
+        let reads = !Filesystem::shares_data(&new.tree);
+        let work = send::snapshot(out, snapshots, position, reads, self.threads, self.monitor)?;
         out.flush()?;
         Ok(work)
     }
