@@ -29,6 +29,18 @@ pub(crate) fn write_all(fd: impl AsFd, bytes: &[u8], at: u64) -> Result<()> {
     write_by(bytes.len(), |done| pwrite(&fd, &bytes[done..], at + done as u64))
 }
 
+/// Writes zeros into a range, for filesystems that cannot punch holes.
+pub(crate) fn write_zeros(fd: impl AsFd, range: Range<u64>) -> Result<()> {
+    let zeros = vec![0; (range.end - range.start).min(1 << 20) as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let length = (range.end - at).min(zeros.len() as u64);
+        write_all(&fd, &zeros[..length as usize], at)?;
+        at += length;
+    }
+    Ok(())
+}
+
 /// Makes the kernel read a range in the background (posix_fadvise(2)). This also helps before FIDEDUPERANGE, which
 /// reads one page at a time to compare.
 pub(crate) fn prefetch(fd: impl AsFd, range: Range<u64>) {

@@ -37,6 +37,11 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// The number of threads for work that mostly waits for the disk.
+pub(crate) fn waiters() -> usize {
+    (cores() * 4).clamp(4, 16)
+}
+
 /// The number of threads that have their own processor. At least two, because one of them waits now and then.
 pub(crate) fn cores() -> usize {
     // This query takes a dozen system calls, because it reads the files of the process's control group.

@@ -8,7 +8,7 @@ use crate::content::hash::tree::{GRAIN, WINDOW, Whole};
 use crate::extents::ranges::Bytes;
 use crate::fs::cow_extent_hint::CowExtentHint;
 use crate::fs::direct_io::Once;
-use crate::fs::pread::write_all;
+use crate::fs::pread::{write_all, write_zeros};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, ftruncate, seek};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
@@ -142,12 +142,8 @@ impl Filling<'_> {
         let end = if hole.end == self.size { hole.end.next_multiple_of(self.options.block) } else { hole.end };
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(self.destination, how, hole.start, end - hole.start) {
-            Err(Errno::OPNOTSUPP) => zeros(self.destination, hole),
+            Err(Errno::OPNOTSUPP) => write_zeros(self.destination, hole.clone()),
             result => result,
         }
     }
-}
-
-fn zeros(destination: BorrowedFd<'_>, range: &Bytes) -> Result<()> {
-    write_all(destination, &vec![0; (range.end - range.start) as usize], range.start)
 }

@@ -135,16 +135,7 @@ fn clone_range(from: &OwnedFd, at: u64, to: &OwnedFd, offset: u64, length: u64) 
 fn punch(file: &OwnedFd, offset: u64, length: u64) -> rustix::io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     match rustix::fs::fallocate(file, flags, offset, length) {
-        Err(Errno::OPNOTSUPP) => {
-            let zeros = vec![0; CHUNK];
-            let mut done = 0;
-            while done < length {
-                let now = (length - done).min(CHUNK as u64);
-                pread::write_all(file, &zeros[..now as usize], offset + done)?;
-                done += now;
-            }
-            Ok(())
-        }
+        Err(Errno::OPNOTSUPP) => pread::write_zeros(file, offset..offset + length),
         result => result,
     }
 }

@@ -3,9 +3,9 @@
 use super::content::Written;
 use super::entry;
 use super::links::Links;
-use super::tree::{Tree, cannot_make};
+use super::tree::{Tree, cannot_make, plain};
 use crate::error::{Error, Result};
-use crate::fs::metadata::{self, Xattr};
+use crate::fs::metadata;
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::{Directory, Entry};
@@ -131,8 +131,7 @@ fn make(
     monitor: &dyn Monitor,
 ) -> Result<Entry> {
     let failed = |errno| cannot_make(&join(path, &entry.name), errno);
-    let kept = std::mem::take(&mut entry.meta.kept_xattrs);
-    let kept: Vec<Xattr> = kept.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+    let kept = plain(std::mem::take(&mut entry.meta.kept_xattrs));
     if let Some(file) = entry.file() {
         let source = openat::open_file(from.as_fd(), &entry.name)
             .map_err(|errno| Error::io("open in the base", absolute(&join(path, &entry.name)), errno))?;

@@ -8,10 +8,10 @@ use super::links::{First, Links};
 use super::records::Records;
 use super::sequence::Sequence;
 use super::sources::Sources;
-use super::tree::Tree;
+use super::tree::{Tree, plain};
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Filesystem;
-use crate::fs::metadata::{self, Xattr};
+use crate::fs::metadata;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::create::Removal;
 use crate::snapshot::manifest::{Directory, Entry, Item, Reader, Totals, Writer};
@@ -306,8 +306,4 @@ impl<'a> Receiver<'a> {
         self.records.finish(totals, digest, staging)?;
         Ok(self.received)
     }
-}
-
-fn plain(xattrs: Xattrs) -> Vec<Xattr> {
-    xattrs.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
 }

@@ -7,7 +7,7 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
-use crate::util::semaphore::cores;
+use crate::util::semaphore::waiters;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn receive_all<R: Read, W: Write>(
 ) -> Result<Stats> {
     let _lock = repository.lock(monitor)?;
     // Most of the time is spent waiting for inodes of the base.
-    let threads = options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16));
+    let threads = options.threads.unwrap_or_else(waiters);
     repository::clear_leftovers(repository, &[], threads, monitor)?;
     let mut input = Input::begin(from)?;
     let mut stats = Stats::default();
@@ -139,7 +139,7 @@ fn receive_all<R: Read, W: Write>(
 /// Whether the repository has this snapshot: a stream in a file may be received again.
 fn has(repository: &Repository, begin: &Begin) -> Result<bool> {
     let name = &begin.header.name;
-    if !repository.snapshot_names()?.contains(name) {
+    if !repository.has_snapshot(name)? {
         return Ok(false);
     }
     if repository::identity(repository, name)? == begin.identity {

@@ -31,16 +31,16 @@ pub(super) fn snapshot<R: Read>(
     let base = match &begin.base {
         None => None,
         Some((name, identity)) => {
-            if !repository.snapshot_names()?.contains(name) {
-                return Err(Error::failed(format!("find the snapshot {name} that the stream is based on"))
-                    .at(repository.path())
-                    .hint("receive that one first"));
+            let refused = |hint| {
+                let action = format!("find the snapshot {name} that the stream is based on");
+                Err(Error::failed(action).at(repository.path()).hint(hint))
+            };
+            if !repository.has_snapshot(name)? {
+                return refused("receive that one first");
             }
             let reader = repository.manifest(name)?;
             if repository::identity(repository, name)? != *identity {
-                return Err(Error::failed(format!("find the snapshot {name} that the stream is based on"))
-                    .at(repository.path())
-                    .hint("a snapshot of this name exists, but it is another one"));
+                return refused("a snapshot of this name exists, but it is another one");
             }
             Some(Base { tree: repository.tree(name)?, reader })
         }

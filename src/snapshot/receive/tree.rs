@@ -14,7 +14,7 @@ use crate::fs::status::{Status, Time, timestamps};
 use crate::snapshot::manifest::{Directory, Item, Meta};
 use crate::snapshot::repository::Staging;
 use crate::snapshot::source_path::{is_within, join, split};
-use crate::snapshot::stream::damage;
+use crate::snapshot::stream::{Xattrs, damage};
 use crate::tree::deletion;
 use crate::tree::walk::absolute;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -368,4 +368,9 @@ pub(super) fn cannot_keep(above: &[u8], item: &Item) -> Error {
         Item::Entry(entry) => join(above, &entry.name),
     };
     Error::failed("keep the extended attributes of").at(absolute(&path)).hint("they are too long").keeping_entry()
+}
+
+/// Attributes of a record or of the stream, for calls.
+pub(super) fn plain(xattrs: Xattrs) -> Vec<Xattr> {
+    xattrs.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
 }

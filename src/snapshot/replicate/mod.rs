@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::Repository;
 use crate::snapshot::stream::State;
-use crate::util::semaphore::cores;
+use crate::util::semaphore::waiters;
 use conversation::Conversation;
 use std::path::Path;
 use std::time::Instant;
@@ -111,7 +111,7 @@ fn repeated(mut converse: impl FnMut() -> Result<Turn>) -> Result<()> {
 
 /// Most reads wait for the disk.
 fn threads(options: &Options) -> usize {
-    options.threads.unwrap_or_else(|| (cores() * 4).clamp(4, 16))
+    options.threads.unwrap_or_else(waiters)
 }
 
 /// Whether a command line asks for a receiver in the repository at `path`, as [`replicate`] asks for it on another

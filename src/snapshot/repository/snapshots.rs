@@ -83,14 +83,25 @@ impl Repository {
         let mut names = Vec::new();
         for name in self.manifests.names()? {
             if let Ok(name) = String::from_utf8(name)
-                && check_name(&name).is_ok()
-                // A tree that cannot be checked is not hidden: reading it reports the reason.
-                && self.root.has_dir(&name).unwrap_or(true)
+                && self.may_have_tree(&name)
             {
                 names.push(name);
             }
         }
         Ok(names)
+    }
+
+    /// Whether [`snapshot_names`](Self::snapshot_names) has this name.
+    ///
+    /// # Errors
+    /// If the repository cannot be read.
+    pub(crate) fn has_snapshot(&self, name: &str) -> Result<bool> {
+        Ok(self.may_have_tree(name) && self.manifests.stat(name)?.is_some())
+    }
+
+    /// A tree that cannot be checked is not hidden: reading it reports the reason.
+    fn may_have_tree(&self, name: &str) -> bool {
+        check_name(name).is_ok() && self.root.has_dir(name).unwrap_or(true)
     }
 
     /// The names of directories that look like the tree of a snapshot and have no manifest, sorted. A snapshot is

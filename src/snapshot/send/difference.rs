@@ -46,12 +46,10 @@ impl New<'_> {
     }
 
     fn by_address(&self, old: &OwnedFd) -> rustix::io::Result<Vec<Bytes>> {
-        let space = AddressSpace::of(old)?.map(AddressSpace::id);
+        let (space, before) = map(old, self.size)?;
         if space.is_none() || space != self.space {
             return Ok(self.written.to_vec());
         }
-        let mut way = Way::finest(old.as_fd(), space, false);
-        let before = layout::all_pieces(old.as_fd(), &mut way, &(0..self.size))?;
         let covered = ranges::list(self.pieces.iter().map(|piece| piece.logical..piece.end()).collect());
         let mut data = of(&before, self.pieces);
         data.extend(ranges::subtract(self.written, &covered));
@@ -141,4 +139,11 @@ pub(super) fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<B
         }
     }
     Ok(written)
+}
+
+/// The pieces of a file's first bytes, so many, and the space of their addresses.
+pub(super) fn map(fd: &OwnedFd, size: u64) -> rustix::io::Result<(Option<SpaceId>, Vec<Piece>)> {
+    let space = AddressSpace::of(fd)?.map(AddressSpace::id);
+    let pieces = layout::all_pieces(fd.as_fd(), &mut Way::finest(fd.as_fd(), space, false), &(0..size))?;
+    Ok((space, pieces))
 }

@@ -1,11 +1,10 @@
 //! Reads one entry of a snapshot for the stream: attributes, and which parts of the content the receiver lacks. Runs on
 //! many threads, because most of the time is spent waiting for the disk.
 
-use super::difference::{Difference, New, written};
+use super::difference::{Difference, New, map, written};
 use super::starts::{Directories, Starts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extents::address_space::AddressSpace;
-use crate::extents::layout::{self, Way};
+
 use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::metadata;
@@ -80,9 +79,7 @@ pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
     let failed = |errno| Error::io("open in the snapshot", absolute(&join(&at.path, &entry.name)), errno);
     let Some(record) = entry.file() else { return Ok(Vec::new()) };
     let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(failed)?;
-    let space = AddressSpace::of(&fd).map_err(failed)?.map(AddressSpace::id);
-    let mut way = Way::finest(fd.as_fd(), space, false);
-    layout::all_pieces(fd.as_fd(), &mut way, &(0..record.size)).map_err(failed)
+    map(&fd, record.size).map(|(_, pieces)| pieces).map_err(failed)
 }
 
 /// All attributes of an entry: those of its tree, and those that the tree did not take.
@@ -98,8 +95,7 @@ pub(super) fn all(tree: Vec<metadata::Xattr>, meta: &Meta) -> Xattrs {
 
 /// Finds what must be sent of a file: what differs from the best start.
 fn file(fd: OwnedFd, size: u64, at: &Directories, entry: &Entry, starts: &Starts<'_>) -> rustix::io::Result<File> {
-    let space = AddressSpace::of(&fd)?.map(AddressSpace::id);
-    let pieces = layout::all_pieces(fd.as_fd(), &mut Way::finest(fd.as_fd(), space, false), &(0..size))?;
+    let (space, pieces) = map(&fd, size)?;
     // Inline data and the like has no piece, so the pieces are not enough.
     let written = written(fd.as_fd(), size)?;
     let whole = ranges::length(&written);
