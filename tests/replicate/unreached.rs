@@ -56,11 +56,21 @@ fn end(child: Child) -> Run {
     Run::new(child.wait_with_output().unwrap(), "pleach replicate".into())
 }
 
-/// A script that waits for the file `go` of the host.
+/// A script that waits for the file `go` of the host. Its process, which becomes the receiver, is in `started`.
 fn waiting(sshd: &Sshd) -> String {
     let (started, go) = (sshd.file("started"), sshd.file("go"));
     let (started, go) = (started.display(), go.display());
-    format!("touch '{started}'; while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\"")
+    format!(
+        "echo $$ > '{started}.new'; mv '{started}.new' '{started}'; while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\""
+    )
+}
+
+/// Lets a receiver go on that has lost its sender, and waits for its end: until then it locks the repository.
+fn end_lost(sshd: &Sshd) {
+    let id = fs::read_to_string(sshd.file("started")).unwrap();
+    fs::write(sshd.file("go"), "").unwrap();
+    let process = Path::new("/proc").join(id.trim());
+    await_that("the receiver ends", || !process.exists());
 }
 
 on_filesystems! {
@@ -172,7 +182,7 @@ on_filesystems! {
         sshd.set_network("down");
         assert_failed(end(run), "no-connection", &["Timeout, server", "not responding"]);
         sshd.set_network("up");
-        fs::write(sshd.file("go"), "").unwrap();
+        end_lost(&sshd);
         assert_eq!(sums(&sshd.replicate(&repo, &to).expect(0)).snapshots, 0);
         assert_replica(&repo, &to);
     }
@@ -207,7 +217,7 @@ on_filesystems! {
         let run = end(run).expect(130);
         run.saying("interrupted").saying("the same command goes on");
         sshd.set_network("up");
-        fs::write(sshd.file("go"), "").unwrap();
+        end_lost(&sshd);
         assert_eq!(sums(&sshd.replicate(&repo, &to).expect(0)).snapshots, 3);
     }
 }
