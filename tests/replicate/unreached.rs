@@ -61,7 +61,8 @@ fn waiting(sshd: &Sshd) -> String {
     let (started, go) = (sshd.file("started"), sshd.file("go"));
     let (started, go) = (started.display(), go.display());
     format!(
-        "echo $$ > '{started}.new'; mv '{started}.new' '{started}'; while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\""
+        "echo $$ > '{started}.new'; mv '{started}.new' '{started}'; \
+         while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\""
     )
 }
 
