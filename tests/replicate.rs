@@ -6,6 +6,7 @@ mod commands;
 mod cut;
 mod hostile;
 mod kills;
+mod meanwhile;
 mod mutated;
 mod sample;
 mod ssh;

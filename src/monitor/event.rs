@@ -210,6 +210,8 @@ pub enum Event<'a> {
         /// The number of inodes.
         inodes: u64,
     },
+    /// `replicate`: a snapshot was deleted before it was sent.
+    SnapshotNotSent(&'a str),
     /// `replicate`: the destination is on the filesystem of the repository.
     SameFilesystem(&'a Path),
     /// `replicate`: ssh, or the command on another host, printed a message.
@@ -266,7 +268,7 @@ impl<'a> Event<'a> {
             Event::OlderSnapshot { .. } => "older-snapshot",
             Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
-            Event::SnapshotDeleted(_) => "snapshot-deleted",
+            Event::SnapshotDeleted(_) | Event::SnapshotNotSent(_) => "snapshot-deleted",
             Event::SnapshotIncomplete { .. } => "snapshot-incomplete",
             Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",

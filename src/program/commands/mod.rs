@@ -25,6 +25,7 @@ mod report;
 mod restore;
 mod run;
 mod snapshot;
+mod standard_input;
 mod tag;
 mod time_zone;
 mod verify;

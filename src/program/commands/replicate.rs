@@ -1,6 +1,7 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
 use super::outcome::reported;
+use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -151,15 +152,15 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
             _ => error,
         })?;
     }
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
+    if io::stdin().is_terminal() {
         return Err(Error::usage("receive a snapshot from a terminal").hint("redirect the input from a file or a pipe"));
     }
     let options = receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only };
     let mut stdout = io::stdout().lock();
     let replies = args.stdio.then_some(&mut stdout as &mut dyn Write);
     let stats = progress::watch(output, |monitor| {
-        receive(repo, BufReader::with_capacity(1 << 20, stdin.lock()), replies, &options, monitor)
+        let stream = BufReader::with_capacity(1 << 20, StandardInput::new(monitor));
+        receive(repo, stream, replies, &options, monitor)
     })?;
     if !args.stdio {
         show::received(output, &stats, repo);

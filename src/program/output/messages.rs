@@ -183,6 +183,9 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             let inodes = counted(inodes, "inode");
             format!("this XFS has no reverse map (mkfs.xfs -m rmapbt=1): reading the extents of all its {inodes}")
         }
+        Event::SnapshotNotSent(name) => {
+            format!("the snapshot {} was deleted meanwhile: it was not sent", shown(OsStr::new(name)))
+        }
         Event::SameFilesystem(path) => format!(
             "{} is on the same filesystem as the repository: if that disk breaks, both are lost",
             text::path(path)

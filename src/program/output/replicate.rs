@@ -1,6 +1,7 @@
 //! The snapshots that were sent, would be sent, or were received.
 
 use super::Output;
+use super::json::PathField;
 use super::messages;
 use super::summary;
 use super::table::{Align, Cell, Table};
@@ -25,9 +26,12 @@ struct SnapshotLine<'a> {
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct Summary<'a> {
     r#type: &'static str,
     command: &'static str,
+    /// The repository that received.
+    #[serde(flatten)]
+    path: PathField<'a>,
     snapshots: u64,
     sent_bytes: u64,
     shared_bytes: u64,
@@ -54,9 +58,11 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             });
         };
         stats.snapshots.iter().for_each(line);
+        let to = to.shown();
         return output.json(&Summary {
             r#type: "summary",
             command: "replicate",
+            path: PathField::new(Path::new(&to)),
             snapshots: stats.snapshots.len() as u64,
             sent_bytes: stats.sent_bytes,
             shared_bytes: stats.shared_bytes,
@@ -88,8 +94,9 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
-    let none = match stats.errors {
-        0 => format!("nothing to send{place}: it has all of them"),
+    let none = match (stats.errors, stats.offered) {
+        (0, 0) => format!("nothing to send{place}: there are no snapshots yet"),
+        (0, _) => format!("nothing to send{place}: it has all of them"),
         _ => format!("nothing sent{place}"),
     };
     summary::print(output, &heading(verb, &names, &place, none), &rows);
@@ -107,6 +114,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
         return output.json(&Summary {
             r#type: "summary",
             command: "receive",
+            path: PathField::new(repo),
             snapshots: stats.snapshots.len() as u64,
             sent_bytes: received_bytes,
             shared_bytes,
@@ -141,6 +149,7 @@ pub(crate) fn made(output: &Output, repo: &Path) {
         output.json(&Summary {
             r#type: "summary",
             command: "receive",
+            path: PathField::new(repo),
             snapshots: 0,
             sent_bytes: 0,
             shared_bytes: 0,

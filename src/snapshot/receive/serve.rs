@@ -73,7 +73,8 @@ pub(crate) fn serve<R: Read, W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
-    let result = receive_all(repository, from, &mut replies, options, monitor);
+    let result = receive_all(repository, from, &mut replies, options, monitor)
+        .map_err(|error| if monitor.is_cancelled() { Error::interrupted() } else { error });
     if let (Err(error), Some(replies)) = (&result, &mut replies) {
         let failure = Failure { code: error.code().to_string(), message: error.to_string() };
         // The sender may be gone.

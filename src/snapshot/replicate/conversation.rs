@@ -83,6 +83,15 @@ impl Conversation<'_> {
                 continue;
             }
             let (base, position) = beginning(&work.snapshots, &states, number);
+            if let Some(deleted) = self.deleted(work, base, number).map_err(Obstacle::Here)? {
+                // It cannot be sent, and is no base.
+                states[deleted] = State::Other;
+                match deleted == number {
+                    true => work.skip(number, self.monitor),
+                    false => left.push_front(number),
+                }
+                continue;
+            }
             let base = base.map(|base| work.snapshots[base].name.clone());
             self.begin_phase(work, number, left.len(), base.is_some());
             let name = work.snapshots[number].name.clone();
@@ -100,6 +109,16 @@ impl Conversation<'_> {
         }
         out.push(&Op::Bye).and_then(|()| out.flush()).map_err(Obstacle::Connection)?;
         Ok(Turn::Done)
+    }
+
+    /// The snapshot, or else its base, if another run has deleted it.
+    fn deleted(&self, work: &Work, base: Option<usize>, number: usize) -> Result<Option<usize>> {
+        for number in std::iter::once(number).chain(base) {
+            if !self.repository.has_snapshot(&work.snapshots[number].name)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
     /// Its size is only known if all of it is sent.

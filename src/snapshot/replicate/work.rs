@@ -1,7 +1,7 @@
 //! The work of a replication: the snapshots that are wanted, sent, or failed.
 
 use crate::error::{Advice, Error, ErrorKind, Result};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
 use crate::snapshot::stream::{Offered, State};
 use std::collections::VecDeque;
@@ -31,6 +31,8 @@ pub struct Stats {
     pub stream_bytes: u64,
     /// Bytes that were transferred, in both directions.
     pub wire_bytes: u64,
+    /// The number of snapshots that were offered.
+    pub offered: u64,
     /// The snapshots that could not be sent.
     pub errors: u64,
     /// Whether one of them is damaged.
@@ -89,6 +91,7 @@ impl Work {
             };
             match repository::identity(repository, &info.name) {
                 Ok(identity) => {
+                    work.stats.offered += u64::from(is_wanted);
                     work.offered.push(Offered { name: info.name.clone(), identity });
                     work.is_wanted.push(is_wanted);
                     work.snapshots.push(info);
@@ -124,6 +127,12 @@ impl Work {
         let name = self.snapshots[number].name.clone();
         self.is_wanted[number] = false;
         self.stats.snapshots.push(Snapshot { name, base, ..Snapshot::default() });
+    }
+
+    /// A snapshot was deleted.
+    pub(super) fn skip(&mut self, number: usize, monitor: &dyn Monitor) {
+        self.is_wanted[number] = false;
+        monitor.event(Event::SnapshotNotSent(&self.snapshots[number].name));
     }
 
     /// The receiver has another snapshot of this name.

@@ -2,16 +2,23 @@
 
 use super::dir::Dir;
 use super::layout::{CONTROL, FORMAT};
-use crate::error::{Error, Result};
+use super::lock::Lock;
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The text of the file `format` before the version.
 const SENTENCE: &str = "pleach repository, format ";
 /// The entries that an interrupted run may have left in the control directory before it wrote `format`, its last step.
 const PARTS: [&str; 5] = ["format.new", "lock", "manifests", "partial", "trash"];
+
+/// How long another run may take to make the repository, and how often this is checked.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_millis(10);
 
 /// The kinds of directories that a path may name.
 pub(super) enum Found {
@@ -33,7 +40,12 @@ pub(super) fn look(root: &Dir) -> Result<Found> {
             return Ok(Found::Repository);
         }
         let ours = control.names()?.iter().all(|name| PARTS.iter().any(|part| part.as_bytes() == name));
-        return Ok(if ours && is_empty(root)? { Found::HalfMade } else { Found::Foreign });
+        return Ok(match ours && is_empty(root)? {
+            true => Found::HalfMade,
+            // Another run may have completed it meanwhile.
+            false if control.stat("format")?.is_some() => Found::Repository,
+            false => Found::Foreign,
+        });
     }
     Ok(if is_empty(root)? { Found::Empty } else { Found::Foreign })
 }
@@ -71,12 +83,12 @@ pub(super) fn make(root: &Dir) -> Result<()> {
     root.make_private()?;
     let control = root.make_dir(CONTROL)?;
     control.make_private()?;
+    let Some(_lock) = alone(&control)? else { return Ok(()) };
     for part in ["manifests", "partial", "trash"] {
         control.make_dir(part)?.make_private()?;
     }
-    let flags = OFlags::WRONLY | OFlags::CREATE;
-    control.file("lock", flags, Mode::RUSR | Mode::WUSR)?;
-    let mut file = control.file("format.new", flags | OFlags::TRUNC, Mode::RUSR | Mode::WUSR)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    let mut file = control.file("format.new", flags, Mode::RUSR | Mode::WUSR)?;
     writeln!(file, "{SENTENCE}{FORMAT}")
         .and_then(|()| file.sync_all())
         .map_err(|cause| Error::io("write", control.join("format.new"), cause))?;
@@ -89,6 +101,20 @@ pub(super) fn make(root: &Dir) -> Result<()> {
         let _ = parent.sync();
     }
     Ok(())
+}
+
+/// Waits until no other run makes the repository. `None`: another run has made it.
+fn alone(control: &Dir) -> Result<Option<Lock>> {
+    let begun = Instant::now();
+    loop {
+        let lock = Lock::take(control);
+        match lock {
+            _ if control.stat("format")?.is_some() => return Ok(None),
+            Ok(lock) => return Ok(Some(lock)),
+            Err(error) if error.kind() == ErrorKind::Locked && begun.elapsed() < PATIENCE => sleep(TICK),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Refuses every format except the supported one.
