@@ -51,6 +51,10 @@ pub const TESTING: Tools = &[
     ("sshd", "openssh-server"),
     ("ip", "iproute2"),
     ("nsenter", "util-linux"),
+    ("restic", "restic"),
+    ("pip3", "python3-pip"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
 
 /// The tools that pleach is measured against.
