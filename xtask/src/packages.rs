@@ -60,6 +60,9 @@ pub const TESTING: Tools = &[
 /// The tools that pleach is measured against.
 pub const PEERS: Tools = &[("rsync", "rsync"), ("cp", "coreutils")];
 
+/// The tools that back up to stores.
+pub const STORES: Tools = &[("restic", "restic")];
+
 /// The tools that copy and compare trees.
 pub const COPIERS: Tools = &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("diff", "diffutils")];
 

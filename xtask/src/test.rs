@@ -105,7 +105,8 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
     // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
     let mut cargo = command::program("env");
     cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
-    cargo.args(["test", "--workspace", "--no-fail-fast", "--"]).args(&options.filters);
+    // With the features of a release.
+    cargo.args(["test", "--workspace", "--features", "pleach/offsite", "--no-fail-fast", "--"]).args(&options.filters);
     for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !options.kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
