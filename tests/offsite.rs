@@ -34,7 +34,7 @@ fn change(source: &Path) {
     fs::rename(source.join("c/two"), source.join("two")).unwrap();
 }
 
-/// A tree of a few files, and a repository with two snapshots of it. The second one is the tree as it is now.
+/// A tree of a few files, and a repository with two snapshots of it. `two` is the tree as it is now.
 fn two_nights(fs: &Filesystem) -> (PathBuf, PathBuf) {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
     tree::plain(&source);

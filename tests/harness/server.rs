@@ -15,7 +15,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a program with its arguments, which will listen on this port of 127.0.0.1. Its output becomes the file `log`.
+    /// Starts a program with its arguments, and waits until it listens on this port. Its output is in the file `log`.
     #[track_caller]
     pub(crate) fn start(log: PathBuf, port: u16, command: &str) -> Server {
         let mut start = Command::new("setpriv");

@@ -33,7 +33,7 @@ fn flip(path: &PathBuf) {
     fs::write(path, content).unwrap();
 }
 
-/// The last state of a store whose cache is not to hide the damage.
+/// Checks without the cache, which could hide the damage.
 fn check(store: &Store, args: &[&OsStr]) -> Run {
     store.run("check", &[&["--no-cache".as_ref()], args].concat())
 }

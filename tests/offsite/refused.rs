@@ -1,4 +1,4 @@
-//! Bad input and bad surroundings: each is an error that says what was done, to which store, why, and what to do.
+//! Bad input and bad surroundings: each is an error that names the action, the store, the cause and the cure.
 
 use super::stores::{Backend, KEY, PASSWORD, Store};
 use super::two_nights;

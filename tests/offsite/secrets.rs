@@ -61,14 +61,14 @@ on_filesystems! {
     [xfs] fn nothing_that_is_stored_is_readable(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         let text = "a sentence that anybody could find in the store ".repeat(100);
-        write(source.join("a telling name"), text.as_bytes());
+        write(source.join("a private name"), text.as_bytes());
         take("one", &source, &repo);
         let store = Store::made(fs, Backend::Local);
         store.push(&repo);
         for dir in [fs.join("store"), fs.join("home")] {
             for file in tools::files(&dir) {
                 let content = fs::read(&file).unwrap();
-                for word in [&b"a sentence that"[..], b"a telling name", PASSWORD.as_bytes()] {
+                for word in [&b"a sentence that"[..], b"a private name", PASSWORD.as_bytes()] {
                     let found = content.windows(word.len()).any(|window| window == word);
                     assert!(!found, "{} in {}", String::from_utf8_lossy(word), file.display());
                 }

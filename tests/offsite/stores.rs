@@ -181,7 +181,7 @@ impl Store {
         finish(&mut self.pleach(verb, args))
     }
 
-    /// Pushes what is missing, successfully.
+    /// Pushes all missing snapshots, successfully.
     #[track_caller]
     pub(super) fn push(&self, repo: &Path) -> Run {
         self.run("push", &[repo.as_ref()]).expect(0)

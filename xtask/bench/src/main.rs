@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders (`contender`) and
-//! its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and `results` keep the
-//! medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
+//! `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders
+//! (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and
+//! `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 

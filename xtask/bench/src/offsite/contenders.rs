@@ -15,7 +15,7 @@ use xtask::image::Kind;
 use xtask::noise::Noise;
 use xtask::space;
 
-/// What is pushed.
+/// The pushed snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// A first snapshot into an empty store.
