@@ -8,6 +8,7 @@ mod lines;
 mod reads;
 mod refused;
 mod secrets;
+mod servers;
 mod stores;
 
 use crate::harness::*;

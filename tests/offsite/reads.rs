@@ -120,7 +120,7 @@ on_filesystems! {
         let pushed = store.push(&repo).lines::<Pushed>();
         let mut backup = store.program("restic");
         backup.args(["--no-cache", "--repo", &store.url, "backup", "--json"]).arg(&source);
-        assert_eq!(opened_below(&source, &backup, &fs.join("trace")), [PathBuf::new(); 0]);
+        assert_eq!(opened_below(&source, &backup, &fs.join("trace")), Vec::<PathBuf>::new());
         let newest = seen_by_restic(&store).pop().unwrap();
         let parent = newest["parent"].as_str().expect("a parent").to_string();
         assert!(parent.starts_with(pushed[1].id.as_ref().unwrap()), "{newest} and {pushed:?}");

@@ -206,7 +206,7 @@ on_filesystems! {
         for backend in [Backend::Rest, Backend::S3, Backend::Azure] {
             let scratch = Filesystem::open(fs.kind, "offsite::no::server").expect("it is mounted");
             let mut store = Store::made(&scratch, backend);
-            store.lose(nobody(scratch.join("log")));
+            store.serve(nobody(scratch.join("log")));
             let begun = std::time::Instant::now();
             let run = store.run("push", &[repo.as_ref()]).expect(1);
             assert!(begun.elapsed().as_secs() < 90, "{backend:?}: {:?}", begun.elapsed());

@@ -142,14 +142,10 @@ impl Store {
         store
     }
 
-    fn serve(&mut self, server: Server) {
+    /// Reaches it through another server.
+    pub(super) fn serve(&mut self, server: Server) {
         self.enter = server.enter();
         self.server = Some(server);
-    }
-
-    /// Reaches it through a network where nobody is.
-    pub(super) fn lose(&mut self, nobody: Server) {
-        self.serve(nobody);
     }
 
     /// A program where the server is reached, with keys and password.

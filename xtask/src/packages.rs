@@ -51,6 +51,7 @@ pub const TESTING: Tools = &[
     ("sshd", "openssh-server"),
     ("ip", "iproute2"),
     ("nsenter", "util-linux"),
+    ("openssl", "openssl"),
     ("restic", "restic"),
     ("pip3", "python3-pip"),
     ("node", "nodejs"),
