@@ -11,6 +11,10 @@ mod find;
 mod help;
 mod list;
 mod log;
+#[cfg(not(feature = "offsite"))]
+mod no_offsite;
+#[cfg(feature = "offsite")]
+mod offsite;
 mod probe;
 mod prune;
 mod put;
@@ -34,6 +38,11 @@ pub(crate) use fiemap::Fiemap;
 pub(crate) use find::Find;
 pub(crate) use list::List;
 pub(crate) use log::Log;
+#[cfg(feature = "offsite")]
+pub(crate) use offsite::{
+    Check as OffsiteCheck, Init as OffsiteInit, List as OffsiteList, Offsite, Prune as OffsitePrune,
+    Push as OffsitePush, Restore as OffsiteRestore, Store, Verb,
+};
 pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
@@ -180,6 +189,15 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach receive [OPTIONS] REPO < FILE", hide = true)]
     #[command(after_help = help::MORE, after_long_help = help::long(replicate::RECEIVE_EXAMPLES))]
     Receive(Receive),
+    /// Push snapshots, encrypted, to an object store that restic reads
+    #[cfg(feature = "offsite")]
+    #[command(override_usage = "pleach offsite VERB --to <URL> ...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(offsite::EXAMPLES))]
+    Offsite(Offsite),
+    /// Not in this build
+    #[cfg(not(feature = "offsite"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Offsite(no_offsite::Offsite),
     /// Write a page about a repository: growth, changes, problems
     #[command(after_help = help::MORE, after_long_help = help::long(report::EXAMPLES))]
     Report(Report),
@@ -280,6 +298,15 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             let settled = receive.settle(environment);
             settled.map_err(|message| usage("receive", ErrorKind::MissingRequiredArgument, &message))?;
         }
+        #[cfg(feature = "offsite")]
+        Command::Offsite(offsite) => {
+            let settled = offsite.settle(environment);
+            settled.map_err(|(verb, message)| {
+                usage_of(&["offsite", verb], ErrorKind::MissingRequiredArgument, &message)
+            })?;
+        }
+        #[cfg(not(feature = "offsite"))]
+        Command::Offsite(_) => {}
         Command::Restore(restore) => {
             restore
                 .settle(environment)
@@ -356,12 +383,24 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
 
 /// A usage error of one command: exit status 2.
 fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
+    usage_of(&[command], kind, message)
+}
+
+/// A usage error of a command's verb: exit status 2.
+fn usage_of(names: &[&str], kind: ErrorKind, message: &str) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
-    match cli.find_subcommand_mut(command) {
-        Some(command) => command.error(kind, message),
-        None => cli.error(kind, message),
+    let mut command = &mut cli;
+    for name in names {
+        command = match command.find_subcommand(name).is_some() {
+            true => match command.find_subcommand_mut(name) {
+                Some(found) => found,
+                None => return Cli::command().error(kind, message),
+            },
+            false => command,
+        };
     }
+    command.error(kind, message)
 }
 
 #[cfg(test)]
