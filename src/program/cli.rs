@@ -65,7 +65,7 @@ use std::path::PathBuf;
 /// Snapshots and deduplication with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
-#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(disable_help_flag = true, disable_version_flag = true, disable_help_subcommand = true)]
 #[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
@@ -254,7 +254,7 @@ pub(crate) struct Completions {
 /// # Errors
 /// The text to show instead: help, the version, or the mistake.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = with_help_last(args.into_iter().collect());
     let is_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     settle(&args).map_err(|error| {
         let text = error.render();
@@ -266,6 +266,15 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usa
             ansi: text.ansi().to_string(),
         }
     })
+}
+
+/// `pleach help COMMAND` is `pleach COMMAND --help`.
+fn with_help_last(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|arg| arg == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
 }
 
 fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
@@ -410,5 +419,13 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        let of = |line: &str| parse(line.split(' ').map(OsString::from)).map_err(|usage| usage.plain);
+        assert_eq!(of("pleach help").unwrap_err(), of("pleach --help").unwrap_err());
+        assert_eq!(of("pleach help restore").unwrap_err(), of("pleach restore --help").unwrap_err());
+        assert!(of("pleach help nonsense").unwrap_err().contains("nonsense"));
     }
 }

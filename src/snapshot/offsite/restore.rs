@@ -9,6 +9,9 @@ use crate::monitor::Monitor;
 use crate::util::text;
 use rustic_core::repofile::Node;
 use rustic_core::{IndexedFullStatus, LocalDestination, LsOptions, Repository, RusticResult};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
@@ -123,7 +126,8 @@ fn run(store: &Store, repository: &Indexed, stored: &Stored, options: &RestoreOp
     (library.numeric_id, library.verify_existing) = (true, options.verify);
     let with_slash = format!("{}/", target.trim_end_matches('/'));
     let to = LocalDestination::new(&with_slash, !options.dry_run, false).map_err(&failed)?;
-    let all = selection.nodes(repository, true).map_err(&failed)?;
+    let room = Room::new(options);
+    let all = selection.nodes(repository, true).map_err(&failed)?.inspect(|node| room.for_content(node));
     let plan = repository.prepare_restore(&library, all, &to, options.dry_run).map_err(&failed)?;
     let done = Plan {
         files: plan.stats.files.restore + plan.stats.files.modify,
@@ -132,10 +136,51 @@ fn run(store: &Store, repository: &Indexed, stored: &Stored, options: &RestoreOp
         bytes: plan.restore_size,
     };
     if !options.dry_run {
-        let own = selection.nodes(repository, false).map_err(&failed)?;
+        let own = selection.nodes(repository, false).map_err(&failed)?.inspect(|node| room.for_name(node));
         repository.restore(plan, &library, own, &to).map_err(&failed)?;
     }
     Ok(done)
+}
+
+/// Makes room in the target: the library replaces nothing but the content of files.
+struct Room<'o> {
+    options: &'o RestoreOptions,
+    /// The inodes that have a name already.
+    links: RefCell<HashSet<(u64, u64)>>,
+}
+
+impl Room<'_> {
+    fn new(options: &RestoreOptions) -> Room<'_> {
+        Room { options, links: RefCell::default() }
+    }
+
+    /// Before the content: it must not be written through a link, or into a device.
+    fn for_content(&self, node: &RusticResult<(PathBuf, Node)>) {
+        if let Ok((path, node)) = node
+            && node.is_file()
+        {
+            self.clear(path, |found| !found.is_file());
+        }
+    }
+
+    /// Before the metadata: links and special files are made then.
+    fn for_name(&self, node: &RusticResult<(PathBuf, Node)>) {
+        let Ok((path, node)) = node else { return };
+        let inode = (node.meta.device_id, node.meta.inode);
+        let is_link = node.is_file() && node.meta.links > 1 && inode.0 != 0 && inode.1 != 0;
+        if node.is_special() || is_link && !self.links.borrow_mut().insert(inode) {
+            self.clear(path, |_| true);
+        }
+    }
+
+    fn clear(&self, path: &Path, is_in_the_way: impl Fn(&Metadata) -> bool) {
+        let path = self.options.target.join(path);
+        let found = std::fs::symlink_metadata(&path).ok();
+        if found.is_some_and(|found| !found.is_dir() && is_in_the_way(&found)) && !self.options.dry_run {
+            // If it stays, the library reports it.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 /// What would be restored into a new directory.
