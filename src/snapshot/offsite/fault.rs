@@ -41,8 +41,14 @@ pub(super) fn in_one_line(error: &RusticError) -> String {
     shortened(&without_kind(&line.join(" ")))
 }
 
-/// The library names the part of itself that failed.
+/// The library names the part of itself that failed, and in findings it has the form of a bug report.
 pub(super) fn without_kind(line: &str) -> String {
+    const FORM: (&str, &str, &str) = ("`rustic_core` experienced an error", "Message: ", " Some additional details");
+    if let Some((before, form)) = line.split_once(FORM.0) {
+        let message = form.split_once(FORM.1).map_or(form, |(_, message)| message);
+        let message = message.split_once(FORM.2).map_or(message, |(message, _)| message);
+        return format!("{before}{message}");
+    }
     match (line.find(" (kind: related to "), line) {
         (Some(start), line) => {
             let rest = line[start..].find(')').map_or("", |end| &line[start + end + 1..]);
@@ -208,6 +214,14 @@ mod tests {
         let error = RusticError::new(rustic_core::ErrorKind::Backend, "Writing `{path}` failed.\nPlease check.")
             .attach_context("path", "data/ab");
         assert_eq!(in_one_line(&error), "Writing `data/ab` failed. Please check");
+    }
+
+    #[test]
+    fn a_finding_is_no_bug_report() {
+        let error = RusticError::new(rustic_core::ErrorKind::Backend, "the store cannot be read");
+        let finding = format!("Error reading file: {error}");
+        let line = finding.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(without_kind(&line), "Error reading file: the store cannot be read");
     }
 
     #[test]

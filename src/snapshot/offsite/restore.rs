@@ -60,6 +60,8 @@ pub struct RestoreStats {
 }
 
 type Indexed = Repository<IndexedFullStatus>;
+/// Nodes with their paths, in the order of a tree.
+type Stream<'r> = Box<dyn Iterator<Item = RusticResult<(PathBuf, Node)>> + 'r>;
 
 /// Restores a snapshot, or parts of it. Existing files with the same size and time are kept, others are replaced.
 ///
@@ -238,7 +240,7 @@ impl Selection {
         repository: &'r Indexed,
         all: bool,
     ) -> RusticResult<impl Iterator<Item = RusticResult<(PathBuf, Node)>> + 'r> {
-        let mut streams: Vec<Box<dyn Iterator<Item = RusticResult<(PathBuf, Node)>> + 'r>> = Vec::new();
+        let mut streams: Vec<Stream<'r>> = Vec::new();
         let mut ways = self.ways.iter().filter(|(_, _, was_there)| all || !was_there).peekable();
         for (path, node) in &self.parts {
             while let Some((way, node, _)) = ways.next_if(|(way, ..)| path.starts_with(way)) {
