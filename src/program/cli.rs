@@ -25,6 +25,7 @@ mod restore;
 mod run;
 mod snapshot;
 mod tag;
+mod usage_error;
 mod values;
 mod verify;
 pub(crate) mod words;
@@ -77,6 +78,9 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Words are missing, or contradict each other.
+const MISSING: ErrorKind = ErrorKind::MissingRequiredArgument;
 
 /// The heading of the options that each command has.
 const GLOBAL: &str = "Global options";
@@ -254,7 +258,7 @@ pub(crate) struct Completions {
 /// # Errors
 /// The text to show instead: help, the version, or the mistake.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
-    let args = with_help_last(args.into_iter().collect());
+    let args = help::with_flag(args.into_iter().collect());
     let is_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     settle(&args).map_err(|error| {
         let text = error.render();
@@ -268,15 +272,6 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usa
     })
 }
 
-/// `pleach help COMMAND` is `pleach COMMAND --help`.
-fn with_help_last(mut args: Vec<OsString>) -> Vec<OsString> {
-    if args.get(1).is_some_and(|arg| arg == "help") {
-        args.remove(1);
-        args.push("--help".into());
-    }
-    args
-}
-
 fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
     let mut cli = Cli::try_parse_from(tag::with_removals_last(args))?;
     // clap's own check does not see that one stands before and the other after the command's name.
@@ -287,63 +282,58 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
     let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
     match &mut cli.command {
         Command::Snapshot(snapshot) => {
-            snapshot
-                .settle(environment)
-                .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
+            snapshot.settle(environment).map_err(|message| usage("snapshot", MISSING, &message))?;
         }
         Command::Adopt(adopt) => {
             let settled = adopt.settle(environment);
-            settled.map_err(|message| usage("adopt", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("adopt", MISSING, &message))?;
         }
         Command::Replicate(replicate) => {
             let settled = replicate.settle(environment);
-            settled.map_err(|message| usage("replicate", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("replicate", MISSING, &message))?;
         }
         Command::Send(send) => {
             let settled = send.settle(environment);
-            settled.map_err(|message| usage("send", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("send", MISSING, &message))?;
         }
         Command::Receive(receive) => {
             let settled = receive.settle(environment);
-            settled.map_err(|message| usage("receive", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("receive", MISSING, &message))?;
         }
         #[cfg(feature = "offsite")]
         Command::Offsite(offsite) => {
             let settled = offsite.settle(environment);
-            settled.map_err(|(verb, message)| {
-                usage_of(&["offsite", verb], ErrorKind::MissingRequiredArgument, &message)
-            })?;
+            settled
+                .map_err(|(verb, message)| usage_error::of(Cli::command(), &["offsite", verb], MISSING, &message))?;
         }
         #[cfg(not(feature = "offsite"))]
         Command::Offsite(_) => {}
         Command::Restore(restore) => {
-            restore
-                .settle(environment)
-                .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+            restore.settle(environment).map_err(|message| usage("restore", MISSING, &message))?;
         }
         Command::Diff(diff) => {
-            diff.settle(environment).map_err(|message| usage("diff", ErrorKind::MissingRequiredArgument, &message))?;
+            diff.settle(environment).map_err(|message| usage("diff", MISSING, &message))?;
             if cli.globals.json && diff.patch {
                 let message = "the argument '--json' cannot be used with '--patch'";
                 return Err(usage("diff", ErrorKind::ArgumentConflict, message));
             }
         }
         Command::Log(log) => {
-            log.settle(environment).map_err(|message| usage("log", ErrorKind::MissingRequiredArgument, &message))?;
+            log.settle(environment).map_err(|message| usage("log", MISSING, &message))?;
         }
         Command::Cat(cat) => {
-            cat.settle(environment).map_err(|message| usage("cat", ErrorKind::MissingRequiredArgument, &message))?;
+            cat.settle(environment).map_err(|message| usage("cat", MISSING, &message))?;
             if cli.globals.json {
                 let message = "the argument '--json' cannot be used with 'cat', which prints a file";
                 return Err(usage("cat", ErrorKind::ArgumentConflict, message));
             }
         }
         Command::Find(find) => {
-            find.settle(environment).map_err(|message| usage("find", ErrorKind::MissingRequiredArgument, &message))?;
+            find.settle(environment).map_err(|message| usage("find", MISSING, &message))?;
         }
         Command::Remove(remove) => {
             let settled = remove.settle(environment);
-            settled.map_err(|message| usage("remove", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("remove", MISSING, &message))?;
         }
         Command::Tag(tag) => {
             let settled = tag.settle(environment);
@@ -351,18 +341,16 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         Command::Pin(pin) | Command::Unpin(pin) => {
             let settled = pin.settle(environment);
-            settled.map_err(|message| usage("pin", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("pin", MISSING, &message))?;
         }
         Command::Verify(verify) => {
-            verify
-                .settle(environment)
-                .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
+            verify.settle(environment).map_err(|message| usage("verify", MISSING, &message))?;
         }
         Command::Du(du) => {
-            du.settle(environment).map_err(|message| usage("du", ErrorKind::MissingRequiredArgument, &message))?;
+            du.settle(environment).map_err(|message| usage("du", MISSING, &message))?;
         }
         Command::Copy(copy) => {
-            copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
+            copy.settle().map_err(|message| usage("copy", MISSING, &message))?;
         }
         Command::Fiemap(fiemap) => {
             fiemap
@@ -376,7 +364,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         // A variable that should hold the command was empty: stdin is not what the user meant.
         Command::Put(put) if put.command.is_empty() && args.last().is_some_and(|last| last == "--") => {
-            return Err(usage("put", ErrorKind::MissingRequiredArgument, "name the command to run after '--'"));
+            return Err(usage("put", MISSING, "name the command to run after '--'"));
         }
         Command::List(_)
         | Command::Prune(_)
@@ -392,24 +380,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
 
 /// A usage error of one command: exit status 2.
 fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
-    usage_of(&[command], kind, message)
-}
-
-/// A usage error of a command's verb: exit status 2.
-fn usage_of(names: &[&str], kind: ErrorKind, message: &str) -> clap::Error {
-    let mut cli = Cli::command();
-    cli.build();
-    let mut command = &mut cli;
-    for name in names {
-        command = match command.find_subcommand(name).is_some() {
-            true => match command.find_subcommand_mut(name) {
-                Some(found) => found,
-                None => return Cli::command().error(kind, message),
-            },
-            false => command,
-        };
-    }
-    command.error(kind, message)
+    usage_error::of(Cli::command(), &[command], kind, message)
 }
 
 #[cfg(test)]

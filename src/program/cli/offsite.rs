@@ -21,7 +21,7 @@ without pleach. Only what changed since the last snapshot in the store is read a
 
 URL, as restic writes it:
   PATH or local:PATH                   a directory
-  sftp:[USER@]HOST:PATH                a host with ssh, whose configuration and keys are used
+  sftp:[USER@]HOST:PATH                a host that ssh reaches, with your configuration and keys
   sftp://[USER@]HOST[:PORT]/PATH       the same
   rest:http[s]://HOST[:PORT]/PATH      a REST server of restic, or 'rclone serve restic'
   s3:http[s]://HOST[:PORT]/BUCKET/PATH S3, and whatever understands it; also s3:HOST/BUCKET/PATH
@@ -65,7 +65,8 @@ pub(crate) enum Verb {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Store {
     /// The store: --help of 'pleach offsite' lists the forms
-    #[arg(long, value_name = "URL", env = "PLEACH_OFFSITE", hide_env_values = true, value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, value_name = "URL", env = "PLEACH_OFFSITE", hide_env_values = true)]
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub(crate) to: OsString,
     /// Read the password from the first line of FILE
     ///

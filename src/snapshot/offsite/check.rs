@@ -22,7 +22,7 @@ pub struct CheckOptions {
 pub struct CheckStats {
     /// The damage, in the library's words.
     pub damage: Vec<String>,
-    /// What is unusual, and harms nothing.
+    /// Unusual facts that harm nothing.
     pub notes: Vec<String>,
     /// How long it took.
     pub seconds: f64,

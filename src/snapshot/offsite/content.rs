@@ -1,7 +1,7 @@
 //! The content of a file in a snapshot, for the library to read. It is opened only then.
 
 use super::progress::Counts;
-use super::source::Tree;
+use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::openat;
 use crate::fs::pread::prefetch;
@@ -23,7 +23,7 @@ pub(super) struct Content {
     pub(super) mtime: Time,
 }
 
-/// An open file, whose bytes are counted.
+/// An open file. The bytes that are read are counted.
 pub(super) struct Opened {
     file: File,
     content: Content,

@@ -7,7 +7,7 @@
 //! - `store`: an open store. `stored`: the snapshots in it. `fault`, `guard`, `library_log`, `progress`: what the
 //!   library reports.
 //! - `push`: sends one snapshot after the other; `source` is a snapshot as the library wants to read it, with `order`,
-//!   `node` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a killed run sent.
+//!   `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a killed run sent.
 //! - `list`, `restore`, `check`, `prune`: the other verbs.
 
 mod backend;
@@ -28,6 +28,7 @@ mod secrets;
 mod source;
 mod store;
 mod stored;
+mod tree;
 mod unchanged;
 mod unfinished;
 mod url;

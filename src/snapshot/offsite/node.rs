@@ -37,7 +37,7 @@ fn metadata(meta: &Meta, xattrs: Vec<Xattr>, now: Time) -> Metadata {
     let mut node = Metadata {
         mode: Some(mode(meta.mode)),
         mtime: time(meta.mtime),
-        // restic does the same unless it is told to keep access times, which a manifest has not.
+        // The default of restic too. A manifest has no access times.
         atime: time(meta.mtime),
         // The content of such a file may change without its change time, so the next backup must not find this one.
         ctime: time(if meta.recheck { now } else { meta.ctime }),
@@ -46,7 +46,7 @@ fn metadata(meta: &Meta, xattrs: Vec<Xattr>, now: Time) -> Metadata {
         user: None,
         group: None,
         inode: meta.ino,
-        // It only tells hard links apart.
+        // It only distinguishes hard links.
         device_id: if meta.nlink > 1 { meta.dev } else { 0 },
         size: 0,
         links: meta.nlink,

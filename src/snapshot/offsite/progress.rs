@@ -1,4 +1,4 @@
-//! Progress: the library counts, and the monitor is told by the thread that waits for it.
+//! Progress: the library counts, and the thread that waits for it reports to the monitor.
 
 use super::guard::Guard;
 use crate::error::Error;

@@ -1,9 +1,10 @@
 //! Sends snapshots of a repository to a store, oldest first.
 
 use super::progress;
-use super::source::{Source, Tree};
+use super::source::Source;
 use super::store::{Access, Store};
 use super::stored::{Stored, describe, paths, stored};
+use super::tree::Tree;
 use super::unchanged::have_same_tree;
 use super::unfinished::Unfinished;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is sent.
+/// The choice of snapshots.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct PushOptions {

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
-/// What is restored, and where to.
+/// The parts to restore, and the target.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct RestoreOptions {

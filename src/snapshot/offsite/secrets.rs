@@ -148,7 +148,7 @@ fn parse(text: &str) -> std::result::Result<BTreeMap<String, String>, String> {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=').ok_or_else(|| format!("{at} is not NAME=VALUE"))?;
         if !NAMES.contains(&name) {
-            // What is not a name may be a secret.
+            // An unknown name may be a secret.
             return Err(format!("{at} has an unknown name; the names are {}", NAMES.join(", ")));
         }
         let quoted = |quote| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));

@@ -5,21 +5,18 @@
 use super::content::Content;
 use super::node;
 use super::order::{Order, Step};
-use super::progress::Counts;
-use super::watched::Watch;
+use super::tree::Tree;
 use crate::error::Error;
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
 use crate::snapshot::manifest::{Directory, Entry, Meta, Reader, Time};
 use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
-use crate::util::mutex::lock;
 use rustic_core::{ReadSource, ReadSourceEntry, RusticResult};
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// How many entries are handed over at once.
@@ -35,42 +32,6 @@ pub(super) struct Source {
     pub(super) tree: Arc<Tree>,
     /// When the snapshot was begun.
     pub(super) created: Time,
-}
-
-/// The tree of the snapshot, and what was read of it.
-pub(super) struct Tree {
-    pub(super) root: OwnedFd,
-    pub(super) counts: Arc<Counts>,
-    pub(super) watch: Arc<Watch>,
-    read: AtomicU64,
-    failure: Mutex<Option<Error>>,
-}
-
-impl Tree {
-    pub(super) fn new(root: OwnedFd, counts: Arc<Counts>, watch: Arc<Watch>) -> Tree {
-        Tree { root, counts, watch, read: AtomicU64::new(0), failure: Mutex::new(None) }
-    }
-
-    /// Bytes were read.
-    pub(super) fn read(&self, bytes: u64) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// The bytes that were read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
-    }
-
-    /// Why the snapshot could not be read to its end.
-    pub(super) fn failure(&self) -> Option<Error> {
-        lock(&self.failure).take()
-    }
-
-    /// Nothing is published any more.
-    fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
-        self.watch.end();
-    }
 }
 
 impl ReadSource for Source {

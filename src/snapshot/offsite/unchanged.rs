@@ -37,7 +37,7 @@ fn is_unchanged(old: &Item, new: &Item) -> bool {
 fn is_certain(old: &Item, new: &Item) -> bool {
     let (old_meta, new_meta) = (meta(old), meta(new));
     if !old_meta.recheck && !new_meta.recheck {
-        // The device number tells hard links apart.
+        // The device number distinguishes hard links.
         return old_meta.dev == new_meta.dev || old_meta.nlink < 2 || matches!(new, Item::Directory(_));
     }
     false

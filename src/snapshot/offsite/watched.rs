@@ -1,5 +1,5 @@
-//! A store's backend under watch: it counts what is written, remembers the first failure, and takes no snapshot after
-//! one.
+//! A store's backend under watch: it counts the bytes that are written, remembers the first failure, and takes no
+//! snapshot after one.
 //!
 //! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
 //! the store, or an interruption, must end the run here.
