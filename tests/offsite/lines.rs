@@ -42,10 +42,22 @@ pub(super) struct Listed {
     pub(super) id: String,
     pub(super) created: String,
     pub(super) host: String,
-    pub(super) sources: Vec<String>,
+    pub(super) sources: Vec<Source>,
     pub(super) tags: Vec<String>,
     pub(super) files: u64,
     pub(super) bytes: u64,
+}
+
+/// A source of a snapshot.
+#[derive(Debug, Deserialize)]
+pub(super) struct Source {
+    pub(super) path: String,
+}
+
+impl Listed {
+    pub(super) fn paths(&self) -> Vec<&str> {
+        self.sources.iter().map(|source| source.path.as_str()).collect()
+    }
 }
 
 impl Line for Listed {

@@ -161,7 +161,7 @@ on_filesystems! {
         let ids: Vec<_> = store.run("list", &[]).expect(0).lines::<Listed>();
         assert_eq!(ids.len(), 4);
         for (source, _) in &sides {
-            let of_source = |line: &&Listed| line.sources == [source.display().to_string()];
+            let of_source = |line: &&Listed| line.paths() == [source.display().to_string()];
             let id = &ids.iter().rfind(of_source).unwrap().id;
             let to = fs.join(format!("to {id}"));
             tools::assert_equal_trees(source, &below(&store.restores(id, to), source));

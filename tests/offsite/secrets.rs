@@ -65,7 +65,7 @@ on_filesystems! {
         take("one", &source, &repo);
         let store = Store::made(fs, Backend::Local);
         store.push(&repo);
-        for dir in [fs.join("store"), fs.join("home")] {
+        for dir in [fs.join("store"), store.home.path().to_path_buf()] {
             for file in tools::files(&dir) {
                 let content = fs::read(&file).unwrap();
                 for word in [&b"a sentence that"[..], b"a private name", PASSWORD.as_bytes()] {

@@ -43,7 +43,8 @@ impl Backend {
 pub(super) struct Store {
     pub(super) url: String,
     backend: Backend,
-    scratch: PathBuf,
+    /// The home of the user who runs everything. Its path is short, because ssh puts a socket there.
+    pub(super) home: tempfile::TempDir,
     /// The variables with the keys.
     keys: Vec<(&'static str, String)>,
     /// The words that run a program where the server is reached.
@@ -68,7 +69,7 @@ impl Store {
         let mut store = Store {
             url: String::new(),
             backend,
-            scratch: fs.dir("home"),
+            home: tempfile::tempdir().unwrap(),
             keys: Vec::new(),
             enter: Vec::new(),
             server: None,
@@ -160,7 +161,7 @@ impl Store {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_secret)) {
             command.env_remove(name);
         }
-        command.env("HOME", &self.scratch).env("XDG_CACHE_HOME", self.scratch.join("cache"));
+        command.env("HOME", self.home.path()).env("XDG_CACHE_HOME", self.home.path().join("cache"));
         command.env("RESTIC_PASSWORD", PASSWORD).envs(self.keys.iter().cloned());
         command
     }
@@ -204,7 +205,7 @@ impl Store {
         let mut url = self.url.clone();
         if self.backend == Backend::Azure {
             // It does not reach Azurite. No test lets it write.
-            let copy = self.scratch.join("copy");
+            let copy = self.home.path().join("copy");
             finish(self.rclone(&["sync", "server:bucket/some/prefix"]).arg(&copy)).expect(0);
             url = copy.display().to_string();
         }
