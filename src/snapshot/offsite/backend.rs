@@ -3,9 +3,10 @@
 use super::fault::explain;
 use super::objects::Objects;
 use super::secrets::Credentials;
+use super::sftp::Sftp;
 use super::url::Url;
 use crate::error::{Error, Result};
-use opendal::services::{Azblob, S3, Sftp};
+use opendal::services::{Azblob, S3};
 use reqwest::StatusCode;
 use reqwest::blocking::Client;
 use rustic_backend::local::LocalBackend;
@@ -49,24 +50,19 @@ pub(super) fn connect(url: &Url, credentials: &Credentials) -> Result<Arc<dyn Wr
             if let Some(token) = credentials.get("AWS_SESSION_TOKEN") {
                 service = service.session_token(&token);
             }
-            Arc::new(Objects::new(service, location, false).map_err(fault)?)
+            Arc::new(Objects::new(service, location).map_err(fault)?)
         }
         Url::B2 { bucket, prefix } => {
             let keys = (credentials.need("B2_ACCOUNT_ID")?, credentials.need("B2_ACCOUNT_KEY")?);
             let endpoint = b2_endpoint(&keys).map_err(fault)?;
             let region = region(&endpoint).unwrap_or_else(|| REGION.into());
             let service = s3(&endpoint, bucket, prefix, &keys, &region);
-            Arc::new(Objects::new(service, location, false).map_err(fault)?)
+            Arc::new(Objects::new(service, location).map_err(fault)?)
         }
         Url::Azure { container, prefix } => {
-            Arc::new(Objects::new(azure(container, prefix, credentials)?, location, false).map_err(fault)?)
+            Arc::new(Objects::new(azure(container, prefix, credentials)?, location).map_err(fault)?)
         }
-        Url::Sftp { host, port, path } => {
-            let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-            let service = Sftp::default().endpoint(&format!("ssh://{host}{port}")).root(path);
-            let service = service.known_hosts_strategy("strict");
-            Arc::new(Objects::new(service, location, true).map_err(fault)?)
-        }
+        Url::Sftp { host, port, path } => Arc::new(Sftp::new(host, *port, path, location)),
     })
 }
 

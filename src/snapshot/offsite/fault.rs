@@ -69,7 +69,7 @@ fn known(error: &RusticError, url: &Url) -> Option<Fault> {
             return Some(of_request(error, url));
         }
         if let Some(error) = now.downcast_ref::<io::Error>() {
-            found = Some(of_io(error));
+            found = Some(of_io(error, url));
         }
         cause = now.source();
     }
@@ -86,7 +86,7 @@ fn of_object(error: &opendal::Error, url: &Url) -> Fault {
             return of_request(error, url);
         }
         if let Some(error) = now.downcast_ref::<io::Error>().filter(|error| error.raw_os_error().is_some()) {
-            return of_io(error);
+            return of_io(error, url);
         }
         chain = now.source();
     }
@@ -107,7 +107,6 @@ fn of_object(error: &opendal::Error, url: &Url) -> Fault {
         (RateLimited, _) => ("rate-limited", Some("try again later".to_string())),
         (_, Some(answer)) if is_full(answer) => ("no-space", Some("free space there, or raise the quota".into())),
         _ if is_full(&cause) => ("no-space", Some("free space there, or raise the quota".into())),
-        _ if matches!(url, Url::Sftp { .. }) => ("no-connection", Some(reach(url))),
         _ if message.contains("connection") || message.contains("timeout") => ("no-connection", Some(reach(url))),
         _ => ("failed", None),
     };
@@ -138,7 +137,10 @@ fn of_request(error: &reqwest::Error, url: &Url) -> Fault {
     Fault { cause, code: "no-connection", hint: Some(reach(url)) }
 }
 
-fn of_io(error: &io::Error) -> Fault {
+fn of_io(error: &io::Error, url: &Url) -> Fault {
+    if error.kind() == io::ErrorKind::NotConnected {
+        return Fault { cause: text::cause(error), code: "no-connection", hint: Some(reach(url)) };
+    }
     let code = match error.kind() {
         io::ErrorKind::NotFound => "not-found",
         io::ErrorKind::PermissionDenied => "permission-denied",

@@ -2,8 +2,8 @@
 //!
 //! rustic_core reads and writes the format. This module feeds it from snapshots, and chooses what it does.
 //!
-//! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3, Azure
-//!   or SFTP, `watched` counts and ends a run that cannot write.
+//! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3 or
+//!   Azure, `sftp` on a host with ssh, `watched` counts and ends a run that cannot write.
 //! - `store`: an open store. `stored`: the snapshots in it. `fault`, `guard`, `library_log`, `progress`: what the
 //!   library reports.
 //! - `push`: sends one snapshot after the other; `source` is a snapshot as the library wants to read it, with `order`,
@@ -25,6 +25,7 @@ mod prune;
 mod push;
 mod restore;
 mod secrets;
+mod sftp;
 mod source;
 mod store;
 mod stored;

@@ -1,4 +1,4 @@
-//! A store on S3, Azure or SFTP, through OpenDAL.
+//! A store on S3 or Azure, through OpenDAL.
 //!
 //! rustic_backend has such a backend too. It needs all of OpenDAL's services, and passes over entries that it cannot
 //! list.
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use opendal::blocking::Operator;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::{ListOptions, ReadOptions};
-use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -26,8 +26,6 @@ pub(super) struct Objects {
     /// Without repetitions, for the first contact.
     once: Operator,
     location: String,
-    /// Whether directories must exist before files in them.
-    has_directories: bool,
 }
 
 /// The threads on which requests run.
@@ -43,14 +41,14 @@ fn failed(action: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync
 
 impl Objects {
     /// A store that this service has.
-    pub(super) fn new(service: impl opendal::Builder, location: String, has_directories: bool) -> RusticResult<Self> {
+    pub(super) fn new(service: impl opendal::Builder, location: String) -> RusticResult<Self> {
         let connect = |error| failed("use the service", error);
         let operator = opendal::Operator::new(service).map_err(connect)?.finish();
         let operator = operator.layer(TimeoutLayer::new().with_timeout(PATIENCE).with_io_timeout(LONG_PATIENCE));
         let patient = operator.clone().layer(RetryLayer::new().with_max_times(RETRIES).with_jitter());
         let _guard = runtime()?.enter();
         let blocking = |operator| Operator::new(operator).map_err(connect);
-        Ok(Objects { operator: blocking(patient)?, once: blocking(operator)?, location, has_directories })
+        Ok(Objects { operator: blocking(patient)?, once: blocking(operator)?, location })
     }
 
     fn path(tpe: FileType, id: &Id) -> String {
@@ -132,12 +130,7 @@ impl ReadBackend for Objects {
 
 impl WriteBackend for Objects {
     fn create(&self) -> RusticResult<()> {
-        if !self.has_directories {
-            return Ok(());
-        }
-        let make = |path: &str| self.operator.create_dir(path).map_err(|error| failed(&format!("make {path}"), error));
-        ALL_FILE_TYPES.iter().try_for_each(|tpe| make(&format!("{}/", tpe.dirname())))?;
-        (0..=u8::MAX).try_for_each(|first| make(&format!("data/{first:02x}/")))
+        Ok(())
     }
 
     fn write_bytes(&self, tpe: FileType, id: &Id, _: bool, content: Bytes) -> RusticResult<()> {
