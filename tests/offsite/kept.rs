@@ -50,7 +50,7 @@ on_filesystems! {
         assert_eq!(kept(&done), kept(&dry));
         assert_eq!(in_store(&store), ["two", "four", "five"]);
         store.assert_sound();
-        let freed = before - stored(fs);
+        let freed = before.saturating_sub(stored(fs));
         let (planned, sums): (PruneSums, PruneSums) = (sums(&dry), sums(&done));
         assert_eq!((sums.kept, sums.removed, planned.removed), (3, 2, 2));
         // Two versions of a file of 200,000 bytes.

@@ -38,7 +38,8 @@ on_filesystems! {
         let (cert, key) = (fs.join("cert.pem"), fs.join("key.pem"));
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
-        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout"]).arg(&key).arg("-out").arg(&cert);
+        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&cert);
         finish(&mut openssl).expect(0);
         let mut store = Store::start(fs, Backend::Rest);
         let tls = format!("--addr=127.0.0.1:8443 --cert={} --key={}", cert.display(), key.display());
