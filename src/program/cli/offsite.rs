@@ -165,6 +165,11 @@ pub(crate) struct Prune {
     /// Only show what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Free the space at once, not in a run after 23 hours
+    ///
+    /// Nothing else may use the store meanwhile: no push, no restic.
+    #[arg(long)]
+    pub(crate) now: bool,
     #[command(flatten)]
     pub(crate) store: Store,
 }

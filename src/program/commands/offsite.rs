@@ -99,6 +99,7 @@ fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<ExitStatus> {
     let options = PruneOptions {
         keep: args.keep.keep(),
         dry_run: args.dry_run,
+        now: args.now,
         require_local_time: names_time_zone(),
         ..PruneOptions::default()
     };

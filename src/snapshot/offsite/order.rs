@@ -115,7 +115,7 @@ mod tests {
         let mut order = Order::default();
         items.into_iter().for_each(|item| order.push(item, &mut step));
         order.finish(&mut step);
-        let expected = "/ home/ a home/b/ in b home/b/c/ end end home/b-d/ in b-d end b.txt z end srv/ end end";
+        let expected = "/ home/ a home/b/ home/b/c/ end in b end home/b-d/ in b-d end b.txt z end srv/ end end";
         assert_eq!(found.join(" "), expected);
     }
 }

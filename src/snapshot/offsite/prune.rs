@@ -23,6 +23,8 @@ pub struct PruneOptions {
     pub keep: Keep,
     /// Change nothing.
     pub dry_run: bool,
+    /// Free the space at once. No other program may use the store meanwhile.
+    pub now: bool,
     /// The time zone of days and weeks, as in [`crate::snapshot::prune::Options`].
     pub time_zone: Option<String>,
     /// Fail if the local time zone cannot be found.
@@ -80,6 +82,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
         stored.iter().zip(&rows).filter(|(_, row)| row.reasons.is_empty()).map(|(stored, _)| stored.file.id).collect();
     let action = "prune the store";
     let mut library = rustic_core::PruneOptions::default();
+    library.instant_delete = options.now;
     let (result, _) = watch(
         &store.counts,
         Some("pruning"),
@@ -92,8 +95,9 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
                 store.repository.delete_snapshots(&going)?;
             }
             let plan = store.repository.prune_plan(&library)?;
-            let size = plan.stats.size_sum();
-            let sizes = (plan.stats.size_to_delete.remove + plan.stats.size_unref, size.remove + size.repackrm);
+            let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete.remove);
+            let unused = size.remove + size.repackrm + plan.stats.size_unref;
+            let sizes = if options.now { (marked + unused, 0) } else { (marked, unused) };
             if !options.dry_run {
                 store.repository.prune(&library, plan)?;
             }

@@ -85,6 +85,7 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
     let mut stats = PushStats::default();
     let all = snapshots(&repository, options, &mut stats, monitor)?;
     let store = Store::open(access)?;
+    let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
     let mut held = stored(&store)?;
     let is_held =
         |wanted: &Wanted, held: &[Stored]| held.iter().any(|stored| stored.is(&wanted.info.name, &wanted.identity));
@@ -99,8 +100,7 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
             files: wanted.info.totals.entries() - wanted.info.totals.dirs,
             ..Pushed::default()
         }));
-    } else if !lacking.is_empty() {
-        let unfinished = Unfinished::begin(&store)?;
+    } else {
         for wanted in lacking {
             if monitor.is_cancelled() {
                 return Err(Error::interrupted());
@@ -116,6 +116,8 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
                 Err(Failure::Store(error)) => return Err(error),
             }
         }
+    }
+    if let Some(unfinished) = unfinished {
         unfinished.end();
     }
     Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats })

@@ -178,13 +178,13 @@ mod tests {
     fn a_file_that_others_can_read_is_refused_with_the_cure() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
-        std::fs::write(&path, "secret\nmore\n").unwrap();
+        std::fs::write(&path, "s3same\nmore\n").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let secrets = Secrets { password_file: Some(path.clone()), ..Secrets::default() };
         let error = secrets.read().unwrap_err();
         assert_eq!(error.code(), "file-not-private");
-        assert!(error.to_string().contains("chmod 600") && !error.to_string().contains("secret"), "{error}");
+        assert!(error.to_string().contains("chmod 600") && !error.to_string().contains("s3same"), "{error}");
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(secrets.read().unwrap().password, "secret");
+        assert_eq!(secrets.read().unwrap().password, "s3same");
     }
 }

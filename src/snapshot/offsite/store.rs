@@ -5,14 +5,17 @@ use super::fault::{explain, missing};
 use super::library_log;
 use super::progress::{Bars, Counts};
 use super::secrets::Secrets;
-use super::url::Url;
+use super::url::{Url, local};
 use super::watched::{Watch, Watched};
 use crate::error::{Error, Result};
 use rustic_core::{
     ConfigOptions, Credentials, KeyOptions, OpenStatus, Repository, RepositoryBackends, RepositoryOptions, RusticError,
-    RusticResult,
+    RusticResult, WriteBackend,
 };
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where a store is, and how it is opened.
@@ -82,6 +85,9 @@ impl Store {
                 .hint("use it with its own password, or choose another path")
                 .with_code("exists"));
         }
+        if let Some(path) = local(&access.url) {
+            make_private(path)?;
+        }
         repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map_err(fault)?;
         Ok(())
     }
@@ -90,6 +96,11 @@ impl Store {
     pub(super) fn again(&self) -> RusticResult<Repository<OpenStatus>> {
         let repository = Repository::new_with_progress(&self.options, &self.backends, Bars(self.counts.clone()))?;
         repository.open(&Credentials::Masterkey(self.repository.key()))
+    }
+
+    /// The place of the store.
+    pub(super) fn backend(&self) -> Arc<dyn WriteBackend> {
+        self.backends.repository()
     }
 
     /// The first failure to write.
@@ -106,6 +117,23 @@ impl Store {
     pub(super) fn fault<'s>(&'s self, action: &'s str) -> impl Fn(Box<RusticError>) -> Error + 's {
         move |error| known(action, &self.url, &self.watch, &error)
     }
+}
+
+/// Makes the directory of a store, for its owner alone.
+fn make_private(path: &Path) -> Result<()> {
+    let failed = |cause| Error::io("make a store at", path, cause);
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above).map_err(failed)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map_err(failed),
+    }
+    if fs::read_dir(path).map_err(failed)?.next().is_some() {
+        let cause = io::Error::other("the directory is not empty");
+        return Err(failed(cause).hint("choose a new directory").with_code("exists"));
+    }
+    Ok(())
 }
 
 /// The library does not pass on why the store failed.

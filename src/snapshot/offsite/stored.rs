@@ -64,6 +64,11 @@ impl Stored {
         }
     }
 
+    /// Whether the other one is the same snapshot of pleach.
+    fn is_twin(&self, other: &Stored) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
     /// Whether it is of the same machine and sources, so that it can be a parent.
     pub(super) fn is_akin(&self, header: &Header) -> bool {
         let sources: BTreeSet<String> = paths(header).into_iter().collect();
@@ -146,6 +151,8 @@ pub(super) fn find(store: &Store, id: &str) -> Result<Stored> {
     let found = [named, begun(), by_id()].into_iter().find(|found| !found.is_empty()).unwrap_or_default();
     match &found[..] {
         [one] => Ok(one.clone()),
+        // Two machines may have sent it at once.
+        [first, rest @ ..] if rest.iter().all(|other| first.is_twin(other)) => Ok(first.clone()),
         [] => Err(fail("there is none".into())),
         many => {
             let ids: Vec<_> = many.iter().take(5).map(|stored| stored.file.id.to_hex()[..8].to_string()).collect();

@@ -105,6 +105,9 @@ fn sftp(rest: &str) -> Result<Url> {
     let (host, port, path) = match rest.strip_prefix("//") {
         Some(rest) => {
             let (authority, path) = rest.split_once('/').ok_or_else(form)?;
+            if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
+                return Err(password());
+            }
             let (host, port) = match authority.rsplit_once(':') {
                 // An IPv6 address is in brackets.
                 Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().map_err(|_| form())?)),

@@ -4,12 +4,13 @@
 //! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
 //! the store, or an interruption, must end the run here.
 
+use crate::util::mutex::lock;
 use bytes::Bytes;
+use rustic_core::repofile::PackId;
 use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-use crate::util::mutex::lock;
 
 /// What happened so far.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct Watch {
     failure: Mutex<Option<Box<RusticError>>>,
     read_failure: Mutex<Option<Box<RusticError>>>,
     snapshot: Mutex<Id>,
+    /// Packs that are not whole.
+    hidden: Mutex<HashSet<Id>>,
 }
 
 impl Watch {
@@ -40,6 +43,11 @@ impl Watch {
     /// Snapshots may be published again.
     pub(super) fn restart(&self) {
         self.is_over.store(false, Ordering::Relaxed);
+    }
+
+    /// The library does not see these packs.
+    pub(super) fn hide(&self, packs: impl Iterator<Item = PackId>) {
+        lock(&self.hidden).extend(packs.map(|id| *id));
     }
 
     /// The ID of the last snapshot that was published.
@@ -90,7 +98,12 @@ impl ReadBackend for Watched {
     }
 
     fn list_with_size(&self, tpe: FileType) -> RusticResult<Vec<(Id, u32)>> {
-        self.inner.list_with_size(tpe)
+        let mut found = self.inner.list_with_size(tpe)?;
+        if tpe == FileType::Pack {
+            let hidden = lock(&self.watch.hidden);
+            found.retain(|(id, _)| !hidden.contains(id));
+        }
+        Ok(found)
     }
 
     fn list(&self, tpe: FileType) -> RusticResult<Vec<Id>> {

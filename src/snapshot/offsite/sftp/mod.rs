@@ -21,6 +21,8 @@ const MOST: usize = 4;
 /// The pauses before a lost connection is made again.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
+/// The attributes of a request are a mode.
+const MODE: u32 = 4;
 const RENAME: &[u8] = b"posix-rename@openssh.com";
 const SYNC: &[u8] = b"fsync@openssh.com";
 const STATVFS: &[u8] = b"statvfs@openssh.com";
@@ -257,7 +259,7 @@ fn is_full(session: &mut Session, path: &str) -> bool {
 
 /// Makes a directory, unless it exists.
 fn make_dir(session: &mut Session, path: &str) -> io::Result<()> {
-    let made = done(session.call(kind::MKDIR, Body::default().bytes(path.as_bytes()).number(0))?);
+    let made = done(session.call(kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))?);
     match (made, session.call(kind::STAT, Body::default().bytes(path.as_bytes()))?) {
         (Ok(()), _) | (Err(_), Reply::Attributes(_)) => Ok(()),
         (Err(error), _) => Err(error),
@@ -333,7 +335,7 @@ impl WriteBackend for Sftp {
             }
             let make = |first: u8| {
                 let path = self.path(&format!("data/{first:02x}"));
-                (kind::MKDIR, Body::default().bytes(path.as_bytes()).number(0))
+                (kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))
             };
             // Those that cannot be made are missed when a file is written.
             session.call_all((0..=u8::MAX).map(make)).map(|_| ())
