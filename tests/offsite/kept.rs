@@ -46,7 +46,7 @@ on_filesystems! {
         assert_eq!(kept(&dry), ["two", "four", "five"]);
         assert_eq!(in_store(&store).len(), 5);
         let before = stored(fs);
-        let done = store.run("prune", &rules).expect(0);
+        let done = store.run("prune", &[&rules[..], &["--now".as_ref()]].concat()).expect(0);
         assert_eq!(kept(&done), kept(&dry));
         assert_eq!(in_store(&store), ["two", "four", "five"]);
         store.assert_sound();
@@ -63,6 +63,22 @@ on_filesystems! {
         assert_eq!(lines::sums::<PushSums>(&again).snapshots, 1);
         assert_restores(fs, &store, &repo, &source, "one");
         store.assert_sound();
+    }
+
+    [xfs] fn without_now_data_is_only_marked_for_a_later_run(fs: &Filesystem) {
+        let (source, repo, store) = five(fs);
+        let rules = ["--keep-last", "1"].map(OsStr::new);
+        let before = stored(fs);
+        let sums: PruneSums = sums(&store.run("prune", &rules).expect(0));
+        assert!(sums.removed == 4 && sums.later_bytes >= 800_000, "{sums:?}");
+        assert!(stored(fs) + sums.freed_bytes >= before, "{sums:?}");
+        store.assert_sound();
+        // A push from elsewhere may have begun to use the marked data.
+        store.push(&repo);
+        store.assert_sound();
+        for name in ["one", "five"] {
+            assert_restores(fs, &store, &repo, &source, name);
+        }
     }
 
     [xfs] fn an_empty_policy_removes_nothing(fs: &Filesystem) {

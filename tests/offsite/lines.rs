@@ -128,6 +128,7 @@ pub(super) struct PruneSums {
     pub(super) kept: u64,
     pub(super) removed: u64,
     pub(super) freed_bytes: u64,
+    pub(super) later_bytes: u64,
     pub(super) errors: u64,
     pub(super) seconds: f64,
 }
