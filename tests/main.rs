@@ -39,6 +39,8 @@ mod log;
 mod lost_writes;
 mod meanwhile;
 mod metadata;
+#[cfg(feature = "offsite")]
+mod offsite;
 mod options;
 mod owners;
 mod power_cut;

@@ -11,6 +11,10 @@ mod find;
 mod help;
 mod list;
 mod log;
+#[cfg(not(feature = "offsite"))]
+mod no_offsite;
+#[cfg(feature = "offsite")]
+mod offsite;
 mod probe;
 mod prune;
 mod put;
@@ -21,6 +25,7 @@ mod restore;
 mod run;
 mod snapshot;
 mod tag;
+mod usage_error;
 mod values;
 mod verify;
 pub(crate) mod words;
@@ -34,6 +39,11 @@ pub(crate) use fiemap::Fiemap;
 pub(crate) use find::Find;
 pub(crate) use list::List;
 pub(crate) use log::Log;
+#[cfg(feature = "offsite")]
+pub(crate) use offsite::{
+    Check as OffsiteCheck, Init as OffsiteInit, List as OffsiteList, Offsite, Prune as OffsitePrune,
+    Push as OffsitePush, Restore as OffsiteRestore, Store, Verb,
+};
 pub(crate) use probe::Probe;
 pub(crate) use prune::{Prune, Remove};
 pub(crate) use put::Put;
@@ -56,7 +66,7 @@ use std::path::PathBuf;
 /// Snapshots and deduplication with the reflinks of XFS and Btrfs.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, arg_required_else_help = true)]
-#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(disable_help_flag = true, disable_version_flag = true, disable_help_subcommand = true)]
 #[command(after_help = help::ABOUT_COMMANDS, after_long_help = help::long(help::EXAMPLES))]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
@@ -68,6 +78,9 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Words are missing, or contradict each other.
+const MISSING: ErrorKind = ErrorKind::MissingRequiredArgument;
 
 /// The heading of the options that each command has.
 const GLOBAL: &str = "Global options";
@@ -180,6 +193,15 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach receive [OPTIONS] REPO < FILE", hide = true)]
     #[command(after_help = help::MORE, after_long_help = help::long(replicate::RECEIVE_EXAMPLES))]
     Receive(Receive),
+    /// Push snapshots, encrypted, to an object store that restic reads
+    #[cfg(feature = "offsite")]
+    #[command(override_usage = "pleach offsite VERB --to <URL> ...")]
+    #[command(after_help = help::MORE, after_long_help = help::long(offsite::EXAMPLES))]
+    Offsite(Offsite),
+    /// Not in this build
+    #[cfg(not(feature = "offsite"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Offsite(no_offsite::Offsite),
     /// Write a page about a repository: growth, changes, problems
     #[command(after_help = help::MORE, after_long_help = help::long(report::EXAMPLES))]
     Report(Report),
@@ -236,7 +258,7 @@ pub(crate) struct Completions {
 /// # Errors
 /// The text to show instead: help, the version, or the mistake.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usage> {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = help::with_flag(args.into_iter().collect());
     let is_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     settle(&args).map_err(|error| {
         let text = error.render();
@@ -260,54 +282,58 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
     let environment = std::env::var_os("PLEACH_REPO").filter(|repo| !repo.is_empty()).map(PathBuf::from);
     match &mut cli.command {
         Command::Snapshot(snapshot) => {
-            snapshot
-                .settle(environment)
-                .map_err(|message| usage("snapshot", ErrorKind::MissingRequiredArgument, &message))?;
+            snapshot.settle(environment).map_err(|message| usage("snapshot", MISSING, &message))?;
         }
         Command::Adopt(adopt) => {
             let settled = adopt.settle(environment);
-            settled.map_err(|message| usage("adopt", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("adopt", MISSING, &message))?;
         }
         Command::Replicate(replicate) => {
             let settled = replicate.settle(environment);
-            settled.map_err(|message| usage("replicate", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("replicate", MISSING, &message))?;
         }
         Command::Send(send) => {
             let settled = send.settle(environment);
-            settled.map_err(|message| usage("send", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("send", MISSING, &message))?;
         }
         Command::Receive(receive) => {
             let settled = receive.settle(environment);
-            settled.map_err(|message| usage("receive", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("receive", MISSING, &message))?;
         }
+        #[cfg(feature = "offsite")]
+        Command::Offsite(offsite) => {
+            let settled = offsite.settle(environment);
+            settled
+                .map_err(|(verb, message)| usage_error::of(Cli::command(), &["offsite", verb], MISSING, &message))?;
+        }
+        #[cfg(not(feature = "offsite"))]
+        Command::Offsite(_) => {}
         Command::Restore(restore) => {
-            restore
-                .settle(environment)
-                .map_err(|message| usage("restore", ErrorKind::MissingRequiredArgument, &message))?;
+            restore.settle(environment).map_err(|message| usage("restore", MISSING, &message))?;
         }
         Command::Diff(diff) => {
-            diff.settle(environment).map_err(|message| usage("diff", ErrorKind::MissingRequiredArgument, &message))?;
+            diff.settle(environment).map_err(|message| usage("diff", MISSING, &message))?;
             if cli.globals.json && diff.patch {
                 let message = "the argument '--json' cannot be used with '--patch'";
                 return Err(usage("diff", ErrorKind::ArgumentConflict, message));
             }
         }
         Command::Log(log) => {
-            log.settle(environment).map_err(|message| usage("log", ErrorKind::MissingRequiredArgument, &message))?;
+            log.settle(environment).map_err(|message| usage("log", MISSING, &message))?;
         }
         Command::Cat(cat) => {
-            cat.settle(environment).map_err(|message| usage("cat", ErrorKind::MissingRequiredArgument, &message))?;
+            cat.settle(environment).map_err(|message| usage("cat", MISSING, &message))?;
             if cli.globals.json {
                 let message = "the argument '--json' cannot be used with 'cat', which prints a file";
                 return Err(usage("cat", ErrorKind::ArgumentConflict, message));
             }
         }
         Command::Find(find) => {
-            find.settle(environment).map_err(|message| usage("find", ErrorKind::MissingRequiredArgument, &message))?;
+            find.settle(environment).map_err(|message| usage("find", MISSING, &message))?;
         }
         Command::Remove(remove) => {
             let settled = remove.settle(environment);
-            settled.map_err(|message| usage("remove", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("remove", MISSING, &message))?;
         }
         Command::Tag(tag) => {
             let settled = tag.settle(environment);
@@ -315,18 +341,16 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         Command::Pin(pin) | Command::Unpin(pin) => {
             let settled = pin.settle(environment);
-            settled.map_err(|message| usage("pin", ErrorKind::MissingRequiredArgument, &message))?;
+            settled.map_err(|message| usage("pin", MISSING, &message))?;
         }
         Command::Verify(verify) => {
-            verify
-                .settle(environment)
-                .map_err(|message| usage("verify", ErrorKind::MissingRequiredArgument, &message))?;
+            verify.settle(environment).map_err(|message| usage("verify", MISSING, &message))?;
         }
         Command::Du(du) => {
-            du.settle(environment).map_err(|message| usage("du", ErrorKind::MissingRequiredArgument, &message))?;
+            du.settle(environment).map_err(|message| usage("du", MISSING, &message))?;
         }
         Command::Copy(copy) => {
-            copy.settle().map_err(|message| usage("copy", ErrorKind::MissingRequiredArgument, &message))?;
+            copy.settle().map_err(|message| usage("copy", MISSING, &message))?;
         }
         Command::Fiemap(fiemap) => {
             fiemap
@@ -340,7 +364,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         }
         // A variable that should hold the command was empty: stdin is not what the user meant.
         Command::Put(put) if put.command.is_empty() && args.last().is_some_and(|last| last == "--") => {
-            return Err(usage("put", ErrorKind::MissingRequiredArgument, "name the command to run after '--'"));
+            return Err(usage("put", MISSING, "name the command to run after '--'"));
         }
         Command::List(_)
         | Command::Prune(_)
@@ -356,12 +380,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
 
 /// A usage error of one command: exit status 2.
 fn usage(command: &str, kind: ErrorKind, message: &str) -> clap::Error {
-    let mut cli = Cli::command();
-    cli.build();
-    match cli.find_subcommand_mut(command) {
-        Some(command) => command.error(kind, message),
-        None => cli.error(kind, message),
-    }
+    usage_error::of(Cli::command(), &[command], kind, message)
 }
 
 #[cfg(test)]
@@ -371,5 +390,13 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        let of = |line: &str| parse(line.split(' ').map(OsString::from)).map_err(|usage| usage.plain);
+        assert_eq!(of("pleach help").unwrap_err(), of("pleach --help").unwrap_err());
+        assert_eq!(of("pleach help restore").unwrap_err(), of("pleach restore --help").unwrap_err());
+        assert!(of("pleach help nonsense").unwrap_err().contains("nonsense"));
     }
 }

@@ -73,6 +73,10 @@ fn ignored_signals() -> u64 {
 
 /// A panic is a bug in pleach. Prints one readable message instead of a trace, and exits with the status of a failure.
 fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
+    #[cfg(feature = "offsite")]
+    if crate::snapshot::offsite::catches_panics() {
+        return;
+    }
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let what = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");

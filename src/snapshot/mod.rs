@@ -15,6 +15,8 @@ pub mod log;
 mod lookup;
 pub(crate) mod manifest;
 mod noting;
+#[cfg(feature = "offsite")]
+pub mod offsite;
 mod part;
 pub mod prune;
 pub mod receive;

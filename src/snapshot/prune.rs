@@ -7,7 +7,7 @@
 pub(super) mod calendar;
 pub(super) mod forecast;
 mod keep;
-mod policy;
+pub(super) mod policy;
 mod space;
 mod stats;
 pub(super) mod steps;

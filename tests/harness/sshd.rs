@@ -149,6 +149,13 @@ impl Sshd {
         command
     }
 
+    /// The words that run a program where root's home is that of this host's users, and where only this host is
+    /// reached.
+    pub(crate) fn enter(&self) -> Vec<String> {
+        let id = self.child.id();
+        vec!["nsenter".into(), format!("--net=/proc/{id}/ns/net"), format!("--mount=/proc/{id}/ns/mnt")]
+    }
+
     /// pleach with these arguments, which connects to this host.
     pub(crate) fn pleach<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = command(args);

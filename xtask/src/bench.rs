@@ -24,7 +24,10 @@ pub(crate) fn bench(options: &Options) -> Result<ExitCode> {
     let (packages, profile): (&[_], _) = match is_report {
         true => (&["--package", "pleach-bench"], "debug"),
         // Both are built together, so that they get the same features of shared dependencies, and none is built twice.
-        false => (&["--release", "--package", "pleach", "--package", "pleach-bench"], "release"),
+        false => (
+            &["--release", "--package", "pleach", "--package", "pleach-bench", "--features", "pleach/offsite"],
+            "release",
+        ),
     };
     run(cargo().args(["build", "--quiet"]).args(packages))?;
     let mut bench = Command::new(target_dir().join(profile).join("pleach-bench"));

@@ -19,7 +19,7 @@ pub fn find(name: impl AsRef<OsStr>) -> Option<PathBuf> {
 }
 
 /// `PATH` with the directories of the system's tools.
-fn search_path() -> OsString {
+pub fn search_path() -> OsString {
     let mut path = env::var_os("PATH").unwrap_or_default();
     for dir in ["/usr/local/sbin", "/usr/sbin", "/sbin"] {
         if !env::split_paths(&path).any(|known| known == Path::new(dir)) {

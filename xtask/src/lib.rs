@@ -13,3 +13,4 @@ pub mod packages;
 pub mod rundir;
 pub mod space;
 pub mod vendor;
+pub mod wheels;

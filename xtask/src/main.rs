@@ -14,7 +14,7 @@ mod tidy;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{command, image, namespace, packages, rundir, space, vendor};
+use xtask::{command, image, namespace, packages, rundir, space, vendor, wheels};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]

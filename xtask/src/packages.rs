@@ -51,10 +51,18 @@ pub const TESTING: Tools = &[
     ("sshd", "openssh-server"),
     ("ip", "iproute2"),
     ("nsenter", "util-linux"),
+    ("openssl", "openssl"),
+    ("restic", "restic"),
+    ("pip3", "python3-pip"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
 
 /// The tools that pleach is measured against.
 pub const PEERS: Tools = &[("rsync", "rsync"), ("cp", "coreutils")];
+
+/// The tools that back up to stores.
+pub const STORES: Tools = &[("restic", "restic")];
 
 /// The tools that copy and compare trees.
 pub const COPIERS: Tools = &[("cp", "coreutils"), ("rsync", "rsync"), ("tar", "tar"), ("diff", "diffutils")];

@@ -8,6 +8,7 @@ use crate::image::{Kind, Mounted};
 use crate::namespace::{self, Rights};
 use crate::packages;
 use crate::rundir::RunDir;
+use crate::wheels;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::env;
@@ -33,6 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return on_filesystems(&dir, options);
     }
     let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING))?;
+    wheels::install();
     let obstacle = if missing.is_empty() {
         namespace::obstacle(Rights::Root)
     } else {
@@ -103,11 +105,12 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
     // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
     let mut cargo = command::program("env");
     cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
-    cargo.args(["test", "--workspace", "--no-fail-fast", "--"]).args(&options.filters);
+    // With the features of a release.
+    cargo.args(["test", "--workspace", "--features", "pleach/offsite", "--no-fail-fast", "--"]).args(&options.filters);
     for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !options.kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
-    cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned());
+    cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned()).env("PATH", wheels::search_path());
     // A test must not find a repository in the environment of the present run.
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;

@@ -1,5 +1,7 @@
 //! The longer texts of `--help`: examples, exit statuses, environment.
 
+use std::ffi::OsString;
+
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
@@ -56,6 +58,15 @@ pub(super) const MORE: &str = "--help shows examples and more.";
 /// The end of the short help of pleach.
 pub(super) const ABOUT_COMMANDS: &str = "\
 'pleach --help' shows examples, 'pleach COMMAND -h' the options of a command.";
+
+/// `pleach help COMMAND` is `pleach COMMAND --help`.
+pub(super) fn with_flag(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|arg| arg == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
 
 /// The end of a command's long help.
 pub(super) fn long(examples: &str) -> String {

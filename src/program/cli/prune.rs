@@ -35,7 +35,7 @@ pub(crate) struct Prune {
     #[arg(value_parser = values::repository())]
     pub(crate) repo: PathBuf,
     #[command(flatten)]
-    pub(crate) keep: KeepRules,
+    pub(crate) keep: SpaceRules,
     /// Only show what would be removed and freed
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Prune {
     pub(crate) no_wait: bool,
 }
 
-/// The rules by which snapshots are kept.
+/// The rules by which snapshots are kept, of a repository or a store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct KeepRules {
     /// Keep the last N snapshots
@@ -91,11 +91,18 @@ pub(crate) struct KeepRules {
     /// Than the newest snapshot of their sources.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) keep_within: Option<Duration>,
+}
+
+/// The rules by which the snapshots of a repository are kept.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SpaceRules {
+    #[command(flatten)]
+    rules: KeepRules,
     /// Remove only until this much is free
     ///
     /// The oldest first. A size, or a percentage of the filesystem.
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = free)]
-    pub(crate) keep_free: Option<Free>,
+    keep_free: Option<Free>,
 }
 
 impl KeepRules {
@@ -110,8 +117,15 @@ impl KeepRules {
             yearly: self.keep_yearly,
             tags: self.keep_tags.clone(),
             within: self.keep_within,
-            free: self.keep_free,
+            free: None,
         }
+    }
+}
+
+impl SpaceRules {
+    /// The rules of the engine.
+    pub(crate) fn keep(&self) -> Keep {
+        Keep { free: self.keep_free, ..self.rules.keep() }
     }
 }
 

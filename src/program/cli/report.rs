@@ -1,6 +1,6 @@
 //! The arguments of `pleach report`.
 
-use super::prune::KeepRules;
+use super::prune::SpaceRules;
 use super::values;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) struct Report {
     #[arg(value_parser = values::whole::<usize>(0..=20), allow_negative_numbers = true)]
     pub(crate) largest: usize,
     #[command(flatten)]
-    pub(crate) keep: KeepRules,
+    pub(crate) keep: SpaceRules,
 }
 
 impl Report {

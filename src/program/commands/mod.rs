@@ -14,6 +14,10 @@ mod id;
 mod init_profile;
 mod list;
 mod log;
+#[cfg(not(feature = "offsite"))]
+mod no_offsite;
+#[cfg(feature = "offsite")]
+mod offsite;
 mod outcome;
 mod owners;
 mod patch;
@@ -60,6 +64,10 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Replicate(args) => replicate::run(args, &cli.globals, &output),
         Command::Send(args) => replicate::run_send(args, &cli.globals, &output),
         Command::Receive(args) => replicate::run_receive(args, &cli.globals, &output),
+        #[cfg(feature = "offsite")]
+        Command::Offsite(args) => offsite::run(args, &output),
+        #[cfg(not(feature = "offsite"))]
+        Command::Offsite(_) => no_offsite::run(),
         Command::Report(args) => report::run(args, &cli.globals, &output),
         Command::Run(args) => run::run(args, &cli.globals, &output),
         Command::InitProfile(args) => init_profile::run(args, &output),
@@ -90,6 +98,11 @@ fn after_interruption(error: Error, command: &Command) -> Error {
         Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
         Command::Replicate(args) if args.dry_run => "nothing was changed",
         Command::Replicate(_) | Command::Receive(_) => replicate::INTERRUPTED,
+        #[cfg(feature = "offsite")]
+        Command::Offsite(args) => match offsite::interrupted(args) {
+            Some(state) => state,
+            None => return error,
+        },
         Command::Adopt(args) if args.dry_run => "nothing was changed",
         Command::Adopt(_) => adopt::INTERRUPTED,
         Command::Snapshot(args) if args.dry_run => "nothing was changed",

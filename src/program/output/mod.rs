@@ -17,6 +17,8 @@ pub(crate) mod log;
 pub(crate) mod map;
 mod margin;
 mod messages;
+#[cfg(feature = "offsite")]
+pub(crate) mod offsite;
 mod own_file;
 pub(crate) mod owners;
 pub(crate) mod probe;

@@ -12,20 +12,25 @@ use std::collections::{BTreeMap, HashSet};
 
 /// What the rules look at in a snapshot.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) name: String,
-    pub(super) created: Time,
+pub(in crate::snapshot) struct Candidate {
+    pub(in crate::snapshot) name: String,
+    pub(in crate::snapshot) created: Time,
     /// Whether no entry was skipped when it was made.
-    pub(super) is_complete: bool,
+    pub(in crate::snapshot) is_complete: bool,
     /// Snapshots of the same machine and sources have the same number.
-    pub(super) group: usize,
-    pub(super) tags: Vec<String>,
-    pub(super) pinned: bool,
+    pub(in crate::snapshot) group: usize,
+    pub(in crate::snapshot) tags: Vec<String>,
+    pub(in crate::snapshot) pinned: bool,
 }
 
 /// The reasons to keep each of the snapshots, in their order. A snapshot without a reason may go. `keep.free` is not
 /// applied.
-pub(super) fn reasons(candidates: &[Candidate], keep: &Keep, now: Time, calendar: &Calendar) -> Vec<Vec<Reason>> {
+pub(in crate::snapshot) fn reasons(
+    candidates: &[Candidate],
+    keep: &Keep,
+    now: Time,
+    calendar: &Calendar,
+) -> Vec<Vec<Reason>> {
     let mut reasons = vec![Vec::new(); candidates.len()];
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, candidate) in candidates.iter().enumerate() {

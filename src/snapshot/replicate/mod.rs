@@ -10,7 +10,7 @@ mod destination;
 mod local;
 mod remote;
 mod replies;
-mod ssh;
+pub(crate) mod ssh;
 mod stderr;
 mod unreached;
 mod work;

@@ -21,10 +21,7 @@ const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 
 /// The command that runs a receiver over there.
 pub(super) fn command(host: &Host, must_exist: bool) -> Command {
-    let mut command = program();
-    if has_no_timeout(host) {
-        command.args(ALIVE);
-    }
+    let mut command = connecting(&host.words());
     let remote = std::env::var_os(REMOTE).filter(|remote| !remote.is_empty()).unwrap_or_else(|| "pleach".into());
     let mut line = remote.into_vec();
     line.extend_from_slice(b" receive --stdio ");
@@ -38,6 +35,22 @@ pub(super) fn command(host: &Host, must_exist: bool) -> Command {
     command
 }
 
+/// The command that runs a subsystem of sshd over there. `words` are the arguments that name the host.
+pub(crate) fn subsystem(words: &[String], name: &str) -> Command {
+    let mut command = connecting(words);
+    command.arg("-s").args(words).arg(name);
+    command
+}
+
+/// The program with its options.
+fn connecting(words: &[String]) -> Command {
+    let mut command = program();
+    if has_no_timeout(words) {
+        command.args(ALIVE);
+    }
+    command
+}
+
 fn program() -> Command {
     let ssh = std::env::var_os(SSH).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".into());
     let mut words = words(ssh.as_bytes()).into_iter();
@@ -48,9 +61,9 @@ fn program() -> Command {
 
 /// Whether ssh has no timeout for a host that is gone, neither in its configuration nor in PLEACH_SSH. Options on the
 /// command line win over the configuration, so ssh must be asked first.
-fn has_no_timeout(host: &Host) -> bool {
+fn has_no_timeout(words: &[String]) -> bool {
     let mut ask = program();
-    ask.arg("-G").args(host.words()).stdin(Stdio::null()).stderr(Stdio::null());
+    ask.arg("-G").args(words).stdin(Stdio::null()).stderr(Stdio::null());
     let Ok(answer) = ask.output() else { return false };
     answer.stdout.split(|byte| *byte == b'\n').any(|line| line.eq_ignore_ascii_case(b"serveraliveinterval 0"))
 }

@@ -30,6 +30,7 @@ use crate::tree::walk::absolute;
 use elsewhere::{Candidate, Elsewhere};
 pub(crate) use queue::Work;
 use queue::{Pending, Queue, Waiting};
+pub(crate) use same::is_same;
 use starts::Directories;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -151,7 +152,7 @@ impl<W: Write> Sender<'_, W> {
                 self.devices.note(old, new);
                 self.queue.push(Pending::Op(Op::Device { old, new }))?;
             }
-            if same::is_same(old, &new) {
+            if is_same(old, &new) {
                 if let Item::Entry(entry) = &new {
                     self.first_path(entry, directory)?;
                 }

@@ -3,7 +3,7 @@
 use crate::snapshot::manifest::{Body, FileBody, Item, Meta};
 
 /// Whether the records differ at most in the device number, in `recheck`, and in how the content came into the tree.
-pub(super) fn is_same(old: &Item, new: &Item) -> bool {
+pub(crate) fn is_same(old: &Item, new: &Item) -> bool {
     match (old, new) {
         (Item::Directory(old), Item::Directory(new)) => {
             old.scaffold == new.scaffold && has_same_meta(&old.meta, &new.meta)

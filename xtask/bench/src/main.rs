@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `prune`, `replicate`, `verify`, `versus`). `session` starts it. It names its contenders (`contender`) and
-//! its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and `results` keep the
-//! medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
+//! `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders
+//! (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and
+//! `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
@@ -18,6 +18,7 @@ mod measure;
 mod million;
 mod moved;
 mod nights;
+mod offsite;
 mod prune;
 mod put;
 mod questions;
@@ -72,6 +73,8 @@ enum Bench {
     Prune(prune::Options),
     /// Ten nights to another filesystem, against btrfs send and rsync
     Replicate(replicate::Options),
+    /// Snapshots pushed to a store of restic's format, against restic backup
+    Offsite(offsite::Options),
     /// 20 snapshots that share their data read once, against cat of one of them
     Verify(verify::Options),
     /// Another build of pleach against this one, in turns
@@ -106,6 +109,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Nights(options) => nights::run(options, save),
         Bench::Prune(options) => prune::run(options, save),
         Bench::Replicate(options) => replicate::run(options, save),
+        Bench::Offsite(options) => offsite::run(options, save),
         Bench::Verify(options) => verify::run(options, save),
         Bench::Versus(options) => versus::run(options),
         Bench::Report(options) => report::report(options).map(|()| ExitCode::SUCCESS),

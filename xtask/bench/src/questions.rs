@@ -231,6 +231,23 @@ pub(crate) const QUESTIONS: &[Question] = &[
         note: "",
     },
     Question {
+        id: "offsite",
+        title: "A snapshot pushed to a store in restic's format",
+        asked: "An unchanged tree: at most 0.3 of the time of `restic backup` of the live tree, cold cache; only \
+                changed files are read.",
+        floor: "",
+        run: "`cargo xtask bench offsite`",
+        measure: SECONDS,
+        is_limit: false,
+        at_least: None,
+        more: &[
+            Column { heading: "data read MiB", figure: "data_bytes", unit: Unit::Mebibytes },
+            Column { heading: "stored MiB", figure: "stored_bytes", unit: Unit::Mebibytes },
+            MEMORY,
+        ],
+        note: "",
+    },
+    Question {
         id: "du",
         title: "What a repository takes and shares",
         asked: "The figures of `btrfs filesystem du -s` to the byte, in less time.",

@@ -40,8 +40,11 @@ pub(crate) fn on_own_filesystems(
     bench: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<ExitCode> {
     // Both are built together, so that they get the same features of shared dependencies, and none is built twice.
-    let build =
-        || command::run(cargo().args(["build", "--release", "--package", "pleach", "--package", "pleach-bench"]));
+    // With the features of a release.
+    let build = || {
+        let packages = ["--package", "pleach", "--package", "pleach-bench", "--features", "pleach/offsite"];
+        command::run(cargo().args(["build", "--release"]).args(packages))
+    };
     enter(|| build().and_then(|()| gather()), bench)
 }
 

@@ -1,5 +1,5 @@
-//! Check `library`: the library without the command builds and is documented without a warning, and no signature of
-//! its public items names a type of another crate.
+//! Check `library`: the library without the command builds and is documented without a warning, alone and with
+//! `offsite`, and no signature of its public items names a type of another crate.
 //!
 //! Rustdoc links the types of the library and of the standard library. A type without a link, or with a link to
 //! docs.rs, belongs to another crate.
@@ -16,8 +16,20 @@ const BLANKET: &[&str] = &["fn into_either", "unsafe fn "];
 /// Traits of other crates that types may implement: they store manifests.
 const TRAITS: &[&str] = &["serde_core"];
 
+/// The features beside the library itself.
+const FEATURES: [&str; 2] = ["", "offsite"];
+
 /// Builds the documentation and reads it.
 pub(crate) fn check(_: &Files) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for features in FEATURES {
+        found.extend(check_with(features)?);
+    }
+    found.dedup();
+    Ok(found)
+}
+
+fn check_with(features: &str) -> Result<Vec<Finding>> {
     let target = command::target_dir().join("library");
     let pages = target.join("doc/pleach");
     if pages.exists() {
@@ -26,10 +38,10 @@ pub(crate) fn check(_: &Files) -> Result<Vec<Finding>> {
     let mut cargo = command::program("cargo");
     cargo.current_dir(command::root()).env("RUSTDOCFLAGS", "-D warnings").env("RUSTFLAGS", "-D warnings");
     cargo.args(["doc", "--quiet", "--message-format=short", "--lib", "--no-deps", "--no-default-features", "--locked"]);
-    cargo.arg("--target-dir").arg(&target);
+    cargo.args(["--features", features]).arg("--target-dir").arg(&target);
     if let Err(error) = command::output(&mut cargo) {
         let details = format!("{error:#}").lines().map(str::to_owned).collect();
-        let message = "the library without the command does not build or is not documented";
+        let message = format!("the library without the command{} does not build or is not documented", named(features));
         return Ok(vec![Finding::new("src/lib.rs", 1, message).with_details(details)]);
     }
     let mut found = Vec::new();
@@ -42,6 +54,10 @@ pub(crate) fn check(_: &Files) -> Result<Vec<Finding>> {
         }
     }
     Ok(found)
+}
+
+fn named(features: &str) -> String {
+    if features.is_empty() { String::new() } else { format!(" and with {features}") }
 }
 
 fn pages_below(dir: &Path) -> Result<Vec<PathBuf>> {

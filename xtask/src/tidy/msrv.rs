@@ -32,7 +32,9 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
     }
     let mut build = in_workspace("rustup");
     build.args(["run", version, "cargo", "check", "--quiet", "--message-format=short"]);
-    build.args(["--workspace", "--all-targets", "--locked", "--target-dir"]).arg(command::target_dir().join("msrv"));
+    build
+        .args(["--workspace", "--all-targets", "--features", "pleach/offsite", "--locked", "--target-dir"])
+        .arg(command::target_dir().join("msrv"));
     match command::output(&mut build) {
         Ok(_) => Ok(Vec::new()),
         Err(error) => {

@@ -1,0 +1,113 @@
+//! `pleach offsite init|push|list|restore|check|prune --to URL`.
+
+use super::outcome::{reported, status};
+use super::time_zone::names_time_zone;
+use crate::error::{Error, Result};
+use crate::program::cli::{self, Store, Verb};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::{Output, offsite as show, progress};
+use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreOptions, Secrets, Url};
+use std::time::Instant;
+
+pub(crate) fn run(args: &cli::Offsite, output: &Output) -> Result<ExitStatus> {
+    match &args.verb {
+        Verb::Init(args) => init(args, output),
+        Verb::Push(args) => push(args, output),
+        Verb::List(args) => list(args, output),
+        Verb::Restore(args) => restore(args, output),
+        Verb::Check(args) => check(args, output),
+        Verb::Prune(args) => prune(args, output),
+    }
+}
+
+/// The state of the store after an interruption, in words.
+pub(super) fn interrupted(args: &cli::Offsite) -> Option<&'static str> {
+    match &args.verb {
+        Verb::Push(args) if args.dry_run => Some("nothing was changed"),
+        Verb::Push(_) => Some("the snapshots that were sent are whole; the same command goes on"),
+        Verb::Init(_) => None,
+        Verb::List(_) | Verb::Check(_) => Some("nothing was changed"),
+        Verb::Restore(args) if args.dry_run => Some("nothing was changed"),
+        Verb::Restore(_) => Some("files may be incomplete; the same command goes on"),
+        Verb::Prune(args) if args.dry_run => Some("nothing was changed"),
+        Verb::Prune(_) => Some("the next run goes on"),
+    }
+}
+
+fn access(store: &Store) -> Result<Access> {
+    let Store { to, password_file, credentials_file, no_cache } = store;
+    let secrets = Secrets { password_file: password_file.clone(), credentials_file: credentials_file.clone() };
+    Ok(Access { no_cache: *no_cache, ..Access::new(Url::parse(to)?, secrets) })
+}
+
+fn init(args: &cli::OffsiteInit, output: &Output) -> Result<ExitStatus> {
+    let begun = Instant::now();
+    let access = access(&args.store)?;
+    offsite::init(&access)?;
+    show::made(output, &access.url, begun.elapsed().as_secs_f64());
+    Ok(reported(output, ExitStatus::Done))
+}
+
+fn push(args: &cli::OffsitePush, output: &Output) -> Result<ExitStatus> {
+    let access = access(&args.store)?;
+    let options = PushOptions { ids: args.ids.clone(), last: args.last, dry_run: args.dry_run };
+    let stats = progress::watch(output, |monitor| offsite::push(&args.repo, &access, &options, monitor))?;
+    show::pushed(output, &stats, &access.url, args.dry_run);
+    let status = match stats.errors {
+        0 => ExitStatus::Done,
+        _ if stats.is_damaged => ExitStatus::Damage,
+        // The store lacks a snapshot that it should have.
+        _ if stats.is_incomplete => ExitStatus::Failed,
+        _ => ExitStatus::Incomplete,
+    };
+    Ok(reported(output, status))
+}
+
+fn list(args: &cli::OffsiteList, output: &Output) -> Result<ExitStatus> {
+    let begun = Instant::now();
+    let access = access(&args.store)?;
+    let snapshots = offsite::list(&access)?;
+    show::listed(output, &snapshots, &access.url, begun.elapsed().as_secs_f64());
+    Ok(reported(output, ExitStatus::Done))
+}
+
+fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<ExitStatus> {
+    let access = access(&args.store)?;
+    let options = RestoreOptions {
+        id: args.id.clone(),
+        paths: args.paths.clone(),
+        verify: args.verify,
+        dry_run: args.dry_run,
+        ..RestoreOptions::new(args.target.clone())
+    };
+    let stats = progress::watch(output, |monitor| offsite::restore(&access, &options, monitor))?;
+    show::restored(output, &stats, &args.target, args.dry_run);
+    Ok(reported(output, status(stats.errors)))
+}
+
+fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<ExitStatus> {
+    let access = access(&args.store)?;
+    let options = offsite::CheckOptions { read_data: args.read_data };
+    let stats = progress::watch(output, |monitor| offsite::check(&access, &options, monitor))?;
+    show::checked(output, &stats, &access.url, args.read_data);
+    let status = if stats.damage.is_empty() { ExitStatus::Done } else { ExitStatus::Damage };
+    Ok(reported(output, status))
+}
+
+fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<ExitStatus> {
+    let access = access(&args.store)?;
+    let options = PruneOptions {
+        keep: args.keep.keep(),
+        dry_run: args.dry_run,
+        now: args.now,
+        require_local_time: names_time_zone(),
+        ..PruneOptions::default()
+    };
+    if options.keep.is_empty() {
+        let hint = "give at least one, as --keep-daily 7";
+        return Err(Error::usage("prune the store without a rule").hint(hint));
+    }
+    let stats = progress::watch(output, |monitor| offsite::prune(&access, &options, monitor))?;
+    show::pruned(output, &stats, &access.url, args.dry_run);
+    Ok(reported(output, status(stats.errors)))
+}

@@ -1,0 +1,57 @@
+//! `pleach offsite`: a store on another host or an object store, encrypted, in restic's format.
+//!
+//! rustic_core reads and writes the format. This module feeds it from snapshots, and chooses what it does.
+//!
+//! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3 or
+//!   Azure, `sftp` on a host with ssh, `watched` counts and ends a run that cannot write.
+//! - `store`: an open store. `stored`: the snapshots in it. `fault`, `guard`, `library_log`, `progress`: what the
+//!   library reports.
+//! - `push`: sends one snapshot after the other; `source` is a snapshot as the library wants to read it, with `order`,
+//!   `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a killed run sent.
+//! - `list`, `restore`, `check`, `prune`: the other verbs.
+
+mod backend;
+mod check;
+mod content;
+mod fault;
+mod guard;
+mod library_log;
+mod list;
+mod node;
+mod objects;
+mod order;
+mod progress;
+mod prune;
+mod push;
+mod restore;
+mod secrets;
+mod sftp;
+mod source;
+mod store;
+mod stored;
+mod tree;
+mod unchanged;
+mod unfinished;
+mod url;
+mod watched;
+
+use crate::error::Result;
+
+pub use check::{CheckOptions, CheckStats, check};
+pub(crate) use guard::catches_panics;
+pub use list::list;
+pub use prune::{PruneOptions, PruneStats, Row, prune};
+pub use push::{PushOptions, PushStats, Pushed, push};
+pub use restore::{RestoreOptions, RestoreStats, restore};
+pub use secrets::Secrets;
+pub use store::Access;
+pub use stored::Snapshot;
+pub use url::Url;
+
+/// Makes a store.
+///
+/// # Errors
+/// If there is one already, or the host refuses.
+pub fn init(access: &Access) -> Result<()> {
+    store::Store::init(access)
+}

@@ -1,0 +1,126 @@
+//! Progress: the library counts, and the thread that waits for it reports to the monitor.
+
+use super::guard::Guard;
+use crate::error::Error;
+use crate::monitor::{Amount, Monitor};
+use crate::util::mutex::lock;
+use rustic_core::{Progress, ProgressBars, ProgressType, RusticProgress};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// How often the monitor hears of the progress.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Counts of the library's threads.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    bytes: AtomicU64,
+    length: AtomicU64,
+    files: AtomicU64,
+    is_cancelled: AtomicBool,
+    problems: Mutex<Vec<Error>>,
+}
+
+impl Counts {
+    /// More files are done.
+    pub(super) fn files(&self, number: u64) {
+        self.files.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// An entry failed.
+    pub(super) fn problem(&self, error: Error) {
+        lock(&self.problems).push(error);
+    }
+
+    /// Whether the user asked to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// The library's bars: only those of bytes count.
+#[derive(Debug)]
+pub(super) struct Bars(pub(super) Arc<Counts>);
+
+impl ProgressBars for Bars {
+    fn progress(&self, kind: ProgressType, _: &str) -> Progress {
+        match kind {
+            ProgressType::Bytes => Progress::new(Bar(self.0.clone())),
+            ProgressType::Counter | ProgressType::Spinner => Progress::hidden(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bar(Arc<Counts>);
+
+impl RusticProgress for Bar {
+    // A backup would ask for the size of its source.
+    fn is_hidden(&self) -> bool {
+        true
+    }
+
+    fn set_length(&self, length: u64) {
+        self.0.length.store(length, Ordering::Relaxed);
+    }
+
+    fn set_title(&self, _: &str) {}
+
+    fn inc(&self, bytes: u64) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn finish(&self) {}
+}
+
+/// Does work of the library on another thread, and passes its progress to the monitor. `cancel` is called when the
+/// user asks to stop. Returns the result and the number of problems.
+pub(super) fn watch<T: Send>(
+    counts: &Arc<Counts>,
+    phase: Option<&str>,
+    monitor: &dyn Monitor,
+    cancel: impl Fn(),
+    work: impl FnOnce() -> T + Send,
+) -> (thread::Result<T>, u64) {
+    let mut problems = 0;
+    let mut pass = |named: &mut bool| {
+        let length = counts.length.swap(0, Ordering::Relaxed);
+        if let Some(phase) = phase.filter(|_| length > 0 || !*named) {
+            *named = true;
+            let expected = (length > 0).then_some(Amount { files: 0, bytes: length });
+            monitor.phase(phase, expected);
+        }
+        let done =
+            Amount { files: counts.files.swap(0, Ordering::Relaxed), bytes: counts.bytes.swap(0, Ordering::Relaxed) };
+        if done != Amount::default() {
+            monitor.advance(done);
+        }
+        for error in std::mem::take(&mut *lock(&counts.problems)) {
+            problems += 1;
+            monitor.problem(&error);
+        }
+        if monitor.is_cancelled() && !counts.is_cancelled.swap(true, Ordering::Relaxed) {
+            cancel();
+        }
+    };
+    let result = thread::scope(|scope| {
+        let waiter = thread::current();
+        let worker = scope.spawn(move || {
+            let _guard = Guard::new();
+            let result = work();
+            waiter.unpark();
+            result
+        });
+        let mut named = false;
+        while !worker.is_finished() {
+            pass(&mut named);
+            thread::park_timeout(INTERVAL);
+        }
+        let result = worker.join();
+        pass(&mut named);
+        result
+    });
+    (result, problems)
+}

@@ -1,0 +1,146 @@
+//! Removes snapshots from a store that no rule keeps, and the data that only they used. The rules are those of `prune`.
+
+use super::progress::watch;
+use super::store::{Access, Store};
+use super::stored::{Snapshot, Stored, stored};
+use super::{guard, library_log};
+use crate::error::{Advice, Error, Result};
+use crate::monitor::Monitor;
+use crate::snapshot::manifest::Time;
+use crate::snapshot::prune::calendar::Calendar;
+use crate::snapshot::prune::policy::{Candidate, reasons};
+use crate::snapshot::prune::{Keep, Reason};
+use rustic_core::repofile::SnapshotId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Instant;
+
+/// How a store is pruned.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct PruneOptions {
+    /// The rules. A rule about free space does not apply.
+    pub keep: Keep,
+    /// Change nothing.
+    pub dry_run: bool,
+    /// Free the space at once. No other program may use the store meanwhile.
+    pub now: bool,
+    /// The time zone of days and weeks, as in [`crate::snapshot::prune::Options`].
+    pub time_zone: Option<String>,
+    /// Fail if the local time zone cannot be found.
+    pub require_local_time: bool,
+}
+
+/// A snapshot, and why it is kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Row {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// Why it is kept. Without a reason it goes.
+    pub reasons: Vec<Reason>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PruneStats {
+    /// The snapshots of pleach, oldest first.
+    pub rows: Vec<Row>,
+    /// Bytes that were freed or, in a dry run, would be.
+    pub freed_bytes: u64,
+    /// Bytes that nothing uses any more, and that a later run frees: other programs may be about to use them.
+    pub later_bytes: u64,
+    /// Problems.
+    pub errors: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl PruneStats {
+    /// The snapshots that go.
+    pub fn removed(&self) -> u64 {
+        self.rows.iter().filter(|row| row.reasons.is_empty()).count() as u64
+    }
+}
+
+/// Removes the snapshots of pleach that no rule keeps. Each group of snapshots, those of the same machine and the same
+/// set of sources, is judged on its own, and the newest of each always stays. Snapshots of other programs stay.
+///
+/// # Errors
+/// If there is no rule, or the store cannot be read or refuses.
+pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> Result<PruneStats> {
+    let begun = Instant::now();
+    if options.keep.is_empty() {
+        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
+    }
+    let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
+    let store = Store::open(access)?;
+    let stored: Vec<_> = stored(&store)?.into_iter().filter(|stored| stored.name.is_some()).collect();
+    let rows = judged(&stored, &options.keep, &calendar);
+    let going: Vec<SnapshotId> =
+        stored.iter().zip(&rows).filter(|(_, row)| row.reasons.is_empty()).map(|(stored, _)| stored.file.id).collect();
+    let action = "prune the store";
+    let mut library = rustic_core::PruneOptions::default();
+    library.instant_delete = options.now;
+    let (result, _) = watch(
+        &store.counts,
+        Some("pruning"),
+        monitor,
+        || store.watch.end(),
+        || {
+            if options.dry_run {
+                library.ignore_snaps = going;
+            } else if !going.is_empty() {
+                store.repository.delete_snapshots(&going)?;
+            }
+            let plan = store.repository.prune_plan(&library)?;
+            let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete.remove);
+            let unused = size.remove + size.repackrm + plan.stats.size_unref;
+            let sizes = if options.now { (marked + unused, 0) } else { (marked, unused) };
+            if !options.dry_run {
+                store.repository.prune(&library, plan)?;
+            }
+            Ok(sizes)
+        },
+    );
+    if monitor.is_cancelled() {
+        return Err(Error::interrupted());
+    }
+    if let Some(error) = store.failure() {
+        return Err(error);
+    }
+    let (freed_bytes, later_bytes) = match result {
+        Ok(result) => result.map_err(store.fault(action))?,
+        Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
+    };
+    let messages = library_log::take();
+    for message in &messages {
+        monitor.problem(&Error::failed(action).because(io::Error::other(message.as_str())));
+    }
+    let errors = messages.len() as u64;
+    Ok(PruneStats { rows, freed_bytes, later_bytes, errors, seconds: begun.elapsed().as_secs_f64() })
+}
+
+/// The snapshots with the reasons to keep them.
+fn judged(stored: &[Stored], keep: &Keep, calendar: &Calendar) -> Vec<Row> {
+    let mut groups = BTreeMap::new();
+    let candidates: Vec<_> = stored
+        .iter()
+        .map(|stored| {
+            let sources: BTreeSet<&String> = stored.file.paths.iter().collect();
+            let next = groups.len();
+            Candidate {
+                name: stored.name.clone().unwrap_or_default(),
+                created: stored.created(),
+                is_complete: true,
+                group: *groups.entry((&stored.file.hostname, sources)).or_insert(next),
+                tags: stored.tags(),
+                pinned: false,
+            }
+        })
+        .collect();
+    let reasons = reasons(&candidates, keep, Time::now(), calendar);
+    let snapshots = stored.iter().filter_map(Stored::snapshot);
+    snapshots.zip(reasons).map(|(snapshot, reasons)| Row { snapshot, reasons }).collect()
+}

@@ -1,0 +1,313 @@
+//! Sends snapshots of a repository to a store, oldest first.
+
+use super::progress;
+use super::source::Source;
+use super::store::{Access, Store};
+use super::stored::{Stored, describe, paths, stored};
+use super::tree::Tree;
+use super::unchanged::have_same_tree;
+use super::unfinished::Unfinished;
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Amount, Monitor};
+use crate::snapshot::manifest::Reader;
+use crate::snapshot::repository::{self, Repository, SnapshotInfo};
+use rustic_core::repofile::SnapshotFile;
+use rustic_core::{BackupOptions, ParentOptions, SnapshotGroupCriterion};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The choice of snapshots.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct PushOptions {
+    /// The snapshots, by their IDs. Without any: all, or the last ones.
+    pub ids: Vec<String>,
+    /// Only the newest snapshots, so many.
+    pub last: Option<usize>,
+    /// Find out what would be sent, and change nothing.
+    pub dry_run: bool,
+}
+
+/// The result.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PushStats {
+    /// The snapshots that were sent or, in a dry run, would be.
+    pub snapshots: Vec<Pushed>,
+    /// The problems: files that could not be read, and snapshots that could not be sent.
+    pub errors: u64,
+    /// Whether a snapshot is missing in the store.
+    pub is_incomplete: bool,
+    /// Whether something in the repository is damaged.
+    pub is_damaged: bool,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A snapshot that was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// Its name.
+    pub name: String,
+    /// Its ID in the store. Empty in a dry run.
+    pub id: String,
+    /// The ID of the snapshot in the store that it was compared with.
+    pub parent: Option<String>,
+    /// Its files, links and special files.
+    pub files: u64,
+    /// Bytes that were read from its tree.
+    pub read_bytes: u64,
+    /// Bytes that were added to the store, compressed and encrypted.
+    pub stored_bytes: u64,
+}
+
+/// A snapshot that the store lacks.
+struct Wanted {
+    info: SnapshotInfo,
+    identity: [u8; 32],
+}
+
+/// Sends to a store the snapshots of the repository at `repo` that it lacks.
+///
+/// Each snapshot in the store is complete. An interrupted run loses nothing but its last snapshot, and the next one
+/// does not send again what arrived.
+///
+/// # Errors
+/// If the store cannot be opened or fails, or the run is cancelled. A snapshot that cannot be read, and a file in one,
+/// is reported, counted and skipped.
+pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn Monitor) -> Result<PushStats> {
+    let begun = Instant::now();
+    let repository = Repository::open(repo)?;
+    repository.report_strays(monitor)?;
+    let mut stats = PushStats::default();
+    let all = snapshots(&repository, options, &mut stats, monitor)?;
+    let store = Store::open(access)?;
+    let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
+    let mut held = stored(&store)?;
+    let is_held =
+        |wanted: &Wanted, held: &[Stored]| held.iter().any(|stored| stored.is(&wanted.info.name, &wanted.identity));
+    let (known, lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(|wanted| is_held(wanted, &held));
+    let mut known: Vec<Wanted> = known;
+    let names = selected(&repository, options)?;
+    let lacking: Vec<_> =
+        lacking.into_iter().filter(|wanted| names.as_ref().is_none_or(|n| n.contains(&wanted.info.name))).collect();
+    if options.dry_run {
+        stats.snapshots.extend(lacking.into_iter().map(|wanted| Pushed {
+            name: wanted.info.name,
+            files: wanted.info.totals.entries() - wanted.info.totals.dirs,
+            ..Pushed::default()
+        }));
+    } else {
+        for wanted in lacking {
+            if monitor.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            match one(&repository, &store, &wanted, (&known, &held), monitor) {
+                Ok((pushed, file, errors)) => {
+                    stats.errors += errors;
+                    stats.snapshots.push(pushed);
+                    held.push(Stored::new(file));
+                    known.push(wanted);
+                }
+                Err(Failure::Snapshot(error)) => problem(&mut stats, &error, monitor),
+                Err(Failure::Store(error)) => return Err(error),
+            }
+        }
+    }
+    if let Some(unfinished) = unfinished {
+        unfinished.end();
+    }
+    Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats })
+}
+
+fn problem(stats: &mut PushStats, error: &Error, monitor: &dyn Monitor) {
+    stats.errors += 1;
+    stats.is_incomplete = true;
+    stats.is_damaged |= error.kind() == ErrorKind::Damage;
+    monitor.problem(error);
+}
+
+/// The snapshots of the repository, oldest first.
+fn snapshots(
+    repository: &Repository,
+    options: &PushOptions,
+    stats: &mut PushStats,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Wanted>> {
+    let listing = repository.listing()?;
+    if options.ids.is_empty() {
+        listing.problems.iter().for_each(|error| problem(stats, error, monitor));
+    }
+    let mut found = Vec::new();
+    for info in listing.snapshots {
+        match repository::identity(repository, &info.name) {
+            Ok(identity) => found.push(Wanted { info, identity }),
+            Err(error) => problem(stats, &error, monitor),
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the snapshots that are wanted; `None`: all.
+fn selected(repository: &Repository, options: &PushOptions) -> Result<Option<HashSet<String>>> {
+    let names = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name));
+    match (options.ids.is_empty(), options.last) {
+        (false, _) => names.collect::<Result<_>>().map(Some),
+        (true, Some(last)) => {
+            let names = repository.listing()?.snapshots.into_iter().rev().take(last).map(|info| info.name);
+            Ok(Some(names.collect()))
+        }
+        (true, None) => Ok(None),
+    }
+}
+
+enum Failure {
+    /// Of this snapshot alone.
+    Snapshot(Error),
+    /// Of the store, or an interruption.
+    Store(Error),
+}
+
+/// Sends one snapshot. `known`: those of the repository that the store has.
+fn one(
+    repository: &Repository,
+    store: &Store,
+    wanted: &Wanted,
+    (known, held): (&[Wanted], &[Stored]),
+    monitor: &dyn Monitor,
+) -> std::result::Result<(Pushed, SnapshotFile, u64), Failure> {
+    let Wanted { info, identity } = wanted;
+    let open = || -> Result<(Reader, Vec<String>)> {
+        let reader = repository.manifest(&info.name)?;
+        reader.check()?;
+        Ok((reader, repository::marks(repository, &info.name, &info.header.tags)?.tags))
+    };
+    let (reader, tags) = open().map_err(Failure::Snapshot)?;
+    let file = describe(&info.header, identity, &tags).map_err(Failure::Snapshot)?;
+    let parent = parent(info, held);
+    let unchanged = parent.filter(|parent| is_unchanged(repository, &reader, parent, known));
+    let mut pushed = Pushed {
+        name: info.name.clone(),
+        parent: parent.map(|parent| parent.file.id.to_hex().to_string()),
+        files: info.totals.entries() - info.totals.dirs,
+        ..Pushed::default()
+    };
+    let phase = format!("sending {}", info.name);
+    let before = store.watch.written();
+    let (file, problems) = match unchanged {
+        Some(parent) => {
+            monitor.phase(&phase, None);
+            (again(store, file, info, parent).map_err(Failure::Store)?, 0)
+        }
+        None => {
+            let expected = Amount { files: pushed.files, bytes: info.totals.bytes };
+            monitor.phase(&phase, Some(expected));
+            let tree = repository.tree(&info.name).map_err(Failure::Snapshot)?;
+            let tree = Arc::new(Tree::new(tree, store.counts.clone(), store.watch.clone()));
+            let source = Source { reader: Arc::new(reader), tree: tree.clone(), created: info.header.created };
+            let result = archive(store, &source, file, info, parent, monitor)?;
+            pushed.read_bytes = tree.bytes();
+            result
+        }
+    };
+    pushed.id = file.id.to_hex().to_string();
+    pushed.stored_bytes = store.watch.written() - before;
+    Ok((pushed, file, problems))
+}
+
+/// The snapshot in the store that the new one is compared with: the last one before it of the same machine and sources.
+fn parent<'h>(info: &SnapshotInfo, held: &'h [Stored]) -> Option<&'h Stored> {
+    let akin = || held.iter().filter(|stored| stored.is_akin(&info.header));
+    let before = akin().filter(|stored| stored.created() <= info.header.created);
+    before.max_by_key(|stored| stored.created()).or_else(|| akin().min_by_key(|stored| stored.created()))
+}
+
+/// Whether the snapshot in the store has the very tree.
+fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Wanted]) -> bool {
+    let Some(old) = known.iter().find(|known| parent.is(&known.info.name, &known.identity)) else { return false };
+    let totals = &old.info.totals;
+    // Files that could not be read are missing in the store.
+    let is_whole = parent
+        .file
+        .summary
+        .as_ref()
+        .is_some_and(|summary| summary.total_files_processed == totals.entries() - totals.dirs);
+    let same = || {
+        let old = repository.manifest(&old.info.name)?;
+        have_same_tree(&old, new)
+    };
+    // An older manifest that is damaged proves nothing.
+    is_whole && same().unwrap_or(false)
+}
+
+/// Adds a snapshot with the tree of another one.
+fn again(store: &Store, mut file: SnapshotFile, info: &SnapshotInfo, parent: &Stored) -> Result<SnapshotFile> {
+    file.tree = parent.file.tree;
+    file.parent = Some(parent.file.id);
+    file.parents = vec![parent.file.id];
+    file.paths = parent.file.paths.clone();
+    if let Some(mut summary) = parent.file.summary.clone() {
+        let (files, dirs) = (summary.total_files_processed, summary.total_dirs_processed);
+        (summary.files_new, summary.files_changed, summary.files_unmodified) = (0, 0, files);
+        (summary.dirs_new, summary.dirs_changed, summary.dirs_unmodified) = (0, 0, dirs);
+        (summary.data_blobs, summary.tree_blobs) = (0, 0);
+        (summary.data_added, summary.data_added_packed) = (0, 0);
+        (summary.data_added_files, summary.data_added_files_packed) = (0, 0);
+        (summary.data_added_trees, summary.data_added_trees_packed) = (0, 0);
+        summary.backup_start = jiff::Zoned::now();
+        summary.backup_end = summary.backup_start.clone();
+        (summary.backup_duration, summary.total_duration) = (0.0, 0.0);
+        file.summary = Some(summary);
+    }
+    let action = format!("send the snapshot {} to", info.name);
+    let saved = store.repository.save_snapshots(vec![file.clone()]);
+    saved.map_err(|error| store.failure().unwrap_or_else(|| store.fault(&action)(error)))?;
+    file.id = store.watch.snapshot().into();
+    Ok(file)
+}
+
+/// Sends what the store lacks of a snapshot.
+fn archive(
+    store: &Store,
+    source: &Source,
+    file: SnapshotFile,
+    info: &SnapshotInfo,
+    parent: Option<&Stored>,
+    monitor: &dyn Monitor,
+) -> std::result::Result<(SnapshotFile, u64), Failure> {
+    let parents = match parent {
+        Some(parent) => ParentOptions::default().parents(vec![parent.file.id.to_hex().to_string()]),
+        None => ParentOptions::default().force(true),
+    };
+    let options = BackupOptions::default().parent_opts(parents.group_by(SnapshotGroupCriterion::new())).no_scan(true);
+    let paths: Vec<_> = paths(&info.header).into_iter().map(PathBuf::from).collect();
+    let (result, problems) = progress::watch(
+        &store.counts,
+        None,
+        monitor,
+        || store.watch.end(),
+        || {
+            let repository = store.again()?.to_indexed_ids()?;
+            repository.archive(&options, source, file, &paths)
+        },
+    );
+    if monitor.is_cancelled() {
+        return Err(Failure::Store(Error::interrupted()));
+    }
+    if let Some(error) = source.tree.failure() {
+        store.watch.restart();
+        return Err(Failure::Snapshot(error));
+    }
+    if let Some(error) = store.failure() {
+        return Err(Failure::Store(error));
+    }
+    let action = format!("send the snapshot {} to", info.name);
+    match result {
+        Ok(Ok(file)) => Ok((file, problems)),
+        Ok(Err(error)) => Err(Failure::Store(store.fault(&action)(error))),
+        Err(_) => Err(Failure::Store(Error::failed(format!("{action} {}", store.url)).hint("the library stopped"))),
+    }
+}

@@ -1,0 +1,355 @@
+//! A store on a host with ssh, through its subsystem `sftp`. ssh is the user's own program, as for `replicate`.
+//!
+//! `wire` has requests and replies, `session` a connection. A file gets its name when all of it is there.
+
+mod session;
+mod wire;
+
+use crate::util::mutex::lock;
+use bytes::Bytes;
+use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use session::{PIECE, Session, done, handle, refused};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use wire::{Body, READ_ONLY, Reply, WRITE_NEW, free_space, kind};
+
+/// How many connections there are at most.
+const MOST: usize = 4;
+/// The pauses before a lost connection is made again.
+const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
+/// The attributes of a request are a mode.
+const MODE: u32 = 4;
+const RENAME: &[u8] = b"posix-rename@openssh.com";
+const SYNC: &[u8] = b"fsync@openssh.com";
+const STATVFS: &[u8] = b"statvfs@openssh.com";
+
+/// The store.
+#[derive(Debug)]
+pub(super) struct Sftp {
+    /// The arguments of ssh that name the host.
+    words: Vec<String>,
+    root: String,
+    location: String,
+    pool: Mutex<Pool>,
+    is_free: Condvar,
+    /// Whether a connection succeeded: then a lost one is made again.
+    was_connected: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    idle: Vec<Session>,
+    /// How many there are, idle or not.
+    number: usize,
+}
+
+impl Sftp {
+    /// The store in the directory `root` of a host.
+    pub(super) fn new(host: &str, port: Option<u16>, root: &str, location: String) -> Sftp {
+        let mut words: Vec<String> = Vec::new();
+        if let Some(port) = port {
+            words.extend(["-p".into(), port.to_string()]);
+        }
+        words.extend(["--".into(), host.replace(['[', ']'], "")]);
+        let root = if root == "/" { root } else { root.trim_end_matches('/') };
+        Sftp {
+            words,
+            root: root.into(),
+            location,
+            pool: Mutex::default(),
+            is_free: Condvar::new(),
+            was_connected: AtomicBool::new(false),
+        }
+    }
+
+    fn path(&self, below: &str) -> String {
+        if self.root.ends_with('/') { format!("{}{below}", self.root) } else { format!("{}/{below}", self.root) }
+    }
+
+    fn path_of(&self, tpe: FileType, id: &Id) -> String {
+        let name = id.to_hex();
+        self.path(&match tpe {
+            FileType::Config => "config".to_string(),
+            FileType::Pack => format!("{}/{}/{}", tpe.dirname(), &name[..2], &name[..]),
+            _ => format!("{}/{}", tpe.dirname(), &name[..]),
+        })
+    }
+
+    /// Uses a connection. If it gets lost, makes another one, after the first success.
+    fn with<T>(&self, action: &str, mut use_it: impl FnMut(&mut Session) -> io::Result<T>) -> RusticResult<T> {
+        let mut pauses = PAUSES.iter();
+        loop {
+            let (mut session, is_known) = match self.take() {
+                Ok(taken) => taken,
+                Err((error, is_known)) => match pauses.next().filter(|_| is_known) {
+                    Some(pause) => {
+                        thread::sleep(Duration::from_secs(*pause));
+                        continue;
+                    }
+                    None => return Err(failed(action, error)),
+                },
+            };
+            let result = use_it(&mut session);
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::NotConnected && is_known => {
+                    drop(session);
+                    self.give(None);
+                    let Some(pause) = pauses.next() else { return Err(failed(action, error)) };
+                    thread::sleep(Duration::from_secs(*pause));
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::InvalidData) => {
+                    self.give(None);
+                    return Err(failed(action, error));
+                }
+                result => {
+                    self.give(Some(session));
+                    return result.map_err(|error| failed(action, error));
+                }
+            }
+        }
+    }
+
+    /// A connection, and whether there was one before. So many of them are used at once.
+    fn take(&self) -> Result<(Session, bool), (io::Error, bool)> {
+        let mut pool = lock(&self.pool);
+        loop {
+            if let Some(session) = pool.idle.pop() {
+                return Ok((session, true));
+            }
+            if pool.number < MOST {
+                break;
+            }
+            pool = self.is_free.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+        pool.number += 1;
+        drop(pool);
+        let is_known = self.was_connected.load(Ordering::Relaxed);
+        match Session::open(&self.words) {
+            Ok(session) => {
+                self.was_connected.store(true, Ordering::Relaxed);
+                Ok((session, is_known))
+            }
+            Err(error) => {
+                self.give(None);
+                Err((error, is_known))
+            }
+        }
+    }
+
+    fn give(&self, session: Option<Session>) {
+        let mut pool = lock(&self.pool);
+        match session {
+            Some(session) => pool.idle.push(session),
+            None => pool.number -= 1,
+        }
+        self.is_free.notify_one();
+    }
+
+    fn read(&self, path: &str, range: Option<(u64, u64)>) -> RusticResult<Bytes> {
+        self.with(&format!("read {path}"), |session| {
+            let open = Body::default().bytes(path.as_bytes()).number(READ_ONLY).number(0);
+            let handle = handle(session.call(kind::OPEN, open)?)?;
+            let (start, length) = match range {
+                Some(range) => range,
+                None => match session.call(kind::FSTAT, Body::default().bytes(&handle))? {
+                    Reply::Attributes(Some(length)) => (0, length),
+                    reply => return Err(refused(reply)),
+                },
+            };
+            let end = start + length;
+            let pieces = (start..end).step_by(PIECE).map(|at| (at, (end - at).min(PIECE as u64) as u32));
+            let requests =
+                pieces.clone().map(|(at, length)| (kind::READ, Body::default().bytes(&handle).long(at).number(length)));
+            let replies = session.call_all(requests);
+            let mut content = Vec::new();
+            for ((at, length), reply) in pieces.zip(replies?) {
+                match reply {
+                    Reply::Data(data) if data.len() == length as usize => content.extend_from_slice(&data),
+                    // A server may read less than it was asked for.
+                    Reply::Data(data) if !data.is_empty() => {
+                        content.extend_from_slice(&data);
+                        read_rest(session, &handle, at + data.len() as u64, at + u64::from(length), &mut content)?;
+                    }
+                    Reply::Data(_) | Reply::Status(wire::EOF, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    reply => return Err(refused(reply)),
+                }
+            }
+            done(session.call(kind::CLOSE, Body::default().bytes(&handle))?)?;
+            Ok(content.into())
+        })
+    }
+
+    fn write(&self, path: &str, content: &Bytes) -> RusticResult<()> {
+        let temporary = format!("{path}-tmp-{}", std::process::id());
+        self.with(&format!("write {path}"), |session| {
+            let written = write_file(session, &temporary, content);
+            if let Err(error) = written {
+                if error.kind() != io::ErrorKind::NotConnected {
+                    let full = is_full(session, &self.root);
+                    let _ = session.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
+                    if full {
+                        return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+                    }
+                }
+                return Err(error);
+            }
+            let (kind, body) = match session.has(RENAME) {
+                true => (kind::EXTENDED, Body::default().bytes(RENAME)),
+                false => (kind::RENAME, Body::default()),
+            };
+            done(session.call(kind, body.bytes(temporary.as_bytes()).bytes(path.as_bytes()))?)
+        })
+    }
+}
+
+fn failed(action: &str, error: io::Error) -> Box<RusticError> {
+    RusticError::with_source(ErrorKind::Backend, format!("cannot {action}"), error)
+}
+
+fn read_rest(session: &mut Session, handle: &[u8], start: u64, end: u64, content: &mut Vec<u8>) -> io::Result<()> {
+    let mut at = start;
+    while at < end {
+        let read = Body::default().bytes(handle).long(at).number((end - at) as u32);
+        match session.call(kind::READ, read)? {
+            Reply::Data(data) if !data.is_empty() && data.len() as u64 <= end - at => {
+                at += data.len() as u64;
+                content.extend_from_slice(&data);
+            }
+            Reply::Data(_) | Reply::Status(wire::EOF, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            reply => return Err(refused(reply)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a new file. Its directory is made if it is missing.
+fn write_file(session: &mut Session, path: &str, content: &Bytes) -> io::Result<()> {
+    let open = || Body::default().bytes(path.as_bytes()).number(WRITE_NEW).number(0);
+    let mut opened = handle(session.call(kind::OPEN, open())?);
+    if matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound)
+        && let Some((above, _)) = path.rsplit_once('/')
+    {
+        make_dir(session, above)?;
+        opened = handle(session.call(kind::OPEN, open())?);
+    }
+    let handle = opened?;
+    let requests = content.chunks(PIECE).enumerate().map(|(number, piece)| {
+        (kind::WRITE, Body::default().bytes(&handle).long((number * PIECE) as u64).bytes(piece))
+    });
+    let mut written = session.call_all(requests)?.into_iter().try_for_each(done);
+    if written.is_ok() && session.has(SYNC) {
+        written = done(session.call(kind::EXTENDED, Body::default().bytes(SYNC).bytes(&handle))?);
+    }
+    let closed = done(session.call(kind::CLOSE, Body::default().bytes(&handle))?);
+    written.and(closed)
+}
+
+/// SFTP has no code for a full filesystem.
+fn is_full(session: &mut Session, path: &str) -> bool {
+    let ask = Body::default().bytes(STATVFS).bytes(path.as_bytes());
+    match session.has(STATVFS).then(|| session.call(kind::EXTENDED, ask)) {
+        Some(Ok(Reply::Extended(reply))) => free_space(&reply).is_some_and(|free| free < 16 << 20),
+        _ => false,
+    }
+}
+
+/// Makes a directory, unless it exists.
+fn make_dir(session: &mut Session, path: &str) -> io::Result<()> {
+    let made = done(session.call(kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))?);
+    match (made, session.call(kind::STAT, Body::default().bytes(path.as_bytes()))?) {
+        (Ok(()), _) | (Err(_), Reply::Attributes(_)) => Ok(()),
+        (Err(error), _) => Err(error),
+    }
+}
+
+impl ReadBackend for Sftp {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn list_with_size(&self, tpe: FileType) -> RusticResult<Vec<(Id, u32)>> {
+        let length = |length: u64| {
+            u32::try_from(length).map_err(|error| failed("use a file of more than 4 GiB", io::Error::other(error)))
+        };
+        if tpe == FileType::Config {
+            let path = self.path("config");
+            let found = self.with("look for the store", |session| {
+                match session.call(kind::STAT, Body::default().bytes(path.as_bytes()))? {
+                    Reply::Attributes(found) => Ok(found),
+                    reply => match refused(reply) {
+                        error if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                        error => Err(error),
+                    },
+                }
+            })?;
+            return found.map(|size| Ok((Id::default(), length(size)?))).into_iter().collect();
+        }
+        let above = self.path(tpe.dirname());
+        let paths = match tpe {
+            FileType::Pack => (0..=u8::MAX).map(|first| format!("{above}/{first:02x}")).collect(),
+            _ => vec![above],
+        };
+        let mut found = Vec::new();
+        for names in self.with(&format!("list {}", tpe.dirname()), |session| session.list(&paths))? {
+            let names = names.map_err(|error| failed(&format!("list {}", tpe.dirname()), error))?;
+            for (name, size) in names.into_iter().flatten() {
+                // Names that are no IDs are from others, or unfinished.
+                let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse::<Id>().ok());
+                if let (Some(id), Some(size)) = (id, size) {
+                    found.push((id, length(size)?));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
+        self.read(&self.path_of(tpe, id), None)
+    }
+
+    fn read_partial(&self, tpe: FileType, id: &Id, _: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
+        self.read(&self.path_of(tpe, id), Some((offset.into(), length.into())))
+    }
+
+    fn warmup_path(&self, tpe: FileType, id: &Id) -> String {
+        self.path_of(tpe, id)
+    }
+}
+
+impl WriteBackend for Sftp {
+    fn create(&self) -> RusticResult<()> {
+        self.with("make the directories of the store", |session| {
+            let mut way = String::new();
+            for part in self.root.split_inclusive('/') {
+                way.push_str(part);
+                if way != "/" {
+                    make_dir(session, way.trim_end_matches('/'))?;
+                }
+            }
+            for tpe in ALL_FILE_TYPES {
+                make_dir(session, &self.path(tpe.dirname()))?;
+            }
+            let make = |first: u8| {
+                let path = self.path(&format!("data/{first:02x}"));
+                (kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))
+            };
+            // Those that cannot be made are missed when a file is written.
+            session.call_all((0..=u8::MAX).map(make)).map(|_| ())
+        })
+    }
+
+    fn write_bytes(&self, tpe: FileType, id: &Id, _: bool, content: Bytes) -> RusticResult<()> {
+        self.write(&self.path_of(tpe, id), &content)
+    }
+
+    fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
+        let path = self.path_of(tpe, id);
+        self.with(&format!("remove {path}"), |session| {
+            done(session.call(kind::REMOVE, Body::default().bytes(path.as_bytes()))?)
+        })
+    }
+}

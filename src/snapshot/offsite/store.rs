@@ -1,0 +1,161 @@
+//! An open store: the library's repository, with pleach's backend and progress.
+
+use super::backend::connect;
+use super::fault::{explain, missing};
+use super::library_log;
+use super::progress::{Bars, Counts};
+use super::secrets::Secrets;
+use super::url::{Url, local};
+use super::watched::{Watch, Watched};
+use crate::error::{Error, Result};
+use rustic_core::{
+    ConfigOptions, Credentials, KeyOptions, OpenStatus, Repository, RepositoryBackends, RepositoryOptions, RusticError,
+    RusticResult, WriteBackend,
+};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a store is, and how it is opened.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "testing"), non_exhaustive)]
+pub struct Access {
+    /// Its address.
+    pub url: Url,
+    /// Its password, and the keys of its host.
+    pub secrets: Secrets,
+    /// Keep no copy of its index on this machine.
+    pub no_cache: bool,
+}
+
+impl Access {
+    /// Access to a store with these secrets.
+    pub fn new(url: Url, secrets: Secrets) -> Access {
+        Access { url, secrets, no_cache: false }
+    }
+}
+
+/// An open store.
+pub(super) struct Store {
+    pub(super) url: Url,
+    pub(super) repository: Repository<OpenStatus>,
+    pub(super) watch: Arc<Watch>,
+    pub(super) counts: Arc<Counts>,
+    backends: RepositoryBackends,
+    options: RepositoryOptions,
+}
+
+/// A store that is not open yet.
+struct Closed {
+    repository: Repository<()>,
+    password: Credentials,
+    watch: Arc<Watch>,
+    counts: Arc<Counts>,
+    backends: RepositoryBackends,
+    options: RepositoryOptions,
+}
+
+impl Store {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If there is none, the password is wrong, or the host refuses.
+    pub(super) fn open(access: &Access) -> Result<Store> {
+        let Closed { repository, password, watch, counts, backends, options } = Closed::new(access)?;
+        let fault = |error: Box<RusticError>| known("open the store", &access.url, &watch, &error);
+        if repository.config_id().map_err(fault)?.is_none() {
+            return Err(missing(&access.url));
+        }
+        let repository = repository.open(&password).map_err(fault)?;
+        Ok(Store { url: access.url.clone(), repository, watch, counts, backends, options })
+    }
+
+    /// Makes one.
+    ///
+    /// # Errors
+    /// If there is one already, or the host refuses.
+    pub(super) fn init(access: &Access) -> Result<()> {
+        let Closed { repository, password, watch, .. } = Closed::new(access)?;
+        let fault = |error: Box<RusticError>| known("make a store at", &access.url, &watch, &error);
+        if repository.config_id().map_err(fault)?.is_some() {
+            return Err(Error::failed(format!("make a store at {}", access.url))
+                .because(io::Error::other("there is one already"))
+                .hint("use it with its own password, or choose another path")
+                .with_code("exists"));
+        }
+        if let Some(path) = local(&access.url) {
+            make_private(path)?;
+        }
+        repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map_err(fault)?;
+        Ok(())
+    }
+
+    /// The same store once more: one with an index cannot be used for anything else.
+    pub(super) fn again(&self) -> RusticResult<Repository<OpenStatus>> {
+        let repository = Repository::new_with_progress(&self.options, &self.backends, Bars(self.counts.clone()))?;
+        repository.open(&Credentials::Masterkey(self.repository.key()))
+    }
+
+    /// The place of the store.
+    pub(super) fn backend(&self) -> Arc<dyn WriteBackend> {
+        self.backends.repository()
+    }
+
+    /// The first failure to write.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.watch.failure().map(|error| explain("write to the store", &self.url, &error))
+    }
+
+    /// The first failure to read.
+    pub(super) fn read_failure(&self, action: &str) -> Option<Error> {
+        self.watch.read_failure().map(|error| explain(action, &self.url, &error))
+    }
+
+    /// The error of an action on this store.
+    pub(super) fn fault<'s>(&'s self, action: &'s str) -> impl Fn(Box<RusticError>) -> Error + 's {
+        move |error| known(action, &self.url, &self.watch, &error)
+    }
+}
+
+/// Makes the directory of a store, for its owner alone.
+fn make_private(path: &Path) -> Result<()> {
+    let failed = |cause| Error::io("make a store at", path, cause);
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above).map_err(failed)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map_err(failed),
+    }
+    if fs::read_dir(path).map_err(failed)?.next().is_some() {
+        let cause = io::Error::other("the directory is not empty");
+        return Err(failed(cause).hint("choose a new directory").with_code("exists"));
+    }
+    Ok(())
+}
+
+/// The library does not pass on why the store failed.
+fn known(action: &str, url: &Url, watch: &Watch, error: &RusticError) -> Error {
+    let inner = watch.failure().or_else(|| watch.read_failure());
+    explain(action, url, inner.as_deref().unwrap_or(error))
+}
+
+impl Closed {
+    fn new(access: &Access) -> Result<Closed> {
+        library_log::listen();
+        let credentials = access.secrets.read()?;
+        let watch = Arc::new(Watch::default());
+        let counts = Arc::new(Counts::default());
+        let inner = connect(&access.url, &credentials)?;
+        let backend = Watched { inner, watch: watch.clone() };
+        let mut options = RepositoryOptions::default();
+        options.no_cache = access.no_cache;
+        let backends = RepositoryBackends::new(Arc::new(backend), None);
+        let repository = Repository::new_with_progress(&options, &backends, Bars(counts.clone()))
+            .map_err(|error| explain("open the store", &access.url, &error))?;
+        let password = Credentials::Password(credentials.password);
+        Ok(Closed { repository, password, watch, counts, backends, options })
+    }
+}

@@ -1,0 +1,162 @@
+//! The snapshots in a store, and the tags that show which snapshot of a repository each of them is.
+
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::snapshot::manifest::{Header, Time};
+use crate::util::text;
+use data_encoding::HEXLOWER;
+use rustic_core::jiff::{Timestamp, tz::TimeZone};
+use rustic_core::repofile::SnapshotFile;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+
+/// The tag with the name of the snapshot.
+const NAME: &str = "pleach:";
+/// The tag with the beginning of its identity, which no other snapshot has.
+const IDENTITY: &str = "pleach-id:";
+/// How many bytes of the identity are there.
+const BYTES: usize = 8;
+
+/// A snapshot of pleach in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Its name in the repository that it came from.
+    pub name: String,
+    /// Its ID in the store.
+    pub id: String,
+    /// When it was begun.
+    pub created: Time,
+    /// The machine that it is of.
+    pub host: String,
+    /// Its sources.
+    pub sources: Vec<PathBuf>,
+    /// Its tags, without those of the store.
+    pub tags: Vec<String>,
+    /// The number of its files, links and special files, if the store has it.
+    pub files: Option<u64>,
+    /// Their size.
+    pub bytes: Option<u64>,
+}
+
+/// A snapshot in a store, and its mark if it is one of pleach.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) file: SnapshotFile,
+    pub(super) name: Option<String>,
+    identity: Option<Vec<u8>>,
+}
+
+impl Stored {
+    pub(super) fn new(file: SnapshotFile) -> Stored {
+        let tag = |prefix: &str| file.tags.iter().find_map(|tag| tag.strip_prefix(prefix)).map(String::from);
+        let identity = tag(IDENTITY).and_then(|digits| HEXLOWER.decode(digits.as_bytes()).ok());
+        let identity = identity.filter(|identity| identity.len() == BYTES);
+        Stored { name: tag(NAME), identity, file }
+    }
+
+    /// Whether it is the snapshot of this identity.
+    pub(super) fn is(&self, name: &str, identity: &[u8; 32]) -> bool {
+        match &self.identity {
+            Some(own) => identity.starts_with(own),
+            None => self.name.as_deref() == Some(name),
+        }
+    }
+
+    /// Whether the other one is the same snapshot of pleach.
+    fn is_twin(&self, other: &Stored) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
+    /// Whether it is of the same machine and sources, so that it can be a parent.
+    pub(super) fn is_akin(&self, header: &Header) -> bool {
+        let sources: BTreeSet<String> = paths(header).into_iter().collect();
+        self.file.hostname == header.host && self.file.paths.iter().cloned().collect::<BTreeSet<_>>() == sources
+    }
+
+    /// When it was begun.
+    pub(super) fn created(&self) -> Time {
+        let moment = self.file.time.timestamp();
+        Time { seconds: moment.as_second(), nanos: moment.subsec_nanosecond().try_into().unwrap_or(0) }
+    }
+
+    /// The tags that the user gave.
+    pub(super) fn tags(&self) -> Vec<String> {
+        let is_own = |tag: &&String| !tag.starts_with(NAME) && !tag.starts_with(IDENTITY);
+        self.file.tags.iter().filter(is_own).cloned().collect()
+    }
+
+    /// Its description, if it is one of pleach.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+        Some(Snapshot {
+            name: self.name.clone()?,
+            id: self.file.id.to_hex().to_string(),
+            created: self.created(),
+            host: self.file.hostname.clone(),
+            sources: self.file.paths.iter().map(PathBuf::from).collect(),
+            tags: self.tags(),
+            files: self.file.summary.as_ref().map(|summary| summary.total_files_processed),
+            bytes: self.file.summary.as_ref().map(|summary| summary.total_bytes_processed),
+        })
+    }
+}
+
+/// The sources as restic has them: text.
+pub(super) fn paths(header: &Header) -> Vec<String> {
+    header.sources.iter().map(|source| String::from_utf8_lossy(source).into_owned()).collect()
+}
+
+/// The description of a snapshot for the store, without its tree.
+pub(super) fn describe(header: &Header, identity: &[u8; 32], tags: &[String]) -> Result<SnapshotFile> {
+    let Time { seconds, nanos } = header.created;
+    let moment = Timestamp::new(seconds, nanos as i32)
+        .map_err(|_| Error::failed(format!("use the time of the snapshot {}", header.name)))?;
+    let mut file = SnapshotFile {
+        time: moment.to_zoned(TimeZone::UTC),
+        hostname: header.host.clone(),
+        program_version: concat!("pleach ", env!("CARGO_PKG_VERSION")).into(),
+        ..SnapshotFile::default()
+    };
+    tags.iter().for_each(|tag| file.tags.add(tag.clone()));
+    file.tags.add(format!("{NAME}{}", header.name));
+    file.tags.add(format!("{IDENTITY}{}", HEXLOWER.encode(&identity[..BYTES])));
+    Ok(file)
+}
+
+/// All snapshots in a store, oldest first.
+pub(super) fn stored(store: &Store) -> Result<Vec<Stored>> {
+    let files = store.repository.get_all_snapshots().map_err(store.fault("list the snapshots in"))?;
+    let mut stored: Vec<_> = files.into_iter().map(Stored::new).collect();
+    stored.sort_by(|a, b| (a.created(), &a.name, a.file.id).cmp(&(b.created(), &b.name, b.file.id)));
+    Ok(stored)
+}
+
+/// The snapshot that an ID means: a name, the beginning of one, the beginning of the store's own ID, or `latest`.
+pub(super) fn find(store: &Store, id: &str) -> Result<Stored> {
+    let all: Vec<_> = stored(store)?.into_iter().filter(|stored| stored.name.is_some()).collect();
+    let fail = |why: String| {
+        Error::failed(format!("find the snapshot '{}' in {}", text::escape(id.as_ref()), store.url))
+            .because(io::Error::other(why))
+            .hint("'pleach offsite list' shows them")
+            .with_code("no-snapshot")
+    };
+    if id == "latest" {
+        return all.into_iter().next_back().ok_or_else(|| fail("the store has none of pleach".into()));
+    }
+    let of = |is: &dyn Fn(&Stored) -> bool| all.iter().filter(|stored| is(stored)).cloned().collect::<Vec<_>>();
+    let named = of(&|stored| stored.name.as_deref() == Some(id));
+    let begun = || of(&|stored| stored.name.as_deref().is_some_and(|name| name.starts_with(id)));
+    let by_id = || of(&|stored| id.len() >= 4 && stored.file.id.to_hex().starts_with(id));
+    let found = [named, begun(), by_id()].into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        // Two machines may have sent it at once.
+        [first, rest @ ..] if rest.iter().all(|other| first.is_twin(other)) => Ok(first.clone()),
+        [] => Err(fail("there is none".into())),
+        many => {
+            let ids: Vec<_> = many.iter().take(5).map(|stored| stored.file.id.to_hex()[..8].to_string()).collect();
+            Err(fail(format!("it may be one of {}: use the store's ID, as {}", many.len(), ids.join(", "))))
+        }
+    }
+}

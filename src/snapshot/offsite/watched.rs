@@ -1,0 +1,149 @@
+//! A store's backend under watch: it counts the bytes that are written, remembers the first failure, and takes no
+//! snapshot after one.
+//!
+//! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
+//! the store, or an interruption, must end the run here.
+
+use crate::util::mutex::lock;
+use bytes::Bytes;
+use rustic_core::repofile::PackId;
+use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    written: AtomicU64,
+    is_over: AtomicBool,
+    failure: Mutex<Option<Box<RusticError>>>,
+    read_failure: Mutex<Option<Box<RusticError>>>,
+    snapshot: Mutex<Id>,
+    /// Packs that are not whole.
+    hidden: Mutex<HashSet<Id>>,
+}
+
+impl Watch {
+    /// Bytes of packs that were written.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing may be published any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// From now on nothing is published.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Snapshots may be published again.
+    pub(super) fn restart(&self) {
+        self.is_over.store(false, Ordering::Relaxed);
+    }
+
+    /// The library does not see these packs.
+    pub(super) fn hide(&self, packs: impl Iterator<Item = PackId>) {
+        lock(&self.hidden).extend(packs.map(|id| *id));
+    }
+
+    /// The ID of the last snapshot that was published.
+    pub(super) fn snapshot(&self) -> Id {
+        *lock(&self.snapshot)
+    }
+
+    /// The first failure to write.
+    pub(super) fn failure(&self) -> Option<Box<RusticError>> {
+        lock(&self.failure).take()
+    }
+
+    /// The first failure to read.
+    pub(super) fn read_failure(&self) -> Option<Box<RusticError>> {
+        lock(&self.read_failure).take()
+    }
+
+    /// Reads, unless the run is over.
+    fn read(&self, read: impl FnOnce() -> RusticResult<Bytes>) -> RusticResult<Bytes> {
+        if self.is_over() {
+            return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
+        }
+        read().map_err(|error| {
+            let copy = RusticError::new(ErrorKind::Backend, "the store cannot be read");
+            lock(&self.read_failure).get_or_insert(error);
+            copy
+        })
+    }
+
+    fn fail(&self, error: Box<RusticError>) -> Box<RusticError> {
+        self.end();
+        let copy = RusticError::new(ErrorKind::Backend, "the store failed");
+        lock(&self.failure).get_or_insert(error);
+        copy
+    }
+}
+
+/// The backend.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) inner: Arc<dyn WriteBackend>,
+    pub(super) watch: Arc<Watch>,
+}
+
+impl ReadBackend for Watched {
+    fn location(&self) -> String {
+        self.inner.location()
+    }
+
+    fn list_with_size(&self, tpe: FileType) -> RusticResult<Vec<(Id, u32)>> {
+        let mut found = self.inner.list_with_size(tpe)?;
+        if tpe == FileType::Pack {
+            let hidden = lock(&self.watch.hidden);
+            found.retain(|(id, _)| !hidden.contains(id));
+        }
+        Ok(found)
+    }
+
+    fn list(&self, tpe: FileType) -> RusticResult<Vec<Id>> {
+        self.inner.list(tpe)
+    }
+
+    fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
+        self.watch.read(|| self.inner.read_full(tpe, id))
+    }
+
+    fn read_partial(&self, tpe: FileType, id: &Id, cache: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
+        self.watch.read(|| self.inner.read_partial(tpe, id, cache, offset, length))
+    }
+
+    fn warmup_path(&self, tpe: FileType, id: &Id) -> String {
+        self.inner.warmup_path(tpe, id)
+    }
+}
+
+impl WriteBackend for Watched {
+    fn create(&self) -> RusticResult<()> {
+        self.inner.create()
+    }
+
+    fn write_bytes(&self, tpe: FileType, id: &Id, cacheable: bool, content: Bytes) -> RusticResult<()> {
+        if tpe == FileType::Snapshot && self.watch.is_over() {
+            return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
+        }
+        let length = content.len() as u64;
+        self.inner.write_bytes(tpe, id, cacheable, content).map_err(|error| self.watch.fail(error))?;
+        if tpe == FileType::Snapshot {
+            *lock(&self.watch.snapshot) = *id;
+        }
+        if tpe == FileType::Pack {
+            self.watch.written.fetch_add(length, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, tpe: FileType, id: &Id, cacheable: bool) -> RusticResult<()> {
+        self.inner.remove(tpe, id, cacheable).map_err(|error| self.watch.fail(error))
+    }
+}

@@ -1,0 +1,189 @@
+//! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run goes on.
+
+use super::lines::{PushSums, sums};
+use super::stores::{Backend, Store};
+use super::{below, in_store, take, two_nights};
+use crate::harness::own::Own;
+use crate::harness::random::{Random, report, seed};
+use crate::harness::*;
+use crate::on_filesystems;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The size of the tree that [`large`] makes: many packs.
+const SIZE: u64 = 6 * (40 << 20);
+
+/// A repository with a snapshot of a tree of some large files.
+fn large(fs: &Filesystem) -> (PathBuf, PathBuf) {
+    let (source, repo) = (fs.dir("source"), fs.join("repo"));
+    (0..6).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+    take("one", &source, &repo);
+    (source, repo)
+}
+
+fn begin(store: &Store, repo: &Path) -> Child {
+    let mut push = store.pleach("push", [repo]);
+    push.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The size of all packs on disk.
+fn packed(dir: &Path) -> u64 {
+    let packs = if dir.join("data").exists() { tools::files(&dir.join("data")) } else { Vec::new() };
+    packs.iter().filter_map(|pack| fs::metadata(pack).ok()).map(|meta| meta.len()).sum()
+}
+
+/// Waits until the store has this many bytes.
+#[track_caller]
+fn await_packs(child: &mut Child, dir: &Path, bytes: u64) {
+    let begun = Instant::now();
+    while packed(dir) < bytes {
+        assert!(child.try_wait().unwrap().is_none(), "the push ended before {bytes} bytes were stored");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no packs");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    finish(std::process::Command::new("kill").args(["-s", name, &child.id().to_string()])).expect(0);
+}
+
+fn end(child: Child) -> Run {
+    Run::new(child.wait_with_output().unwrap(), "pleach offsite push".into())
+}
+
+/// After a run that did not end well: nothing is visible, the store is sound, and the next run completes it.
+#[track_caller]
+fn assert_goes_on(fs: &Filesystem, store: &Store, repo: &Path, source: &Path) -> PushSums {
+    assert_eq!(in_store(store), [""; 0]);
+    store.assert_sound();
+    let sent: PushSums = sums(&store.push(repo));
+    assert_eq!((sent.snapshots, sent.errors), (1, 0), "{sent:?}");
+    store.assert_sound();
+    tools::assert_equal_trees(source, &below(&store.restores("one", fs.join("to")), source));
+    sent
+}
+
+on_filesystems! {
+    [xfs, btrfs] fn an_interrupted_push_goes_on_with_what_is_stored(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let store = Store::made(fs, Backend::Local);
+        let mut push = begin(&store, &repo);
+        await_packs(&mut push, &fs.join("store"), SIZE / 3);
+        signal(&push, "INT");
+        end(push).expect(130).saying("interrupted");
+        let sent = assert_goes_on(fs, &store, &repo, &source);
+        assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
+    }
+
+    [xfs] fn an_interrupted_push_over_http_goes_on_with_what_is_stored(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let store = Store::made(fs, Backend::Rest);
+        let mut push = begin(&store, &repo);
+        await_packs(&mut push, &fs.join("store"), SIZE / 3);
+        signal(&push, "TERM");
+        let run = end(push);
+        assert!([130, 143].contains(&run.status), "{run:?}");
+        let sent = assert_goes_on(fs, &store, &repo, &source);
+        assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
+    }
+
+    [xfs] fn a_push_killed_at_random_moments_leaves_a_sound_store(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let mut store = Store::made(fs, Backend::Local);
+        let seed = seed();
+        let mut random = Random(seed);
+        let begun = Instant::now();
+        end(begin(&store, &repo)).expect(0);
+        let time = begun.elapsed();
+        let other = fs.join("other store").display().to_string();
+        store.url = other;
+        store.run("init", &[]).expect(0);
+        let mut completed = 0;
+        for kill in 0..5 {
+            let mut push = begin(&store, &repo);
+            thread::sleep(time.mul_f64(random.fraction()));
+            let _ = push.kill();
+            completed += u32::from(end(push).status == 0);
+            let context = format!("kill {kill} of PLEACH_TEST_SEED={seed}");
+            let run = store.restic(&["check".as_ref(), "--read-data".as_ref()]);
+            assert_eq!(run.status, 0, "{context}: {run:?}");
+            assert!(in_store(&store).is_empty() || completed > 0, "{context}");
+        }
+        report(&format!("5 kills, {completed} complete"));
+        store.push(&repo);
+        store.assert_sound();
+        tools::assert_equal_trees(&source, &below(&store.restores("one", fs.join("to")), &source));
+    }
+
+    [xfs] fn a_server_that_dies_is_an_error_and_the_next_run_goes_on(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let mut store = Store::made(fs, Backend::Rest);
+        let mut push = begin(&store, &repo);
+        await_packs(&mut push, &fs.join("store"), SIZE / 4);
+        store.server.as_mut().unwrap().kill();
+        let begun = Instant::now();
+        let run = end(push).expect(1).saying("rest:http://127.0.0.1:8000/");
+        assert!(!run.stderr.contains("panicked"), "{run:?}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it gives up in time");
+        let store = Store::start(fs, Backend::Rest);
+        assert_goes_on(fs, &store, &repo, &source);
+    }
+
+    [xfs] fn a_full_store_is_an_error_and_more_space_lets_it_go_on(fs: &Filesystem) {
+        for backend in [Backend::Local, Backend::Rest] {
+            let fs = Filesystem::open(fs.kind, "offsite::full::store").expect("it is mounted");
+            let (source, repo) = large(&fs);
+            let Some(own) = Own::new(Kind::Xfs, "a_full_store", 400, &[], "") else { return };
+            let (filler, dir) = (own.join("filler"), own.join("store"));
+            let free = tools::free_bytes(own.path());
+            let file = fs::File::create(&filler).unwrap();
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - (100 << 20)).unwrap();
+            drop(file);
+            let store = Store::start_in(&fs, &dir, backend);
+            store.run("init", &[]).expect(0);
+            let run = store.run("push", &[repo.as_ref()]).expect(1);
+            assert!(run.stderr.contains(&store.url) && !run.stderr.contains("panicked"), "{backend:?}: {run:?}");
+            if backend == Backend::Local {
+                run.saying("no space left");
+            }
+            fs::remove_file(&filler).unwrap();
+            assert_goes_on(&fs, &store, &repo, &source);
+            drop(store);
+        }
+    }
+
+    [xfs] fn an_interrupted_restore_ends_at_once_and_can_be_repeated(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let (store, to) = (Store::made(fs, Backend::Local), fs.join("to"));
+        store.push(&repo);
+        let args = ["--target".as_ref(), to.as_os_str()];
+        let mut restore = store.pleach("restore", args);
+        let restore = restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while !to.exists() || tools::files(&to).is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no file");
+            thread::sleep(Duration::from_millis(2));
+        }
+        signal(&restore, "INT");
+        let run = end(restore);
+        assert!([0, 130].contains(&run.status), "{run:?}");
+        store.run("restore", &args).expect(0);
+        tools::assert_equal_trees(&source, &below(&to, &source));
+    }
+
+    [xfs] fn two_pushes_at_once_both_end_well(fs: &Filesystem) {
+        let (source, repo) = two_nights(fs);
+        let store = Store::made(fs, Backend::Local);
+        let runs = [begin(&store, &repo), begin(&store, &repo)].map(end);
+        for run in &runs {
+            assert!([0, 11].contains(&run.status), "{run:?}");
+        }
+        assert!(runs.iter().any(|run| run.status == 0));
+        store.assert_sound();
+        store.push(&repo);
+        tools::assert_equal_trees(&source, &below(&store.restores("two", fs.join("to")), &source));
+    }
+}

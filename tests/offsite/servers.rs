@@ -1,0 +1,68 @@
+//! Servers that are not as usual: they keep what they have, they speak TLS, they serve below a path.
+
+use super::lines::{PushSums, sums};
+use super::stores::{Backend, KEY, Store};
+use super::{in_store, take, two_nights};
+use crate::harness::server::Server;
+use crate::harness::*;
+use crate::on_filesystems;
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// The start of the usual REST server's command line.
+fn rclone(options: &str, fs: &Filesystem) -> String {
+    let dir = fs.dir("store");
+    format!("rclone --config=/dev/null serve restic --user=ann --pass={KEY} {options} {}", dir.display())
+}
+
+on_filesystems! {
+    [xfs] fn a_server_that_only_appends_takes_pushes_and_forgets_nothing(fs: &Filesystem) {
+        let (source, repo) = two_nights(fs);
+        let mut store = Store::made(fs, Backend::Rest);
+        store.server.take();
+        let command = rclone("--addr=127.0.0.1:8000 --append-only", fs);
+        store.serve(Server::start(fs.join("append.log"), 8000, &command));
+        assert_eq!(sums::<PushSums>(&store.push(&repo)).snapshots, 2);
+        take("three", &source, &repo);
+        assert_eq!(sums::<PushSums>(&store.push(&repo)).snapshots, 1);
+        store.run("check", &["--read-data".as_ref()]).expect(0);
+        let run = store.run("prune", &["--keep-last".as_ref(), "1".as_ref()]).expect(1);
+        assert!(!run.stderr.contains("panicked"), "{run:?}");
+        run.saying(&store.url);
+        assert_eq!(in_store(&store), ["one", "two", "three"]);
+        store.run("check", &["--read-data".as_ref()]).expect(0);
+    }
+
+    [xfs] fn a_certificate_that_nobody_signed_is_refused_unless_it_is_known(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let (cert, key) = (fs.join("cert.pem"), fs.join("key.pem"));
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&cert);
+        finish(&mut openssl).expect(0);
+        let mut store = Store::start(fs, Backend::Rest);
+        let tls = format!("--addr=127.0.0.1:8443 --cert={} --key={}", cert.display(), key.display());
+        store.serve(Server::start(fs.join("tls.log"), 8443, &rclone(&tls, fs)));
+        store.url = "rest:https://127.0.0.1:8443/".into();
+        let run = store.run("init", &[]).expect(1);
+        assert!(!run.stderr.contains("panicked"), "{run:?}");
+        run.saying("certificate").saying(&store.url);
+        let trusting = |verb: &str, args: &[&OsStr]| finish(store.pleach(verb, args).env("SSL_CERT_FILE", &cert));
+        trusting("init", &[]).expect(0);
+        assert_eq!(sums::<PushSums>(&trusting("push", &[repo.as_ref()]).expect(0)).snapshots, 2);
+    }
+
+    [xfs] fn a_path_of_a_rest_server_is_a_store_of_its_own(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let mut store = Store::start(fs, Backend::Rest);
+        for url in ["rest:http://127.0.0.1:8000/some/path/", "rest:http://127.0.0.1:8000/another"] {
+            store.url = url.into();
+            store.run("init", &[]).expect(0);
+            assert_eq!(sums::<PushSums>(&store.push(&repo)).snapshots, 2);
+            store.assert_sound();
+        }
+        assert_eq!(names(&fs.join("store")), ["another", "some"]);
+        assert!(fs.join("store/some/path/config").exists());
+    }
+}

@@ -1,0 +1,240 @@
+//! The stores: a directory, and one behind each kind of server. restic, and for Azure a copy by rclone, are the
+//! witnesses.
+
+use crate::harness::server::{Server, is_installed, until_success};
+use crate::harness::sshd::Sshd;
+use crate::harness::*;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The password of every store. No message and no command line may contain it.
+pub(super) const PASSWORD: &str = "Tr0ub4dor&3-password";
+/// The secret key of every server that has one.
+pub(super) const KEY: &str = "s3cr3tKeyThatNobodyMaySee";
+/// The key of Azurite's well-known account.
+const AZURE_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The kinds of stores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Backend {
+    Local,
+    Sftp,
+    Rest,
+    S3,
+    Azure,
+}
+
+impl Backend {
+    /// The programs that serve and examine it.
+    fn programs(self) -> &'static [&'static str] {
+        match self {
+            Backend::Local => &["restic"],
+            Backend::Sftp => &["restic", "sshd"],
+            Backend::Rest => &["restic", "rclone"],
+            Backend::S3 => &["restic", "rclone", "weed"],
+            Backend::Azure => &["restic", "rclone", "azurite-blob"],
+        }
+    }
+}
+
+/// A store with all that reaches it.
+pub(super) struct Store {
+    pub(super) url: String,
+    backend: Backend,
+    /// The home of the user who runs everything. Its path is short, because ssh puts a socket there.
+    pub(super) home: tempfile::TempDir,
+    /// The variables with the keys.
+    keys: Vec<(&'static str, String)>,
+    /// The words that run a program where the server is reached.
+    enter: Vec<String>,
+    pub(super) server: Option<Server>,
+    pub(super) sshd: Option<Sshd>,
+}
+
+impl Store {
+    /// A store that has not been made yet. Its server's files are in the scratch directory.
+    #[track_caller]
+    pub(super) fn start(fs: &Filesystem, backend: Backend) -> Store {
+        Store::start_in(fs, &fs.join("store"), backend)
+    }
+
+    /// The same in this directory, which may be on another filesystem.
+    #[track_caller]
+    pub(super) fn start_in(fs: &Filesystem, dir: &Path, backend: Backend) -> Store {
+        for program in backend.programs() {
+            assert!(is_installed(program) || *program == "sshd", "{program} is missing: run `cargo xtask test`");
+        }
+        let mut store = Store {
+            url: String::new(),
+            backend,
+            home: tempfile::tempdir().unwrap(),
+            keys: Vec::new(),
+            enter: Vec::new(),
+            server: None,
+            sshd: None,
+        };
+        let shown = dir.display();
+        match backend {
+            Backend::Local => store.url = shown.to_string(),
+            Backend::Sftp => {
+                let sshd = Sshd::start(fs.join("host"));
+                let keys = sshd.home().join(".ssh");
+                fs::create_dir_all(&keys).unwrap();
+                fs::copy(sshd.file("config"), keys.join("config")).unwrap();
+                store.url = format!("sftp:nas:{shown}");
+                store.enter = sshd.enter();
+                store.sshd = Some(sshd);
+            }
+            Backend::Rest => {
+                fs::create_dir_all(dir).unwrap();
+                let rclone = format!(
+                    "rclone --config=/dev/null serve restic --addr=127.0.0.1:8000 --user=ann --pass={KEY} {shown}"
+                );
+                store.serve(Server::start(fs.join("rclone.log"), 8000, &rclone));
+                store.url = "rest:http://127.0.0.1:8000/".into();
+                store.keys = vec![("RESTIC_REST_USERNAME", "ann".into()), ("RESTIC_REST_PASSWORD", KEY.into())];
+            }
+            Backend::S3 => {
+                fs::create_dir_all(dir).unwrap();
+                let config = serde_json::json!({"identities": [{
+                    "name": "ann",
+                    "credentials": [{"accessKey": "ANNSKEY", "secretKey": KEY}],
+                    "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+                }]});
+                fs::write(fs.join("s3.json"), config.to_string()).unwrap();
+                let weed = format!(
+                    "weed -logtostderr=true server -ip=127.0.0.1 -ip.bind=127.0.0.1 -master.volumeSizeLimitMB=64 \
+                     -master.volumePreallocate=false -volume.max=100 -s3 -s3.port=8333 -s3.config={} -dir={shown}",
+                    fs.join("s3.json").display()
+                );
+                store.serve(Server::start(fs.join("weed.log"), 8333, &weed));
+                store.url = "s3:http://127.0.0.1:8333/bucket/some/prefix".into();
+                store.keys = vec![("AWS_ACCESS_KEY_ID", "ANNSKEY".into()), ("AWS_SECRET_ACCESS_KEY", KEY.into())];
+                until_success(|| finish(&mut store.rclone(&["mkdir", "server:bucket"])));
+                // Only now its volumes are ready too.
+                until_success(|| finish(&mut store.rclone(&["touch", "server:bucket/other"])));
+            }
+            Backend::Azure => {
+                fs::create_dir_all(dir).unwrap();
+                let azurite = format!(
+                    "azurite-blob --silent --skipApiVersionCheck --disableTelemetry --blobHost=127.0.0.1 \
+                     --blobPort=10000 --location={shown}"
+                );
+                store.serve(Server::start(fs.join("azurite.log"), 10_000, &azurite));
+                store.url = "azure:bucket:/some/prefix".into();
+                store.keys = vec![
+                    ("AZURE_ACCOUNT_NAME", "devstoreaccount1".into()),
+                    ("AZURE_ACCOUNT_KEY", AZURE_KEY.into()),
+                    ("AZURE_ENDPOINT", "http://127.0.0.1:10000/devstoreaccount1".into()),
+                ];
+                until_success(|| finish(&mut store.rclone(&["mkdir", "server:bucket"])));
+            }
+        }
+        store
+    }
+
+    /// A store that has been made.
+    #[track_caller]
+    pub(super) fn made(fs: &Filesystem, backend: Backend) -> Store {
+        let store = Store::start(fs, backend);
+        store.run("init", &[]).expect(0);
+        store
+    }
+
+    /// Reaches it through another server.
+    pub(super) fn serve(&mut self, server: Server) {
+        self.enter = server.enter();
+        self.server = Some(server);
+    }
+
+    /// A program where the server is reached, with keys and password.
+    pub(super) fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut words: Vec<OsString> = self.enter.iter().map(OsString::from).collect();
+        words.push(program.as_ref().into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        let is_secret = |name: &str| {
+            ["AWS_", "B2_", "AZURE_", "RESTIC_", "PLEACH_", "RCLONE_"].iter().any(|start| name.starts_with(start))
+        };
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_secret)) {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.home.path()).env("XDG_CACHE_HOME", self.home.path().join("cache"));
+        command.env("RESTIC_PASSWORD", PASSWORD).envs(self.keys.iter().cloned());
+        command
+    }
+
+    /// `pleach offsite VERB --to URL`, in JSON, with further arguments.
+    pub(super) fn pleach<A: AsRef<OsStr>>(&self, verb: &str, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.program(env!("CARGO_BIN_EXE_pleach"));
+        command.args(["offsite", verb, "--json", "--to", &self.url]).args(args);
+        command
+    }
+
+    /// Runs `pleach offsite` to its end.
+    pub(super) fn run(&self, verb: &str, args: &[&OsStr]) -> Run {
+        finish(&mut self.pleach(verb, args))
+    }
+
+    /// Pushes all missing snapshots, successfully.
+    #[track_caller]
+    pub(super) fn push(&self, repo: &Path) -> Run {
+        self.run("push", &[repo.as_ref()]).expect(0)
+    }
+
+    /// rclone with the server as the remote `server`.
+    fn rclone(&self, args: &[&str]) -> Command {
+        let mut command = self.program("rclone");
+        command.args(["--config=/dev/null", "--retries=1", "--low-level-retries=1"]).args(args);
+        command.envs([
+            ("RCLONE_CONFIG_SERVER_TYPE", if self.backend == Backend::S3 { "s3" } else { "azureblob" }),
+            ("RCLONE_CONFIG_SERVER_PROVIDER", "Other"),
+            ("RCLONE_CONFIG_SERVER_ENDPOINT", if self.backend == Backend::S3 { "http://127.0.0.1:8333" } else { "" }),
+            ("RCLONE_CONFIG_SERVER_ACCESS_KEY_ID", "ANNSKEY"),
+            ("RCLONE_CONFIG_SERVER_SECRET_ACCESS_KEY", KEY),
+            ("RCLONE_CONFIG_SERVER_USE_EMULATOR", "true"),
+        ]);
+        command
+    }
+
+    /// Runs restic on the store.
+    #[track_caller]
+    pub(super) fn restic(&self, args: &[&OsStr]) -> Run {
+        let mut url = self.url.clone();
+        if self.backend == Backend::Azure {
+            // It does not reach Azurite. No test lets it write.
+            let copy = self.home.path().join("copy");
+            finish(self.rclone(&["sync", "server:bucket/some/prefix"]).arg(&copy)).expect(0);
+            url = copy.display().to_string();
+        }
+        if self.backend == Backend::Rest {
+            // restic of Debian 12 knows no variables for these.
+            url = url.replace("http://", &format!("http://ann:{KEY}@"));
+        }
+        let mut restic = self.program("restic");
+        finish(restic.args(["--no-cache", "--repo", &url]).args(args))
+    }
+
+    /// Runs restic's own check, which reads and decrypts everything, successfully.
+    #[track_caller]
+    pub(super) fn assert_sound(&self) {
+        let run = self.restic(&["check".as_ref(), "--read-data".as_ref()]).expect(0);
+        assert!(run.stdout.contains("no errors were found"), "{run:?}");
+    }
+
+    /// Restores by restic, and returns where the root of the snapshot is.
+    #[track_caller]
+    pub(super) fn restic_restores(&self, id: &str, to: PathBuf) -> PathBuf {
+        self.restic(&["restore".as_ref(), id.as_ref(), "--target".as_ref(), to.as_ref()]).expect(0);
+        to
+    }
+
+    /// Restores by pleach, and returns where the root of the snapshot is.
+    #[track_caller]
+    pub(super) fn restores(&self, id: &str, to: PathBuf) -> PathBuf {
+        self.run("restore", &["--target".as_ref(), to.as_ref(), id.as_ref()]).expect(0);
+        to
+    }
+}
