@@ -134,7 +134,7 @@ on_filesystems! {
         let mut store = Store::made(fs, Backend::Sftp);
         store.push(&repo);
         let dir = fs.join("store").display().to_string();
-        for url in [format!("sftp://nas{dir}"), format!("sftp://root@nas:22{dir}"), format!("sftp:root@nas:{dir}")] {
+        for url in [format!("sftp://nas/{dir}"), format!("sftp://root@nas:22/{dir}"), format!("sftp:root@nas:{dir}")] {
             store.url = url;
             assert_eq!(in_store(&store), ["one", "two"], "{}", store.url);
         }

@@ -198,7 +198,7 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach offsite VERB --to <URL> ...")]
     #[command(after_help = help::MORE, after_long_help = help::long(offsite::EXAMPLES))]
     Offsite(Offsite),
-    /// Not in this build
+    /// Not in this build: it needs the cargo feature 'offsite'
     #[cfg(not(feature = "offsite"))]
     #[command(hide = true, disable_help_flag = true)]
     Offsite(no_offsite::Offsite),

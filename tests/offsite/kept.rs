@@ -50,11 +50,18 @@ on_filesystems! {
         assert_eq!(kept(&done), kept(&dry));
         assert_eq!(in_store(&store), ["two", "four", "five"]);
         store.assert_sound();
-        let freed = before.saturating_sub(stored(fs));
         let (planned, sums): (PruneSums, PruneSums) = (sums(&dry), sums(&done));
         assert_eq!((sums.kept, sums.removed, planned.removed), (3, 2, 2));
-        // Two versions of a file of 200,000 bytes.
-        assert!(freed >= 400_000 && sums.freed_bytes.abs_diff(freed) < 50_000, "{freed} and {sums:?}");
+        let freed = before.saturating_sub(stored(fs));
+        assert!(sums.freed_bytes > 0 && sums.freed_bytes.abs_diff(freed) < 50_000, "{freed} and {sums:?}");
+        // A run rewrites only a tenth of the store, and later ones go on.
+        for _ in 0..8 {
+            store.run("prune", &[&rules[..], &["--now".as_ref()]].concat()).expect(0);
+        }
+        let freed = before.saturating_sub(stored(fs));
+        // Two versions of a file of 200,000 bytes, less the tolerated twentieth.
+        assert!(freed >= 400_000 - before / 20, "{freed} of {before}");
+        store.assert_sound();
         for name in ["two", "four", "five"] {
             assert_restores(fs, &store, &repo, &source, name);
         }
@@ -70,7 +77,7 @@ on_filesystems! {
         let rules = ["--keep-last", "1"].map(OsStr::new);
         let before = stored(fs);
         let sums: PruneSums = sums(&store.run("prune", &rules).expect(0));
-        assert!(sums.removed == 4 && sums.later_bytes >= 800_000, "{sums:?}");
+        assert!(sums.removed == 4 && sums.later_bytes >= 600_000, "{sums:?}");
         assert!(stored(fs) + sums.freed_bytes >= before, "{sums:?}");
         store.assert_sound();
         // A push from elsewhere may have begun to use the marked data.

@@ -10,6 +10,7 @@ use crate::snapshot::manifest::Time;
 use crate::snapshot::prune::calendar::Calendar;
 use crate::snapshot::prune::policy::{Candidate, reasons};
 use crate::snapshot::prune::{Keep, Reason};
+use rustic_core::LimitOption;
 use rustic_core::repofile::SnapshotId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -83,6 +84,8 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
     let action = "prune the store";
     let mut library = rustic_core::PruneOptions::default();
     library.instant_delete = options.now;
+    // As restic does: at most 5 % of the data is unused afterwards.
+    library.max_repack = LimitOption::Unlimited;
     let (result, _) = watch(
         &store.counts,
         Some("pruning"),

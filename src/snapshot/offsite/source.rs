@@ -9,7 +9,7 @@ use super::tree::Tree;
 use crate::error::Error;
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
-use crate::snapshot::manifest::{Directory, Entry, Meta, Reader, Time};
+use crate::snapshot::manifest::{Body, Directory, Entry, Meta, Reader, Time};
 use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
 use rustic_core::{ReadSource, ReadSourceEntry, RusticResult};
@@ -143,13 +143,17 @@ impl Producer {
     fn entry(&mut self, entry: Entry) {
         let path = join(self.open.last().map_or(&[][..], |way| &way.path), &entry.name);
         let mut xattrs = Vec::new();
-        if entry.meta.has_xattrs {
+        // restic sets the attributes of a link on the file that it leads to, and stores none.
+        let is_link = matches!(entry.body, Body::Symlink(_));
+        if entry.meta.has_xattrs && !is_link {
             match self.xattrs(&entry.name) {
                 Ok(found) => xattrs = found,
                 Err(errno) => self.unreadable(&path, errno),
             }
         }
-        keep(&mut xattrs, &entry.meta);
+        if !is_link {
+            keep(&mut xattrs, &entry.meta);
+        }
         let node = node::of_entry(&entry, xattrs, self.created);
         let mtime = entry.meta.mtime;
         let absolute = absolute(&path);

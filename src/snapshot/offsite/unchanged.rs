@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::snapshot::judge::meta;
-use crate::snapshot::manifest::{Item, Reader};
+use crate::snapshot::manifest::{Item, Meta, Reader};
 use crate::snapshot::send::is_same;
 
 /// Whether every record of one manifest is in the other.
@@ -30,7 +30,19 @@ fn is_unchanged(old: &Item, new: &Item) -> bool {
         (Item::Directory(old), Item::Directory(new)) => old.path == new.path,
         _ => false,
     };
-    is_named_alike && is_same(old, new) && is_certain(old, new)
+    is_named_alike && (is_way(old, new) || is_same(old, new) && is_certain(old, new))
+}
+
+/// Whether both are a directory on the way to a source, with the same owner and mode. Its times are those of entries
+/// that are in no snapshot.
+fn is_way(old: &Item, new: &Item) -> bool {
+    let access = |meta: &Meta| (meta.mode, meta.uid, meta.gid, meta.ino);
+    match (old, new) {
+        (Item::Directory(old), Item::Directory(new)) => {
+            old.scaffold && new.scaffold && access(&old.meta) == access(&new.meta)
+        }
+        _ => false,
+    }
 }
 
 /// Whether equal times prove equal content and attributes.

@@ -102,12 +102,17 @@ fn refuse(why: &str) -> Error {
 /// `[USER@]HOST:PATH`, or `//[USER@]HOST[:PORT]/PATH`.
 fn sftp(rest: &str) -> Result<Url> {
     let form = || refuse("write sftp:[USER@]HOST:PATH or sftp://[USER@]HOST[:PORT]/PATH");
+    // USER:PASSWORD@HOST:
+    let beginning = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if let Some((user, host)) = beginning.split_once('@')
+        && user.contains(':')
+        && (host.contains(':') || rest.starts_with("//"))
+    {
+        return Err(password());
+    }
     let (host, port, path) = match rest.strip_prefix("//") {
         Some(rest) => {
             let (authority, path) = rest.split_once('/').ok_or_else(form)?;
-            if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
-                return Err(password());
-            }
             let (host, port) = match authority.rsplit_once(':') {
                 // An IPv6 address is in brackets.
                 Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().map_err(|_| form())?)),
@@ -123,9 +128,6 @@ fn sftp(rest: &str) -> Result<Url> {
         }
     };
     let name = host.rsplit_once('@').map_or(host, |(user, name)| if user.is_empty() { "" } else { name });
-    if host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
-        return Err(password());
-    }
     if name.is_empty() || path.is_empty() || host.starts_with('-') || name.starts_with('-') {
         return Err(form());
     }
@@ -221,6 +223,7 @@ mod tests {
             "relative/path",
             "sftp:ann@nas:/srv/restic",
             "sftp:nas:restic",
+            "sftp:nas:ann@work",
             "sftp:[::1]:/srv",
             "sftp://ann@nas:2222//srv/restic",
             "rest:https://nas:8000/web/",
@@ -260,8 +263,12 @@ mod tests {
 
     #[test]
     fn a_password_in_an_address_is_refused_and_not_repeated() {
-        for address in ["rest:https://ann:secret@nas/", "s3:https://key:secret@host/bucket", "sftp://ann:secret@nas/x"]
-        {
+        for address in [
+            "rest:https://ann:secret@nas/",
+            "s3:https://key:secret@host/bucket",
+            "sftp://ann:secret@nas/x",
+            "sftp:ann:secret@nas:/x",
+        ] {
             let error = Url::parse(address.as_ref()).unwrap_err().to_string();
             assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
         }

@@ -1,14 +1,14 @@
 //! A store on a host with ssh, through its subsystem `sftp`. ssh is the user's own program, as for `replicate`.
 //!
-//! `wire` has requests and replies, `session` a connection. A file gets its name when all of it is there.
+//! `wire` has requests and replies, `connection` a connection. A file gets its name when all of it is there.
 
-mod session;
+mod connection;
 mod wire;
 
 use crate::util::mutex::lock;
 use bytes::Bytes;
+use connection::{Connection, PIECE, done, handle, refused};
 use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
-use session::{PIECE, Session, done, handle, refused};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -42,7 +42,7 @@ pub(super) struct Sftp {
 
 #[derive(Debug, Default)]
 struct Pool {
-    idle: Vec<Session>,
+    idle: Vec<Connection>,
     /// How many there are, idle or not.
     number: usize,
 }
@@ -80,10 +80,10 @@ impl Sftp {
     }
 
     /// Uses a connection. If it gets lost, makes another one, after the first success.
-    fn with<T>(&self, action: &str, mut use_it: impl FnMut(&mut Session) -> io::Result<T>) -> RusticResult<T> {
+    fn with<T>(&self, action: &str, mut use_it: impl FnMut(&mut Connection) -> io::Result<T>) -> RusticResult<T> {
         let mut pauses = PAUSES.iter();
         loop {
-            let (mut session, is_known) = match self.take() {
+            let (mut connection, is_known) = match self.take() {
                 Ok(taken) => taken,
                 Err((error, is_known)) => match pauses.next().filter(|_| is_known) {
                     Some(pause) => {
@@ -93,10 +93,10 @@ impl Sftp {
                     None => return Err(failed(action, error)),
                 },
             };
-            let result = use_it(&mut session);
+            let result = use_it(&mut connection);
             match result {
                 Err(error) if error.kind() == io::ErrorKind::NotConnected && is_known => {
-                    drop(session);
+                    drop(connection);
                     self.give(None);
                     let Some(pause) = pauses.next() else { return Err(failed(action, error)) };
                     thread::sleep(Duration::from_secs(*pause));
@@ -106,7 +106,7 @@ impl Sftp {
                     return Err(failed(action, error));
                 }
                 result => {
-                    self.give(Some(session));
+                    self.give(Some(connection));
                     return result.map_err(|error| failed(action, error));
                 }
             }
@@ -114,11 +114,11 @@ impl Sftp {
     }
 
     /// A connection, and whether there was one before. So many of them are used at once.
-    fn take(&self) -> Result<(Session, bool), (io::Error, bool)> {
+    fn take(&self) -> Result<(Connection, bool), (io::Error, bool)> {
         let mut pool = lock(&self.pool);
         loop {
-            if let Some(session) = pool.idle.pop() {
-                return Ok((session, true));
+            if let Some(connection) = pool.idle.pop() {
+                return Ok((connection, true));
             }
             if pool.number < MOST {
                 break;
@@ -128,10 +128,10 @@ impl Sftp {
         pool.number += 1;
         drop(pool);
         let is_known = self.was_connected.load(Ordering::Relaxed);
-        match Session::open(&self.words) {
-            Ok(session) => {
+        match Connection::open(&self.words) {
+            Ok(connection) => {
                 self.was_connected.store(true, Ordering::Relaxed);
-                Ok((session, is_known))
+                Ok((connection, is_known))
             }
             Err(error) => {
                 self.give(None);
@@ -140,22 +140,22 @@ impl Sftp {
         }
     }
 
-    fn give(&self, session: Option<Session>) {
+    fn give(&self, connection: Option<Connection>) {
         let mut pool = lock(&self.pool);
-        match session {
-            Some(session) => pool.idle.push(session),
+        match connection {
+            Some(connection) => pool.idle.push(connection),
             None => pool.number -= 1,
         }
         self.is_free.notify_one();
     }
 
     fn read(&self, path: &str, range: Option<(u64, u64)>) -> RusticResult<Bytes> {
-        self.with(&format!("read {path}"), |session| {
+        self.with(&format!("read {path}"), |connection| {
             let open = Body::default().bytes(path.as_bytes()).number(READ_ONLY).number(0);
-            let handle = handle(session.call(kind::OPEN, open)?)?;
+            let handle = handle(connection.call(kind::OPEN, open)?)?;
             let (start, length) = match range {
                 Some(range) => range,
-                None => match session.call(kind::FSTAT, Body::default().bytes(&handle))? {
+                None => match connection.call(kind::FSTAT, Body::default().bytes(&handle))? {
                     Reply::Attributes(Some(length)) => (0, length),
                     reply => return Err(refused(reply)),
                 },
@@ -164,7 +164,7 @@ impl Sftp {
             let pieces = (start..end).step_by(PIECE).map(|at| (at, (end - at).min(PIECE as u64) as u32));
             let requests =
                 pieces.clone().map(|(at, length)| (kind::READ, Body::default().bytes(&handle).long(at).number(length)));
-            let replies = session.call_all(requests);
+            let replies = connection.call_all(requests);
             let mut content = Vec::new();
             for ((at, length), reply) in pieces.zip(replies?) {
                 match reply {
@@ -172,36 +172,36 @@ impl Sftp {
                     // A server may read less than it was asked for.
                     Reply::Data(data) if !data.is_empty() => {
                         content.extend_from_slice(&data);
-                        read_rest(session, &handle, at + data.len() as u64, at + u64::from(length), &mut content)?;
+                        read_rest(connection, &handle, at + data.len() as u64, at + u64::from(length), &mut content)?;
                     }
                     Reply::Data(_) | Reply::Status(wire::EOF, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     reply => return Err(refused(reply)),
                 }
             }
-            done(session.call(kind::CLOSE, Body::default().bytes(&handle))?)?;
+            done(connection.call(kind::CLOSE, Body::default().bytes(&handle))?)?;
             Ok(content.into())
         })
     }
 
     fn write(&self, path: &str, content: &Bytes) -> RusticResult<()> {
         let temporary = format!("{path}-tmp-{}", std::process::id());
-        self.with(&format!("write {path}"), |session| {
-            let written = write_file(session, &temporary, content);
+        self.with(&format!("write {path}"), |connection| {
+            let written = write_file(connection, &temporary, content);
             if let Err(error) = written {
                 if error.kind() != io::ErrorKind::NotConnected {
-                    let full = is_full(session, &self.root);
-                    let _ = session.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
+                    let full = is_full(connection, &self.root);
+                    let _ = connection.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
                     if full {
                         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
                     }
                 }
                 return Err(error);
             }
-            let (kind, body) = match session.has(RENAME) {
+            let (kind, body) = match connection.has(RENAME) {
                 true => (kind::EXTENDED, Body::default().bytes(RENAME)),
                 false => (kind::RENAME, Body::default()),
             };
-            done(session.call(kind, body.bytes(temporary.as_bytes()).bytes(path.as_bytes()))?)
+            done(connection.call(kind, body.bytes(temporary.as_bytes()).bytes(path.as_bytes()))?)
         })
     }
 }
@@ -210,11 +210,17 @@ fn failed(action: &str, error: io::Error) -> Box<RusticError> {
     RusticError::with_source(ErrorKind::Backend, format!("cannot {action}"), error)
 }
 
-fn read_rest(session: &mut Session, handle: &[u8], start: u64, end: u64, content: &mut Vec<u8>) -> io::Result<()> {
+fn read_rest(
+    connection: &mut Connection,
+    handle: &[u8],
+    start: u64,
+    end: u64,
+    content: &mut Vec<u8>,
+) -> io::Result<()> {
     let mut at = start;
     while at < end {
         let read = Body::default().bytes(handle).long(at).number((end - at) as u32);
-        match session.call(kind::READ, read)? {
+        match connection.call(kind::READ, read)? {
             Reply::Data(data) if !data.is_empty() && data.len() as u64 <= end - at => {
                 at += data.len() as u64;
                 content.extend_from_slice(&data);
@@ -227,40 +233,40 @@ fn read_rest(session: &mut Session, handle: &[u8], start: u64, end: u64, content
 }
 
 /// Writes a new file. Its directory is made if it is missing.
-fn write_file(session: &mut Session, path: &str, content: &Bytes) -> io::Result<()> {
+fn write_file(connection: &mut Connection, path: &str, content: &Bytes) -> io::Result<()> {
     let open = || Body::default().bytes(path.as_bytes()).number(WRITE_NEW).number(0);
-    let mut opened = handle(session.call(kind::OPEN, open())?);
+    let mut opened = handle(connection.call(kind::OPEN, open())?);
     if matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound)
         && let Some((above, _)) = path.rsplit_once('/')
     {
-        make_dir(session, above)?;
-        opened = handle(session.call(kind::OPEN, open())?);
+        make_dir(connection, above)?;
+        opened = handle(connection.call(kind::OPEN, open())?);
     }
     let handle = opened?;
     let requests = content.chunks(PIECE).enumerate().map(|(number, piece)| {
         (kind::WRITE, Body::default().bytes(&handle).long((number * PIECE) as u64).bytes(piece))
     });
-    let mut written = session.call_all(requests)?.into_iter().try_for_each(done);
-    if written.is_ok() && session.has(SYNC) {
-        written = done(session.call(kind::EXTENDED, Body::default().bytes(SYNC).bytes(&handle))?);
+    let mut written = connection.call_all(requests)?.into_iter().try_for_each(done);
+    if written.is_ok() && connection.has(SYNC) {
+        written = done(connection.call(kind::EXTENDED, Body::default().bytes(SYNC).bytes(&handle))?);
     }
-    let closed = done(session.call(kind::CLOSE, Body::default().bytes(&handle))?);
+    let closed = done(connection.call(kind::CLOSE, Body::default().bytes(&handle))?);
     written.and(closed)
 }
 
 /// SFTP has no code for a full filesystem.
-fn is_full(session: &mut Session, path: &str) -> bool {
+fn is_full(connection: &mut Connection, path: &str) -> bool {
     let ask = Body::default().bytes(STATVFS).bytes(path.as_bytes());
-    match session.has(STATVFS).then(|| session.call(kind::EXTENDED, ask)) {
+    match connection.has(STATVFS).then(|| connection.call(kind::EXTENDED, ask)) {
         Some(Ok(Reply::Extended(reply))) => free_space(&reply).is_some_and(|free| free < 16 << 20),
         _ => false,
     }
 }
 
 /// Makes a directory, unless it exists.
-fn make_dir(session: &mut Session, path: &str) -> io::Result<()> {
-    let made = done(session.call(kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))?);
-    match (made, session.call(kind::STAT, Body::default().bytes(path.as_bytes()))?) {
+fn make_dir(connection: &mut Connection, path: &str) -> io::Result<()> {
+    let made = done(connection.call(kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))?);
+    match (made, connection.call(kind::STAT, Body::default().bytes(path.as_bytes()))?) {
         (Ok(()), _) | (Err(_), Reply::Attributes(_)) => Ok(()),
         (Err(error), _) => Err(error),
     }
@@ -277,8 +283,8 @@ impl ReadBackend for Sftp {
         };
         if tpe == FileType::Config {
             let path = self.path("config");
-            let found = self.with("look for the store", |session| {
-                match session.call(kind::STAT, Body::default().bytes(path.as_bytes()))? {
+            let found = self.with("look for the store", |connection| {
+                match connection.call(kind::STAT, Body::default().bytes(path.as_bytes()))? {
                     Reply::Attributes(found) => Ok(found),
                     reply => match refused(reply) {
                         error if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -294,7 +300,7 @@ impl ReadBackend for Sftp {
             _ => vec![above],
         };
         let mut found = Vec::new();
-        for names in self.with(&format!("list {}", tpe.dirname()), |session| session.list(&paths))? {
+        for names in self.with(&format!("list {}", tpe.dirname()), |connection| connection.list(&paths))? {
             let names = names.map_err(|error| failed(&format!("list {}", tpe.dirname()), error))?;
             for (name, size) in names.into_iter().flatten() {
                 // Names that are no IDs are from others, or unfinished.
@@ -322,23 +328,23 @@ impl ReadBackend for Sftp {
 
 impl WriteBackend for Sftp {
     fn create(&self) -> RusticResult<()> {
-        self.with("make the directories of the store", |session| {
+        self.with("make the directories of the store", |connection| {
             let mut way = String::new();
             for part in self.root.split_inclusive('/') {
                 way.push_str(part);
                 if way != "/" {
-                    make_dir(session, way.trim_end_matches('/'))?;
+                    make_dir(connection, way.trim_end_matches('/'))?;
                 }
             }
             for tpe in ALL_FILE_TYPES {
-                make_dir(session, &self.path(tpe.dirname()))?;
+                make_dir(connection, &self.path(tpe.dirname()))?;
             }
             let make = |first: u8| {
                 let path = self.path(&format!("data/{first:02x}"));
                 (kind::MKDIR, Body::default().bytes(path.as_bytes()).number(MODE).number(0o700))
             };
             // Those that cannot be made are missed when a file is written.
-            session.call_all((0..=u8::MAX).map(make)).map(|_| ())
+            connection.call_all((0..=u8::MAX).map(make)).map(|_| ())
         })
     }
 
@@ -348,8 +354,8 @@ impl WriteBackend for Sftp {
 
     fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
         let path = self.path_of(tpe, id);
-        self.with(&format!("remove {path}"), |session| {
-            done(session.call(kind::REMOVE, Body::default().bytes(path.as_bytes()))?)
+        self.with(&format!("remove {path}"), |connection| {
+            done(connection.call(kind::REMOVE, Body::default().bytes(path.as_bytes()))?)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// The longest packet that is read. A server answers a read of [`super::session::PIECE`] with little more than that.
+/// The longest packet that is read. A server answers a read of [`super::connection::PIECE`] with little more than that.
 const LONGEST: u32 = 256 << 10;
 
 /// Kinds of requests.

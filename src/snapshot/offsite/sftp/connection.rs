@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct Connection {
     child: Child,
     input: Option<BufWriter<ChildStdin>>,
     output: BufReader<ChildStdout>,
@@ -33,9 +33,9 @@ pub(super) struct Session {
 /// The result of a request. `Err`: the connection is lost.
 pub(super) type Answer = io::Result<Reply>;
 
-impl Session {
+impl Connection {
     /// Connects; `words` are the arguments of ssh that name the host.
-    pub(super) fn open(words: &[String]) -> io::Result<Session> {
+    pub(super) fn open(words: &[String]) -> io::Result<Connection> {
         let mut command = ssh::subsystem(words, "sftp");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|cause| {
@@ -50,14 +50,14 @@ impl Session {
         let kept = message.clone();
         thread::Builder::new().name("ssh messages".into()).spawn(move || keep_last(errors, &kept))?;
         let (input, output) = (Some(BufWriter::with_capacity(PIECE * 2, input)), BufReader::new(output));
-        let mut session = Session { child, input, output, message, next: 0, extensions: Vec::new() };
-        let version = session.write(kind::INIT, None, &Body::default().number(3));
-        match version.and_then(|()| session.flush()).and_then(|()| session.read()) {
-            Ok((_, Reply::Version(extensions))) => session.extensions = extensions,
+        let mut connection = Connection { child, input, output, message, next: 0, extensions: Vec::new() };
+        let version = connection.write(kind::INIT, None, &Body::default().number(3));
+        match version.and_then(|()| connection.flush()).and_then(|()| connection.read()) {
+            Ok((_, Reply::Version(extensions))) => connection.extensions = extensions,
             Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "the host does not begin with SFTP")),
             Err(error) => return Err(error),
         }
-        Ok(session)
+        Ok(connection)
     }
 
     /// Whether the server has an extension.
@@ -96,7 +96,7 @@ impl Session {
             }
             let (id, reply) = self.read()?;
             let Some(number) = numbers.remove(&id) else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the host answers what was not asked"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the host answers with another kind of reply"));
             };
             replies[number] = Some(reply);
         }
@@ -198,7 +198,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.end();
     }
@@ -229,7 +229,7 @@ pub(super) fn handle(reply: Reply) -> io::Result<Vec<u8>> {
 pub(super) fn refused(reply: Reply) -> io::Error {
     let (code, message) = match reply {
         Reply::Status(code, message) => (code, message),
-        _ => return io::Error::new(io::ErrorKind::InvalidData, "the host answers what was not asked"),
+        _ => return io::Error::new(io::ErrorKind::InvalidData, "the host answers with another kind of reply"),
     };
     match code {
         2 => io::Error::from_raw_os_error(libc::ENOENT),
