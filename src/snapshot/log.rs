@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Options of [`log`].
+/// Options of [`log()`].
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Options {}
