@@ -1,6 +1,7 @@
 //! `pleach offsite`: snapshots come into a store of restic's format, in a directory and behind servers of each kind.
 //! restic itself is the witness.
 
+mod changes;
 mod damage;
 mod interrupted;
 mod kept;
@@ -190,7 +191,9 @@ on_filesystems! {
         // In a root of its own, where / is small. The host's libraries are on another filesystem, which is not crossed.
         let script = format!(
             "mkdir -p '{0}/host' && mount --rbind / '{0}/host' && mount -t proc proc '{0}/proc' && \
-             exec chroot '{0}' /pleach snapshot -q --name root --one-file-system --exclude /repo / /repo", root.display());
+             exec chroot '{0}' /pleach snapshot -q --name root --one-file-system --exclude /repo / /repo",
+            root.display()
+        );
         let mut unshare = std::process::Command::new("unshare");
         settle();
         finish(unshare.args(["--mount", "sh", "-c", &script])).expect(0);
