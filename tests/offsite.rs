@@ -1,6 +1,7 @@
 //! `pleach offsite`: snapshots come into a store of restic's format, in a directory and behind servers of each kind.
 //! restic itself is the witness.
 
+mod changes;
 mod damage;
 mod interrupted;
 mod kept;

@@ -11,8 +11,6 @@ mod find;
 mod help;
 mod list;
 mod log;
-#[cfg(not(feature = "offsite"))]
-mod no_offsite;
 #[cfg(feature = "offsite")]
 mod offsite;
 mod probe;
@@ -198,10 +196,6 @@ pub(crate) enum Command {
     #[command(override_usage = "pleach offsite VERB --to <URL> ...")]
     #[command(after_help = help::MORE, after_long_help = help::long(offsite::EXAMPLES))]
     Offsite(Offsite),
-    /// Not in this build: it needs the cargo feature 'offsite'
-    #[cfg(not(feature = "offsite"))]
-    #[command(hide = true, disable_help_flag = true)]
-    Offsite(no_offsite::Offsite),
     /// Write a page about a repository: growth, changes, problems
     #[command(after_help = help::MORE, after_long_help = help::long(report::EXAMPLES))]
     Report(Report),
@@ -273,7 +267,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usa
 }
 
 fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut cli = Cli::try_parse_from(tag::with_removals_last(args))?;
+    let parsed = Cli::try_parse_from(tag::with_removals_last(args));
+    let mut cli = parsed.map_err(|error| usage_error::of_unknown(error, Cli::command()))?;
     // clap's own check does not see that one stands before and the other after the command's name.
     if cli.globals.quiet && cli.globals.verbose {
         let message = "the argument '--quiet' cannot be used with '--verbose'";
@@ -306,8 +301,6 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             settled
                 .map_err(|(verb, message)| usage_error::of(Cli::command(), &["offsite", verb], MISSING, &message))?;
         }
-        #[cfg(not(feature = "offsite"))]
-        Command::Offsite(_) => {}
         Command::Restore(restore) => {
             restore.settle(environment).map_err(|message| usage("restore", MISSING, &message))?;
         }

@@ -90,6 +90,17 @@ on_filesystems! {
         assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
     }
 
+    [xfs, btrfs] fn a_killed_push_goes_on_with_what_is_stored(fs: &Filesystem) {
+        let (source, repo) = large(fs);
+        let store = Store::made(fs, Backend::Local);
+        let mut push = begin(&store, &repo);
+        await_packs(&mut push, &fs.join("store"), SIZE / 2);
+        push.kill().unwrap();
+        assert_eq!(end(push).status, 128 + 9);
+        let sent = assert_goes_on(fs, &store, &repo, &source);
+        assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
+    }
+
     [xfs] fn a_push_killed_at_random_moments_leaves_a_sound_store(fs: &Filesystem) {
         let (source, repo) = large(fs);
         let mut store = Store::made(fs, Backend::Local);

@@ -14,8 +14,6 @@ mod id;
 mod init_profile;
 mod list;
 mod log;
-#[cfg(not(feature = "offsite"))]
-mod no_offsite;
 #[cfg(feature = "offsite")]
 mod offsite;
 mod outcome;
@@ -66,8 +64,6 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Receive(args) => replicate::run_receive(args, &cli.globals, &output),
         #[cfg(feature = "offsite")]
         Command::Offsite(args) => offsite::run(args, &output),
-        #[cfg(not(feature = "offsite"))]
-        Command::Offsite(_) => no_offsite::run(),
         Command::Report(args) => report::run(args, &cli.globals, &output),
         Command::Run(args) => run::run(args, &cli.globals, &output),
         Command::InitProfile(args) => init_profile::run(args, &output),

@@ -75,6 +75,34 @@ struct Wanted {
 /// Each snapshot in the store is complete. An interrupted run loses nothing but its last snapshot, and the next one
 /// does not send again what arrived.
 ///
+/// ```
+/// use pleach::monitor::Silent;
+/// use pleach::snapshot::{create, offsite};
+/// use std::os::unix::fs::PermissionsExt;
+/// let dir = tempfile::tempdir()?;
+/// let (source, repo, password) = (dir.path().join("source"), dir.path().join("repo"), dir.path().join("password"));
+/// std::fs::create_dir(&source)?;
+/// std::fs::write(source.join("letter"), "Dear Ann")?;
+/// create::create(&[source.clone()], &repo, &create::Options::default(), &Silent)?;
+///
+/// std::fs::write(&password, "a long sentence")?;
+/// std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600))?;
+/// let url = offsite::Url::parse(dir.path().join("store").as_os_str())?;
+/// let secrets = offsite::Secrets { password_file: Some(password), ..Default::default() };
+/// let mut access = offsite::Access::new(url, secrets);
+/// access.no_cache = true;
+/// offsite::init(&access)?;
+/// let stats = offsite::push(&repo, &access, &offsite::PushOptions::default(), &Silent)?;
+/// assert_eq!((stats.snapshots.len(), stats.errors), (1, 0));
+/// assert_eq!(offsite::list(&access)?.len(), 1);
+///
+/// offsite::restore(&access, &offsite::RestoreOptions::new(dir.path().join("restored")), &Silent)?;
+/// let restored = dir.path().join("restored").join(source.strip_prefix("/")?).join("letter");
+/// assert_eq!(std::fs::read_to_string(restored)?, "Dear Ann");
+/// assert!(offsite::check(&access, &offsite::CheckOptions::default(), &Silent)?.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If the store cannot be opened or fails, or the run is cancelled. A snapshot that cannot be read, and a file in one,
 /// is reported, counted and skipped.

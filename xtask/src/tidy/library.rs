@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Methods, or their beginnings, that come from another crate's trait for all types.
-const BLANKET: &[&str] = &["fn into_either", "unsafe fn "];
+/// Behind this come the methods of traits that other crates implement for all types.
+const BLANKET: &str = "id=\"blanket-implementations-list\"";
 /// Traits of other crates that types may implement: they store manifests.
 const TRAITS: &[&str] = &["serde_core"];
 
@@ -76,12 +76,13 @@ fn pages_below(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// The signatures of a page that name a type of another crate, and that type.
 fn foreign(page: &str) -> Vec<(String, String)> {
+    let page = page.split(BLANKET).next().unwrap_or(page);
     let headers = page.split("code-header\">").skip(1).filter_map(|rest| Some(rest.split_once("</h4>")?.0));
     let declarations = page.split("item-decl\">").skip(1).filter_map(|rest| Some(rest.split_once("</pre>")?.0));
     let signatures = headers.chain(declarations);
     let foreign = signatures.filter_map(|signature| {
         let text = without_tags(signature);
-        if BLANKET.iter().any(|method| text.starts_with(method)) || TRAITS.iter().any(|name| signature.contains(name)) {
+        if TRAITS.iter().any(|name| signature.contains(name)) {
             return None;
         }
         let elsewhere = signature.split("https://docs.rs/").nth(1).and_then(|rest| rest.split('/').next());
@@ -136,9 +137,10 @@ mod tests {
         let errno = header("pub fn of(errno: Errno) -&gt; <a href=\"enum.Skip.html\">Skip</a>");
         let generic = header("fn hash&lt;H&gt;(&amp;self, state: &amp;mut H)");
         let either = header("fn into_either(self) -&gt; <a href=\"https://docs.rs/either/1/Either.html\">Either</a>");
+        let either = format!("<div {BLANKET}>{either}</div>");
         let path = header("pub fn path() -&gt; <a href=\"https://doc.rust-lang.org/std/path.html\">Path</a>");
         assert_eq!(
-            foreign(&[errno, generic, either, path].concat()),
+            foreign(&[errno, generic, path, either].concat()),
             [("pub fn of(errno: Errno) -> Skip".to_owned(), "Errno".to_owned())]
         );
     }
