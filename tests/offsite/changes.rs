@@ -7,8 +7,8 @@ use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A change of the tree of [`tree::plain`], which keeps the number of entries and their sizes unless it has to.
@@ -80,6 +80,34 @@ on_filesystems! {
             assert!(differences.is_empty(), "after the change of {name}:\n{differences}");
         }
         store.assert_sound();
+    }
+
+    [xfs, btrfs] fn a_file_that_took_the_place_of_another_is_read_though_all_times_are_equal(fs: &Filesystem) {
+        let (source, repo, store) = (fs.dir("source"), fs.join("repo"), Store::made(fs, Backend::Local));
+        let files = ["one", "two"].map(|dir| fs.dir(Path::new("source").join(dir)).join("file"));
+        let change_time = |file: &PathBuf| {
+            let meta = fs::metadata(file).unwrap();
+            (meta.ctime(), meta.ctime_nsec())
+        };
+        // Both changes have to fall into one tick of the clock. A file that has been looked at gets a finer time, so
+        // each attempt makes new ones.
+        loop {
+            for (number, file) in files.iter().enumerate() {
+                let _ = fs::remove_file(file);
+                write(file, &bytes(number as u64, 50_000));
+            }
+            files.iter().for_each(|file| tree::set_mtime(file, 1_234_567_890, 5));
+            if change_time(&files[0]) == change_time(&files[1]) {
+                break;
+            }
+        }
+        take("one", &source, &repo);
+        store.push(&repo);
+        exchange(&source, "one", "two");
+        assert_eq!(change_time(&files[0]), change_time(&files[1]));
+        take("two", &source, &repo);
+        store.push(&repo);
+        tools::assert_equal_trees(&source, &below(&store.restores("two", fs.join("to")), &source));
     }
 
     [xfs] fn a_name_that_is_used_again_is_another_snapshot(fs: &Filesystem) {
