@@ -307,7 +307,8 @@ fn archive(
     monitor: &dyn Monitor,
 ) -> std::result::Result<(SnapshotFile, u64), Failure> {
     let parents = match parent {
-        Some(parent) => ParentOptions::default().parents(vec![parent.file.id.to_hex().to_string()]),
+        // rustic_core 0.12 has this option the wrong way round: with `true`, a file with another inode is read.
+        Some(parent) => ParentOptions::default().parents(vec![parent.file.id.to_hex().to_string()]).ignore_inode(true),
         None => ParentOptions::default().force(true),
     };
     let options = BackupOptions::default().parent_opts(parents.group_by(SnapshotGroupCriterion::new())).no_scan(true);
