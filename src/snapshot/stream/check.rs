@@ -10,6 +10,8 @@ use rustix::fs::FileType;
 const LONGEST_NAME: usize = 4095;
 /// The longest name and the longest value of an extended attribute, in bytes (xattr(7)).
 const LONGEST_XATTR: (usize, usize) = (255, 1 << 16);
+/// The largest numbers of a device: the kernel cuts others short without an error.
+const LARGEST_DEVICE: (u32, u32) = (0xfff, 0xf_ffff);
 /// The end of the longest file.
 const END: u64 = i64::MAX as u64;
 
@@ -77,6 +79,9 @@ fn entry(entry: &Entry) -> Checked {
             }
             meta(&entry.meta, &[FileType::Symlink])
         }
+        Body::Device(major, minor) if *major > LARGEST_DEVICE.0 || *minor > LARGEST_DEVICE.1 => {
+            Err("the number of a device is none")
+        }
         Body::Device(..) => meta(&entry.meta, &[FileType::CharacterDevice, FileType::BlockDevice]),
         Body::Fifo => meta(&entry.meta, &[FileType::Fifo]),
         Body::Socket => meta(&entry.meta, &[FileType::Socket]),
@@ -84,7 +89,7 @@ fn entry(entry: &Entry) -> Checked {
 }
 
 fn meta(meta: &Meta, types: &[FileType]) -> Checked {
-    if !types.contains(&FileType::from_raw_mode(meta.mode)) {
+    if meta.mode > u32::from(u16::MAX) || !types.contains(&FileType::from_raw_mode(meta.mode)) {
         return Err("the mode of an entry is that of another type");
     }
     // To chown(2) this means no change.
@@ -180,7 +185,13 @@ mod tests {
     fn metadata_has_no_values_with_another_meaning_to_the_kernel() {
         assert!(!is_sound_with(|entry| entry.meta.mode = 0o120_777));
         assert!(!is_sound_with(|entry| entry.meta.mode = 0o644));
+        assert!(!is_sound_with(|entry| entry.meta.mode |= 1 << 16));
         assert!(!is_sound_with(|entry| entry.body = Body::Device(1, 3)));
+        let device = |major, minor| {
+            let meta = Meta { mode: 0o20_600, ..Meta::default() };
+            is_sound(Entry { name: b"d".to_vec(), meta, body: Body::Device(major, minor) }, Content::InRecord)
+        };
+        assert!(device(0xfff, 0xf_ffff) && !device(0x1000, 0) && !device(0, 0x10_0000));
         assert!(!is_sound_with(|entry| entry.meta.uid = u32::MAX));
         assert!(!is_sound_with(|entry| entry.meta.gid = u32::MAX));
         assert!(!is_sound_with(|entry| entry.meta.mtime.nanos = 0x3fff_ffff));
