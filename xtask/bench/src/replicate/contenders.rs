@@ -72,10 +72,13 @@ impl Contender for Whole<'_> {
     }
 }
 
-/// The data of trees on the disk, each extent counted once: nothing else holds it, so it is what deleting them frees.
+/// The data of trees on the disk, each extent counted once: nothing else holds it, so it is what deleting them frees,
+/// without inodes and trees, which differ between filesystems.
 fn disk_bytes(trees: &[PathBuf]) -> Result<f64> {
     let said = output(plain(Some(pleach())).args(["du", "--json"]).args(trees))?;
-    summary(&said, "set_freed_bytes")
+    let [all, inodes, metadata] =
+        ["set_freed_bytes", "set_freed_inode_bytes", "set_freed_metadata_bytes"].map(|field| summary(&said, field));
+    Ok(all? - inodes? - metadata?)
 }
 
 fn replicate(stage: &Stage) -> Command {
