@@ -35,7 +35,8 @@ pub(super) fn command(host: &Host, must_exist: bool) -> Command {
     command
 }
 
-/// The command that runs a subsystem of sshd over there. `words` are the arguments that name the host.
+/// The command that runs a subsystem of sshd over there, for stores. `words` are the arguments that name the host.
+#[cfg(feature = "offsite")]
 pub(crate) fn subsystem(words: &[String], name: &str) -> Command {
     let mut command = connecting(words);
     command.arg("-s").args(words).arg(name);
