@@ -7,7 +7,7 @@ use crate::on_filesystems;
 use pleach::dedupe::Options;
 use pleach::error::Error;
 use pleach::monitor::Monitor;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -301,7 +301,7 @@ on_filesystems! {
         let full = || rustix::io::ioctl_fionread(&stdout).expect("a pipe reports its content") >= 48 << 10;
         let waited = (0..600).any(|_| full() || { thread::sleep(Duration::from_millis(100)); false });
         assert!(waited, "the plan is being written");
-        kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
+        running::signal(&child, Signal::INT);
         // The signal is delivered before the writer continues.
         thread::sleep(Duration::from_millis(50));
         let mut text = String::new();

@@ -3,8 +3,9 @@
 //! [`on_filesystems!`](crate::on_filesystems) makes one `#[test]` per filesystem out of a function; `cargo xtask test`
 //! passes the filesystems in environment variables. A test that counts free space makes a filesystem of its own
 //! (`own`). Trees with every kind of entry are in `tree`, files of every shape in `shapes`, outside witnesses (rsync,
-//! xfs_io, …) in `tools`, the lines of `--json` by type in `json_lines`. `meddler` interferes with a run. `stop` stops
-//! runs, `power` and `disk` cut the power; `failing_disk` refuses writes. `sshd` is another host, `server` a server.
+//! xfs_io, …) in `tools`, the lines of `--json` by type in `json_lines`. `meddler` interferes with a run. `running`
+//! handles runs in progress; `stop` stops runs. `power` and `disk` cut the power; `failing_disk` refuses writes. `sshd`
+//! is another host, `server` a server.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
@@ -17,6 +18,7 @@ pub(crate) mod mounted;
 pub(crate) mod own;
 pub(crate) mod power;
 pub(crate) mod random;
+pub(crate) mod running;
 pub(crate) mod server;
 pub(crate) mod shapes;
 pub(crate) mod sshd;

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use crate::on_filesystems;
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -14,31 +14,16 @@ use std::time::{Duration, Instant};
 
 /// Starts a snapshot that stays running for a while.
 fn start(name: &str, source: &Path, repo: &Path) -> Child {
-    let mut command = command(snapshot_named(name, source, repo));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pleach can be started")
+    running::begin(&mut command(snapshot_named(name, source, repo)))
 }
 
 /// Waits until a run holds the repository's lock.
+#[track_caller]
 fn wait_until_locked(repo: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if let Ok(lock) = File::open(repo.join(".pleach/lock"))
-            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
-        {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("no run took the lock of {}", repo.display());
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("a child can be signalled");
-}
-
-fn end(child: Child) -> Run {
-    let line = format!("process {}", child.id());
-    Run::new(child.wait_with_output().expect("a child can be waited for"), line)
+    running::await_that("a run takes the lock", || {
+        let lock = File::open(repo.join(".pleach/lock"));
+        lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
+    });
 }
 
 /// Runs a command that writes more than a pipe holds, and interrupts it while it waits for a reader.
@@ -51,7 +36,7 @@ fn interrupted_while_it_writes(mut command: std::process::Command) -> Run {
         is_full()
     });
     assert!(waited, "the plan is being written");
-    signal(&child, Signal::INT);
+    running::signal(&child, Signal::INT);
     // The signal is delivered before the writer continues.
     thread::sleep(Duration::from_millis(50));
     let mut text = Vec::new();
@@ -119,8 +104,8 @@ on_filesystems! {
             busy_tree(&source);
             let child = start("interrupted", &source, &repo);
             wait_until_locked(&repo);
-            signal(&child, ask_to_stop);
-            end(child).expect(130).saying("interrupted");
+            running::signal(&child, ask_to_stop);
+            running::end(child).expect(130).saying("interrupted");
             assert_eq!(published(&repo), [""; 0]);
             snapshot(&source, &repo);
             tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
@@ -170,11 +155,11 @@ on_filesystems! {
         busy_tree(&source);
         let first = start("first", &source, &repo);
         wait_until_locked(&repo);
-        signal(&first, Signal::STOP);
+        running::signal(&first, Signal::STOP);
         let second = pleach(snapshot_named("second", &source, &repo));
-        signal(&first, Signal::CONT);
+        running::signal(&first, Signal::CONT);
         second.expect(11).saying("lock");
-        end(first).expect(0);
+        running::end(first).expect(0);
         assert_eq!(published(&repo), ["first"]);
         assert_no_leftovers(&repo);
     }

@@ -113,8 +113,8 @@ on_filesystems! {
             while !copied.exists() && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(1));
             }
-            kill_process(Pid::from_child(&child), ask_to_stop).unwrap();
-            let ended = Run::new(child.wait_with_output().unwrap(), "pleach copy".into());
+            running::signal(&child, ask_to_stop);
+            let ended = running::end(child);
             ended.expect(130).saying("interrupted").saying("run the same command again to continue");
             assert_whole(&source, &copied);
             assert_nothing_unfinished(&copied);
@@ -167,8 +167,8 @@ on_filesystems! {
         while !copied.join("dir-1").exists() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let ended = Run::new(child.wait_with_output().unwrap(), "pleach copy".into()).expect(130);
+        running::signal(&child, Signal::INT);
+        let ended = running::end(child).expect(130);
         let (_, shown) = ended.stderr.split_once("to continue, run: ").expect("it shows a command");
         let shown = shown.trim_end().strip_suffix(" )").expect("the command is followed by a space");
         finish(std::process::Command::new("sh").args(["-c", shown])).expect(0);

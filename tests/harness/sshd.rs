@@ -131,6 +131,17 @@ impl Sshd {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// A script for [`replace_pleach`](Self::replace_pleach) that waits for the file `go` of this host. Its process,
+    /// which becomes the receiver, is in the file `started`.
+    pub(crate) fn waiting(&self) -> String {
+        let [started, go] = ["started", "go"].map(|name| self.file(name));
+        let (started, go) = (started.display(), go.display());
+        format!(
+            "echo $$ > '{started}.new'; mv '{started}.new' '{started}'; \
+             while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\""
+        )
+    }
+
     /// The program that connects, for PLEACH_SSH.
     pub(crate) fn program(&self) -> String {
         self.program_with("config")
@@ -163,9 +174,14 @@ impl Sshd {
         command
     }
 
+    /// The command that replicates to a path of this host.
+    pub(crate) fn replicate_command(&self, repo: &Path, to: &Path) -> Command {
+        self.pleach([OsStr::new("replicate"), "--json".as_ref(), repo.as_ref(), &url(to)])
+    }
+
     /// Replicates to a path of this host.
     pub(crate) fn replicate(&self, repo: &Path, to: &Path) -> Run {
-        finish(&mut self.pleach([OsStr::new("replicate"), "--json".as_ref(), repo.as_ref(), &url(to)]))
+        finish(&mut self.replicate_command(repo, to))
     }
 
     /// Connects or cuts its network.

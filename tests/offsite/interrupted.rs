@@ -7,9 +7,10 @@ use crate::harness::own::Own;
 use crate::harness::random::{Random, report, seed};
 use crate::harness::*;
 use crate::on_filesystems;
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,7 @@ fn large(fs: &Filesystem) -> (PathBuf, PathBuf) {
 }
 
 fn begin(store: &Store, repo: &Path) -> Child {
-    let mut push = store.pleach("push", [repo]);
-    push.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    running::begin(&mut store.pleach("push", [repo]))
 }
 
 /// The size of all packs on disk.
@@ -38,20 +38,10 @@ fn packed(dir: &Path) -> u64 {
 /// Waits until the store has this many bytes.
 #[track_caller]
 fn await_packs(child: &mut Child, dir: &Path, bytes: u64) {
-    let begun = Instant::now();
-    while packed(dir) < bytes {
+    running::await_that("packs arrive", || {
         assert!(child.try_wait().unwrap().is_none(), "the push ended before {bytes} bytes were stored");
-        assert!(begun.elapsed() < Duration::from_secs(120), "no packs");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    finish(std::process::Command::new("kill").args(["-s", name, &child.id().to_string()])).expect(0);
-}
-
-fn end(child: Child) -> Run {
-    Run::new(child.wait_with_output().unwrap(), "pleach offsite push".into())
+        packed(dir) >= bytes
+    });
 }
 
 /// After a run that did not end well: nothing is visible, the store is sound, and the next run completes it.
@@ -72,8 +62,8 @@ on_filesystems! {
         let store = Store::made(fs, Backend::Local);
         let mut push = begin(&store, &repo);
         await_packs(&mut push, &fs.join("store"), SIZE / 3);
-        signal(&push, "INT");
-        end(push).expect(130).saying("interrupted");
+        running::signal(&push, Signal::INT);
+        running::end(push).expect(130).saying("interrupted");
         let sent = assert_goes_on(fs, &store, &repo, &source);
         assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
     }
@@ -83,8 +73,8 @@ on_filesystems! {
         let store = Store::made(fs, Backend::Rest);
         let mut push = begin(&store, &repo);
         await_packs(&mut push, &fs.join("store"), SIZE / 3);
-        signal(&push, "TERM");
-        let run = end(push);
+        running::signal(&push, Signal::TERM);
+        let run = running::end(push);
         assert!([130, 143].contains(&run.status), "{run:?}");
         let sent = assert_goes_on(fs, &store, &repo, &source);
         assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
@@ -96,7 +86,7 @@ on_filesystems! {
         let mut push = begin(&store, &repo);
         await_packs(&mut push, &fs.join("store"), SIZE / 2);
         push.kill().unwrap();
-        assert_eq!(end(push).status, 128 + 9);
+        assert_eq!(running::end(push).status, 128 + 9);
         let sent = assert_goes_on(fs, &store, &repo, &source);
         assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
     }
@@ -107,7 +97,7 @@ on_filesystems! {
         let seed = seed();
         let mut random = Random(seed);
         let begun = Instant::now();
-        end(begin(&store, &repo)).expect(0);
+        running::end(begin(&store, &repo)).expect(0);
         let time = begun.elapsed();
         let other = fs.join("other store").display().to_string();
         store.url = other;
@@ -117,7 +107,7 @@ on_filesystems! {
             let mut push = begin(&store, &repo);
             thread::sleep(time.mul_f64(random.fraction()));
             let _ = push.kill();
-            completed += u32::from(end(push).status == 0);
+            completed += u32::from(running::end(push).status == 0);
             let context = format!("kill {kill} of PLEACH_TEST_SEED={seed}");
             let run = store.restic(&["check".as_ref(), "--read-data".as_ref()]);
             assert_eq!(run.status, 0, "{context}: {run:?}");
@@ -136,7 +126,7 @@ on_filesystems! {
         await_packs(&mut push, &fs.join("store"), SIZE / 4);
         store.server.as_mut().unwrap().kill();
         let begun = Instant::now();
-        let run = end(push).expect(1).saying("rest:http://127.0.0.1:8000/");
+        let run = running::end(push).expect(1).saying("rest:http://127.0.0.1:8000/");
         assert!(!run.stderr.contains("panicked"), "{run:?}");
         assert!(begun.elapsed() < Duration::from_secs(120), "it gives up in time");
         let store = Store::start(fs, Backend::Rest);
@@ -171,15 +161,10 @@ on_filesystems! {
         let (store, to) = (Store::made(fs, Backend::Local), fs.join("to"));
         store.push(&repo);
         let args = ["--target".as_ref(), to.as_os_str()];
-        let mut restore = store.pleach("restore", args);
-        let restore = restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun = Instant::now();
-        while !to.exists() || tools::files(&to).is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "no file");
-            thread::sleep(Duration::from_millis(2));
-        }
-        signal(&restore, "INT");
-        let run = end(restore);
+        let restore = running::begin(&mut store.pleach("restore", args));
+        running::await_that("a file is restored", || to.exists() && !tools::files(&to).is_empty());
+        running::signal(&restore, Signal::INT);
+        let run = running::end(restore);
         assert!([0, 130].contains(&run.status), "{run:?}");
         store.run("restore", &args).expect(0);
         tools::assert_equal_trees(&source, &below(&to, &source));
@@ -188,7 +173,7 @@ on_filesystems! {
     [xfs] fn two_pushes_at_once_both_end_well(fs: &Filesystem) {
         let (source, repo) = two_nights(fs);
         let store = Store::made(fs, Backend::Local);
-        let runs = [begin(&store, &repo), begin(&store, &repo)].map(end);
+        let runs = [begin(&store, &repo), begin(&store, &repo)].map(running::end);
         for run in &runs {
             assert!([0, 11].contains(&run.status), "{run:?}");
         }

@@ -6,7 +6,7 @@ use crate::harness::*;
 use crate::on_filesystems;
 use pleach::testing::copy::Engine;
 use rustix::fs::FallocateFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -153,8 +153,8 @@ on_filesystems! {
         for moment in [0, 200, 900, 2500] {
             let child = start(&dir);
             thread::sleep(Duration::from_millis(moment));
-            kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
-            let run = Run::new(child.wait_with_output().expect("a child can be waited for"), "probe --bench".into());
+            running::signal(&child, Signal::INT);
+            let run = running::end(child);
             assert_only_errors(&run.expect(130).saying("interrupted"));
             assert_eq!(names(&dir), ["file"], "after {moment} ms");
         }
@@ -171,7 +171,7 @@ on_filesystems! {
         std::os::unix::fs::chown(dir.join(".pleach-bench.theirs"), Some(65534), None).expect("an owner can be set");
         write(dir.join(".pleach-bench.file"), b"mine");
         let child = start(&dir);
-        kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
+        running::signal(&child, Signal::INT);
         child.wait_with_output().expect("a child can be waited for");
         assert_eq!(names(&dir), [".pleach-bench.file", ".pleach-bench.theirs"]);
     }
@@ -181,8 +181,8 @@ on_filesystems! {
         let children = [start_beside(&dir, 0), start_beside(&dir, 1)];
         assert_eq!(names(&dir).len(), 2, "{:?}", names(&dir));
         for child in children {
-            kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
-            Run::new(child.wait_with_output().expect("a child can be waited for"), "probe --bench".into()).expect(130);
+            running::signal(&child, Signal::INT);
+            running::end(child).expect(130);
         }
         assert_eq!(names(&dir), [""; 0]);
     }

@@ -3,7 +3,7 @@
 use super::refusal::{temporaries, wait_for_temporaries};
 use super::*;
 use crate::on_filesystems;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, test_kill_process};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
@@ -147,9 +147,8 @@ on_filesystems! {
             });
             let command = command.expect("the command starts");
             std::thread::sleep(Duration::from_millis(100));
-            kill_process(Pid::from_child(&child), Signal::INT).expect("a child can be signalled");
-            let output = child.wait_with_output().expect("a child can be waited for");
-            Run::new(output, "put, interrupted".into()).expect(130).saying("interrupted");
+            running::signal(&child, Signal::INT);
+            running::end(child).expect(130).saying("interrupted");
             assert!(test_kill_process(command).is_err(), "the command is gone");
             assert_eq!(temporaries(fs.path()), 0);
             assert_content(&dest, b"old");
@@ -182,9 +181,8 @@ on_filesystems! {
             });
             assert!(has_started, "{script}");
             std::thread::sleep(Duration::from_millis(300));
-            kill_process(Pid::from_child(&child), ask_to_stop).expect("a child can be signalled");
-            let output = child.wait_with_output().expect("a child can be waited for");
-            Run::new(output, script.to_string()).expect(130).saying("interrupted").saying("the file is unchanged");
+            running::signal(&child, ask_to_stop);
+            running::end(child).expect(130).saying("interrupted").saying("the file is unchanged");
             for id in fs::read_to_string(&ids).expect("it was written").lines() {
                 // The parent of an ended process may not know of its end yet.
                 let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

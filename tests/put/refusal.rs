@@ -163,9 +163,8 @@ on_filesystems! {
             let mut child = begin(&dest, &[]);
             let pipe = child.stdin.take();
             wait_for_temporaries(fs.path(), 1);
-            kill_process(Pid::from_child(&child), signal).expect("a child can be signalled");
-            let output = child.wait_with_output().expect("a child can be waited for");
-            Run::new(output, "put, interrupted".into()).expect(130).saying("interrupted");
+            running::signal(&child, signal);
+            running::end(child).expect(130).saying("interrupted");
             drop(pipe);
             assert_content(&dest, b"old");
             assert_no_temporary(&dest);

@@ -2,40 +2,23 @@
 //! and a receiver that waits is asked to stop.
 
 use super::{assert_replica, repository, sums};
-use crate::harness::sshd::{Sshd, url};
+use crate::harness::sshd::Sshd;
 use crate::harness::*;
 use crate::on_filesystems;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-fn begin<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Child {
-    command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn end(child: Child) -> Run {
-    Run::new(child.wait_with_output().unwrap(), "pleach".into())
-}
+use std::process::Child;
 
 /// Replicates to a host, and runs `meanwhile` when the sender knows its snapshots and has sent none.
 fn replicate_while(sshd: &Sshd, repo: &Path, to: &Path, meanwhile: impl FnOnce()) -> Run {
-    let [started, go] = ["started", "go"].map(|name| sshd.file(name));
-    let wait = format!("touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done", started.display(), go.display());
-    sshd.replace_pleach(&format!("{wait}; exec \"$REAL\" \"$@\""));
-    let mut run = sshd.pleach([OsStr::new("replicate"), "--json".as_ref(), repo.as_ref(), &url(to)]);
-    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !started.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the receiver does not start");
-        thread::sleep(Duration::from_millis(10));
-    }
+    sshd.replace_pleach(&sshd.waiting());
+    let run = running::begin(&mut sshd.replicate_command(repo, to));
+    running::await_that("the receiver starts", || sshd.file("started").exists());
     meanwhile();
-    fs::write(go, "").unwrap();
-    end(run)
+    fs::write(sshd.file("go"), "").unwrap();
+    running::end(run)
 }
 
 fn remove(repo: &Path, name: &str) {
@@ -67,10 +50,10 @@ on_filesystems! {
             let repo = fs.join(format!("repo-{round}"));
             let run = |number: i32| {
                 let name = format!("run-{number}");
-                begin([OsStr::new("snapshot"), "--name".as_ref(), name.as_ref(), source.as_ref(), repo.as_ref()])
+                running::begin(&mut command(snapshot_named(&name, &source, &repo)))
             };
             let runs: Vec<Child> = (0..6).map(run).collect();
-            let ends: Vec<Run> = runs.into_iter().map(end).collect();
+            let ends: Vec<Run> = runs.into_iter().map(running::end).collect();
             let locked = ends.iter().filter(|run| run.status == 11).count();
             let done = ends.iter().filter(|run| run.status == 0).count();
             assert_eq!((done > 0, done + locked), (true, 6), "{ends:?}");
@@ -81,15 +64,11 @@ on_filesystems! {
     [xfs] fn a_receiver_that_waits_for_the_stream_ends_when_it_must(fs: &Filesystem) {
         for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM)] {
             let to = fs.join(name);
-            let mut run = begin([OsStr::new("receive"), to.as_ref()]);
+            let mut run = running::begin(&mut command([OsStr::new("receive"), to.as_ref()]));
             let input = run.stdin.take();
-            let begun = Instant::now();
-            while !to.join(".pleach/format").exists() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "it does not begin");
-                thread::sleep(Duration::from_millis(10));
-            }
-            kill_process(Pid::from_child(&run), signal).unwrap();
-            end(run).expect(130).saying("interrupted");
+            running::await_that("it begins", || to.join(".pleach/format").exists());
+            running::signal(&run, signal);
+            running::end(run).expect(130).saying("interrupted");
             drop(input);
         }
     }

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Debug, Deserialize)]
 struct Failure {
@@ -37,33 +37,8 @@ fn assert_failed(run: Run, code: &str, parts: &[&str]) {
     }
 }
 
-/// Waits for something to become true.
-#[track_caller]
-fn await_that(what: &str, is_true: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn begin(sshd: &Sshd, repo: &Path, to: &Path) -> Child {
-    let mut run = sshd.pleach([OsStr::new("replicate"), "--json".as_ref(), repo.as_ref(), &url(to)]);
-    run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn end(child: Child) -> Run {
-    Run::new(child.wait_with_output().unwrap(), "pleach replicate".into())
-}
-
-/// A script that waits for the file `go` of the host. Its process, which becomes the receiver, is in `started`.
-fn waiting(sshd: &Sshd) -> String {
-    let (started, go) = (sshd.file("started"), sshd.file("go"));
-    let (started, go) = (started.display(), go.display());
-    format!(
-        "echo $$ > '{started}.new'; mv '{started}.new' '{started}'; \
-         while [ ! -e '{go}' ]; do sleep 0.05; done; exec \"$REAL\" \"$@\""
-    )
+    running::begin(&mut sshd.replicate_command(repo, to))
 }
 
 /// Lets a receiver go on that has lost its sender, and waits for its end: until then it locks the repository.
@@ -72,7 +47,7 @@ fn end_lost(sshd: &Sshd) {
     fs::write(sshd.file("go"), "").unwrap();
     // An ended process that nobody has waited for keeps its directory, but not this link.
     let program = Path::new("/proc").join(id.trim()).join("exe");
-    await_that("the receiver ends", || program.read_link().is_err());
+    running::await_that("the receiver ends", || program.read_link().is_err());
 }
 
 on_filesystems! {
@@ -166,23 +141,23 @@ on_filesystems! {
 
     [xfs] fn a_network_that_is_gone_is_noticed_as_the_configuration_says(fs: &Filesystem) {
         let (repo, to, sshd) = (repository(fs), fs.join("to"), Sshd::start(fs.join("host")));
-        sshd.replace_pleach(&waiting(&sshd));
+        sshd.replace_pleach(&sshd.waiting());
         // Gone for a moment: nothing happens.
         let run = begin(&sshd, &repo, &to);
-        await_that("the receiver starts", || sshd.file("started").exists());
+        running::await_that("the receiver starts", || sshd.file("started").exists());
         sshd.set_network("down");
         fs::write(sshd.file("go"), "").unwrap();
         thread::sleep(Duration::from_millis(500));
         sshd.set_network("up");
-        assert_eq!(sums(&end(run).expect(0)).snapshots, 3);
+        assert_eq!(sums(&running::end(run).expect(0)).snapshots, 3);
         // Gone for longer than the user's configuration allows.
         sshd.configure("ServerAliveInterval 1\nServerAliveCountMax 2");
         fs::remove_file(sshd.file("go")).unwrap();
         fs::remove_file(sshd.file("started")).unwrap();
         let run = begin(&sshd, &repo, &to);
-        await_that("the receiver starts", || sshd.file("started").exists());
+        running::await_that("the receiver starts", || sshd.file("started").exists());
         sshd.set_network("down");
-        assert_failed(end(run), "no-connection", &["Timeout, server", "not responding"]);
+        assert_failed(running::end(run), "no-connection", &["Timeout, server", "not responding"]);
         sshd.set_network("up");
         end_lost(&sshd);
         assert_eq!(sums(&sshd.replicate(&repo, &to).expect(0)).snapshots, 0);
@@ -198,10 +173,10 @@ on_filesystems! {
         sshd.replace_pleach(&format!("echo $$ > '{}'; exec \"$REAL\" \"$@\"", pid.display()));
         let run = begin(&sshd, &repo, &to);
         let position = to.join(".pleach/incoming/one/position");
-        await_that("a part has arrived", || position.exists());
+        running::await_that("a part has arrived", || position.exists());
         let id: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
-        assert_failed(end(run), "connection-lost", &["ssh://nas", "the same command goes on"]);
+        assert_failed(running::end(run), "connection-lost", &["ssh://nas", "the same command goes on"]);
         assert_eq!(listed(&to), [""; 0]);
         let sent = sums(&sshd.replicate(&repo, &to).expect(0));
         assert!(sent.sent_bytes < 190 << 20, "{sent:?}");
@@ -210,13 +185,13 @@ on_filesystems! {
 
     [xfs] fn an_interruption_ends_ssh_and_the_next_run_goes_on(fs: &Filesystem) {
         let (repo, to, sshd) = (repository(fs), fs.join("to"), Sshd::start(fs.join("host")));
-        sshd.replace_pleach(&waiting(&sshd));
+        sshd.replace_pleach(&sshd.waiting());
         let run = begin(&sshd, &repo, &to);
-        await_that("the receiver starts", || sshd.file("started").exists());
+        running::await_that("the receiver starts", || sshd.file("started").exists());
         // Not even the network answers.
         sshd.set_network("down");
-        kill_process(Pid::from_child(&run), Signal::INT).unwrap();
-        let run = end(run).expect(130);
+        running::signal(&run, Signal::INT);
+        let run = running::end(run).expect(130);
         run.saying("interrupted").saying("the same command goes on");
         sshd.set_network("up");
         end_lost(&sshd);

@@ -93,8 +93,8 @@ on_filesystems! {
         let is_begun =
             || tools::files(&scene.source).iter().any(|file| fs::read(file).is_ok_and(|now| now != b"another content"));
         while !is_begun() {}
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
-        let run = Run::new(child.wait_with_output().unwrap(), "an interrupted restore".into());
+        running::signal(&child, rustix::process::Signal::INT);
+        let run = running::end(child);
         // It may have finished before the signal.
         if run.status == 130 {
             assert!(!run.stderr.contains("nothing that was there"), "{}", run.stderr);

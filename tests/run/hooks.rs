@@ -1,7 +1,7 @@
 //! The hooks of a run: their order, their environment and input, and their end.
 
 use super::*;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -149,9 +149,8 @@ on_filesystems! {
                 fs::read_to_string(&id).is_ok_and(|id| id.ends_with('\n'))
             });
             assert!(started);
-            kill_process(Pid::from_child(&child), ask).expect("a child can be signalled");
-            let output = child.wait_with_output().expect("a child can be waited for");
-            Run::new(output, "run, interrupted".into()).expect(130).saying("the hook 'before' was ended");
+            running::signal(&child, ask);
+            running::end(child).expect(130).saying("the hook 'before' was ended");
             assert!(!is_running(&id));
             assert_eq!(log(fs), ["failed 130", "finally 130"]);
             assert!(!fs.join("repo").exists());

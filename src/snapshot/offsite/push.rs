@@ -64,10 +64,12 @@ pub struct Pushed {
     pub stored_bytes: u64,
 }
 
-/// A snapshot that the store lacks.
-struct Wanted {
+/// A snapshot of the repository.
+struct Local {
     info: SnapshotInfo,
     identity: [u8; 32],
+    /// Whether it is sent if the store lacks it.
+    is_chosen: bool,
 }
 
 /// Sends to a store the snapshots of the repository at `repo` that it lacks.
@@ -115,21 +117,17 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
     let store = Store::open(access)?;
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
     let mut held = stored(&store)?;
-    let is_held =
-        |wanted: &Wanted, held: &[Stored]| held.iter().any(|stored| stored.is(&wanted.info.name, &wanted.identity));
-    let (known, lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(|wanted| is_held(wanted, &held));
-    let mut known: Vec<Wanted> = known;
-    let names = selected(&repository, options)?;
-    let lacking: Vec<_> =
-        lacking.into_iter().filter(|wanted| names.as_ref().is_none_or(|n| n.contains(&wanted.info.name))).collect();
+    let (mut known, lacking): (Vec<Local>, Vec<Local>) =
+        all.into_iter().partition(|local| held.iter().any(|stored| stored.is(&local.info.name, &local.identity)));
+    let wanted = lacking.into_iter().filter(|local| local.is_chosen);
     if options.dry_run {
-        stats.snapshots.extend(lacking.into_iter().map(|wanted| Pushed {
-            name: wanted.info.name,
-            files: wanted.info.totals.entries() - wanted.info.totals.dirs,
+        stats.snapshots.extend(wanted.map(|local| Pushed {
+            name: local.info.name,
+            files: local.info.totals.entries() - local.info.totals.dirs,
             ..Pushed::default()
         }));
     } else {
-        for wanted in lacking {
+        for wanted in wanted {
             if monitor.is_cancelled() {
                 return Err(Error::interrupted());
             }
@@ -164,32 +162,23 @@ fn snapshots(
     options: &PushOptions,
     stats: &mut PushStats,
     monitor: &dyn Monitor,
-) -> Result<Vec<Wanted>> {
+) -> Result<Vec<Local>> {
     let listing = repository.listing()?;
     if options.ids.is_empty() {
         listing.problems.iter().for_each(|error| problem(stats, error, monitor));
     }
+    let named: Result<HashSet<String>> = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name)).collect();
+    let named = named?;
+    let older = options.last.map_or(0, |last| listing.snapshots.len().saturating_sub(last));
     let mut found = Vec::new();
-    for info in listing.snapshots {
+    for (index, info) in listing.snapshots.into_iter().enumerate() {
+        let is_chosen = if named.is_empty() { index >= older } else { named.contains(&info.name) };
         match repository::identity(repository, &info.name) {
-            Ok(identity) => found.push(Wanted { info, identity }),
+            Ok(identity) => found.push(Local { info, identity, is_chosen }),
             Err(error) => problem(stats, &error, monitor),
         }
     }
     Ok(found)
-}
-
-/// The names of the snapshots that are wanted; `None`: all.
-fn selected(repository: &Repository, options: &PushOptions) -> Result<Option<HashSet<String>>> {
-    let names = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name));
-    match (options.ids.is_empty(), options.last) {
-        (false, _) => names.collect::<Result<_>>().map(Some),
-        (true, Some(last)) => {
-            let names = repository.listing()?.snapshots.into_iter().rev().take(last).map(|info| info.name);
-            Ok(Some(names.collect()))
-        }
-        (true, None) => Ok(None),
-    }
 }
 
 enum Failure {
@@ -203,11 +192,11 @@ enum Failure {
 fn one(
     repository: &Repository,
     store: &Store,
-    wanted: &Wanted,
-    (known, held): (&[Wanted], &[Stored]),
+    wanted: &Local,
+    (known, held): (&[Local], &[Stored]),
     monitor: &dyn Monitor,
 ) -> std::result::Result<(Pushed, SnapshotFile, u64), Failure> {
-    let Wanted { info, identity } = wanted;
+    let Local { info, identity, .. } = wanted;
     let open = || -> Result<(Reader, Vec<String>)> {
         let reader = repository.manifest(&info.name)?;
         reader.check()?;
@@ -254,7 +243,7 @@ fn parent<'h>(info: &SnapshotInfo, held: &'h [Stored]) -> Option<&'h Stored> {
 }
 
 /// Whether the snapshot in the store has the very tree.
-fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Wanted]) -> bool {
+fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Local]) -> bool {
     let Some(old) = known.iter().find(|known| parent.is(&known.info.name, &known.identity)) else { return false };
     let totals = &old.info.totals;
     // Files that could not be read are missing in the store.
