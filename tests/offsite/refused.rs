@@ -281,6 +281,20 @@ on_filesystems! {
         let mut push = store.program(env!("CARGO_BIN_EXE_pleach"));
         finish(push.args(["offsite", "push"]).arg(&repo)).expect(2).saying("--to");
     }
+
+    [xfs] fn threads_are_limited_to_so_many_processors(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let (script, seen) = (fs.join("ssh"), fs.join("seen"));
+        write(&script, format!("#!/bin/sh\nnproc > '{}'; exit 255\n", seen.display()).as_bytes());
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let processors = |args: &[&str]| -> u32 {
+            let mut push = command(["offsite", "push", "--to", "sftp:nas:/store"]);
+            finish(push.args(args).arg(&repo).env("PLEACH_SSH", &script).env("RESTIC_PASSWORD", PASSWORD)).expect(1);
+            fs::read_to_string(&seen).unwrap().trim().parse().unwrap()
+        };
+        let all = processors(&[]);
+        assert_eq!((processors(&["-j1"]), processors(&["-j", "4096"])), (1, all));
+    }
 }
 
 /// A usage error, which may also show the usage and the list of URLs.

@@ -63,7 +63,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Send(args) => replicate::run_send(args, &cli.globals, &output),
         Command::Receive(args) => replicate::run_receive(args, &cli.globals, &output),
         #[cfg(feature = "offsite")]
-        Command::Offsite(args) => offsite::run(args, &output),
+        Command::Offsite(args) => offsite::run(args, &cli.globals, &output),
         Command::Report(args) => report::run(args, &cli.globals, &output),
         Command::Run(args) => run::run(args, &cli.globals, &output),
         Command::InitProfile(args) => init_profile::run(args, &output),

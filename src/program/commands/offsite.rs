@@ -3,13 +3,17 @@
 use super::outcome::{reported, status};
 use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
-use crate::program::cli::{self, Store, Verb};
+use crate::program::cli::{self, Globals, Store, Verb};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, offsite as show, progress};
 use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreOptions, Secrets, Url};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
 
-pub(crate) fn run(args: &cli::Offsite, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+    if let Some(threads) = globals.threads {
+        limit_threads(threads);
+    }
     match &args.verb {
         Verb::Init(args) => init(args, output),
         Verb::Push(args) => push(args, output),
@@ -18,6 +22,16 @@ pub(crate) fn run(args: &cli::Offsite, output: &Output) -> Result<ExitStatus> {
         Verb::Check(args) => check(args, output),
         Verb::Prune(args) => prune(args, output),
     }
+}
+
+/// Limits the threads that do the work. The library starts one for each processor and has no option for it, so this
+/// thread, and all that it starts, use so many processors.
+fn limit_threads(threads: usize) {
+    let Ok(all) = sched_getaffinity(None) else { return };
+    let mut some = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).take(threads).for_each(|number| some.set(number));
+    // Without the limit, the result is the same.
+    let _ = sched_setaffinity(None, &some);
 }
 
 /// The state of the store after an interruption, in words.

@@ -156,7 +156,8 @@ impl Sftp {
             let (start, length) = match range {
                 Some(range) => range,
                 None => match connection.call(kind::FSTAT, Body::default().bytes(&handle))? {
-                    Reply::Attributes(Some(length)) => (0, length),
+                    Reply::Attributes(Some(length)) if u32::try_from(length).is_ok() => (0, length),
+                    Reply::Attributes(Some(_)) => return Err(io::Error::other("it has more than 4 GiB")),
                     reply => return Err(refused(reply)),
                 },
             };
