@@ -89,7 +89,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
         };
         rows.push(("sent", format!("{}{wire}", size(stats.sent_bytes))));
         if stats.shared_bytes > 0 {
-            rows.push(("shared", format!("{} more, with other files there", size(stats.shared_bytes))));
+            rows.push(("reused", format!("{} more, from other files there", size(stats.shared_bytes))));
         }
     }
     summary::end(&mut rows, stats.errors, stats.seconds);
@@ -130,7 +130,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
     }
     let mut rows = vec![("arrived", format!("{}, {} as a stream", size(received_bytes), size(wire_bytes)))];
     if shared_bytes > 0 {
-        rows.push(("shared", format!("{} more, with other files here", size(shared_bytes))));
+        rows.push(("reused", format!("{} more, from other files here", size(shared_bytes))));
     }
     summary::end(&mut rows, 0, seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(String::as_str).collect();
