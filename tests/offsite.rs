@@ -3,6 +3,7 @@
 
 mod changes;
 mod damage;
+mod incomplete;
 mod interrupted;
 mod kept;
 mod lines;

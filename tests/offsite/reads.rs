@@ -181,13 +181,13 @@ on_filesystems! {
         store.assert_sound();
     }
 
-    [xfs] fn an_unreadable_file_is_reported_and_the_rest_is_pushed(fs: &Filesystem) {
+    [xfs] fn a_missing_file_is_reported_as_damage_and_the_rest_is_pushed(fs: &Filesystem) {
         let (source, repo, store) = (fs.dir("source"), fs.join("repo"), Store::made(fs, Backend::Local));
         tree::plain(&source);
         take("one", &source, &repo);
         // A file that the manifest has, and the tree lost.
         fs::remove_file(inside(&repo, "one", &source).join("b")).unwrap();
-        let run = store.run("push", &[repo.as_ref()]).expect(3);
+        let run = store.run("push", &[repo.as_ref()]).expect(4);
         assert_eq!(sums::<PushSums>(&run).errors, 1);
         let [problem] = &run.lines::<json_lines::Problem>()[..] else { panic!("{run:?}") };
         assert!(problem.path.as_ref().is_some_and(|path| path.ends_with("/b")), "{problem:?}");

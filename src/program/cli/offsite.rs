@@ -68,9 +68,9 @@ pub(crate) struct Store {
     #[arg(long, value_name = "URL", env = "PLEACH_OFFSITE", hide_env_values = true)]
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub(crate) to: OsString,
-    /// Read the password from the first line of FILE
+    /// Read the password from FILE
     ///
-    /// Its mode must be 0600 or stricter. Without it, the password is in RESTIC_PASSWORD, or in the file that
+    /// Blanks and line breaks at its ends do not count. Its mode must be 0600 or stricter. Without it, the password is in RESTIC_PASSWORD, or in the file that
     /// RESTIC_PASSWORD_FILE names.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) password_file: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use super::progress::Counts;
 use super::tree::Tree;
+use crate::content::hash::StreamHash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::openat;
 use crate::fs::pread::prefetch;
@@ -21,19 +22,28 @@ pub(super) struct Content {
     pub(super) path: Vec<u8>,
     pub(super) size: u64,
     pub(super) mtime: Time,
+    /// The hash that its content must have.
+    pub(super) hash: Option<[u8; 32]>,
 }
 
-/// An open file. The bytes that are read are counted.
+/// An open file. The bytes that are read are counted, and hashed: the store would keep damaged content as good.
 pub(super) struct Opened {
     file: File,
     content: Content,
     at: u64,
+    hash: StreamHash,
 }
 
 impl Content {
     fn open_file(&self) -> Result<File> {
         let path = || absolute(&self.path);
-        let failed = |errno: Errno| Error::io("open in the snapshot", path(), errno);
+        let failed = |errno: Errno| match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => {
+                let cause = io::Error::other("the file of the manifest is not there");
+                Error::new(ErrorKind::Damage, "read in the snapshot").at(path()).because(cause)
+            }
+            errno => Error::io("open in the snapshot", path(), errno),
+        };
         let fd = openat::open_file_at(self.tree.root.as_fd(), &self.path).map_err(failed)?;
         let status = Status::of(&fd).map_err(failed)?;
         let is_recorded =
@@ -62,9 +72,27 @@ impl ReadSourceOpen for Content {
             return Err(RusticError::new(rustic_core::ErrorKind::Other, "interrupted"));
         }
         match self.open_file() {
-            Ok(file) => Ok(Opened { file, content: self, at: 0 }),
+            Ok(file) => Ok(Opened { file, content: self, at: 0, hash: StreamHash::default() }),
             Err(error) => Err(report(&self.tree.counts, error)),
         }
+    }
+}
+
+impl Opened {
+    /// Takes these bytes into account.
+    ///
+    /// # Errors
+    /// If they are the last ones, and the content does not have its hash.
+    fn check(&mut self, bytes: &[u8]) -> Result<()> {
+        let Content { path, size, hash, .. } = &self.content;
+        self.at += bytes.len() as u64;
+        let Some(expected) = hash.filter(|_| !bytes.is_empty()) else { return Ok(()) };
+        self.hash.append(bytes);
+        if self.at < *size || std::mem::take(&mut self.hash).finish() == expected {
+            return Ok(());
+        }
+        let cause = io::Error::other("its content does not have its hash");
+        Err(Error::new(ErrorKind::Damage, "read in the snapshot").at(absolute(path)).because(cause))
     }
 }
 
@@ -80,9 +108,12 @@ impl Read for Opened {
         });
         match length {
             Ok(length) => {
-                self.at += length as u64;
                 tree.read(length as u64);
-                Ok(length)
+                let checked = self.check(&buffer[..length]);
+                checked.map(|()| length).map_err(|error| {
+                    self.content.tree.counts.problem(error);
+                    io::ErrorKind::InvalidData.into()
+                })
             }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Err(cause),
             Err(cause) => {

@@ -1,7 +1,7 @@
 //! Lists the snapshots in a store.
 
 use super::store::{Access, Store};
-use super::stored::{Snapshot, stored};
+use super::stored::{Snapshot, Stored, current};
 use crate::error::Result;
 
 /// The snapshots of pleach in a store, oldest first. Those of other programs are not among them.
@@ -10,5 +10,5 @@ use crate::error::Result;
 /// If the store cannot be read.
 pub fn list(access: &Access) -> Result<Vec<Snapshot>> {
     let store = Store::open(access)?;
-    Ok(stored(&store)?.iter().filter_map(|stored| stored.snapshot()).collect())
+    Ok(current(&store)?.iter().filter_map(Stored::snapshot).collect())
 }

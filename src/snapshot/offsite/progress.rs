@@ -1,7 +1,7 @@
 //! Progress: the library counts, and the thread that waits for it reports to the monitor.
 
 use super::guard::Guard;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::monitor::{Amount, Monitor};
 use crate::util::mutex::lock;
 use rustic_core::{Progress, ProgressBars, ProgressType, RusticProgress};
@@ -20,6 +20,7 @@ pub(super) struct Counts {
     length: AtomicU64,
     files: AtomicU64,
     is_cancelled: AtomicBool,
+    is_damaged: AtomicBool,
     problems: Mutex<Vec<Error>>,
 }
 
@@ -31,7 +32,15 @@ impl Counts {
 
     /// An entry failed.
     pub(super) fn problem(&self, error: Error) {
+        if error.kind() == ErrorKind::Damage {
+            self.is_damaged.store(true, Ordering::Relaxed);
+        }
         lock(&self.problems).push(error);
+    }
+
+    /// Whether one of the problems so far was damage.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     /// Whether the user asked to stop.

@@ -66,7 +66,8 @@ impl PruneStats {
 }
 
 /// Removes the snapshots of pleach that no rule keeps. Each group of snapshots, those of the same machine and the same
-/// set of sources, is judged on its own, and the newest of each always stays. Snapshots of other programs stay.
+/// set of sources, is judged on its own, and the newest of each always stays. Snapshots of other programs stay. A snapshot that was sent again because the
+/// store lacked files of it goes.
 ///
 /// # Errors
 /// If there is no rule, or the store cannot be read or refuses.
@@ -98,9 +99,10 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
                 store.repository.delete_snapshots(&going)?;
             }
             let plan = store.repository.prune_plan(&library)?;
-            let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete.remove);
-            let unused = size.remove + size.repackrm + plan.stats.size_unref;
-            let sizes = if options.now { (marked + unused, 0) } else { (marked, unused) };
+            let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete);
+            // What an earlier run marked and must stay for now goes too if there is no other program to wait for.
+            let unused = size.remove + size.repackrm + plan.stats.size_unref + marked.keep;
+            let sizes = if options.now { (marked.remove + unused, 0) } else { (marked.remove, unused) };
             if !options.dry_run {
                 store.repository.prune(&library, plan)?;
             }
@@ -144,6 +146,9 @@ fn judged(stored: &[Stored], keep: &Keep, calendar: &Calendar) -> Vec<Row> {
         })
         .collect();
     let reasons = reasons(&candidates, keep, Time::now(), calendar);
-    let snapshots = stored.iter().filter_map(Stored::snapshot);
-    snapshots.zip(reasons).map(|(snapshot, reasons)| Row { snapshot, reasons }).collect()
+    let row = |(one, reasons): (&Stored, Vec<Reason>)| {
+        let reasons = if one.is_superseded(stored) { Vec::new() } else { reasons };
+        one.snapshot().map(|snapshot| Row { snapshot, reasons })
+    };
+    stored.iter().zip(reasons).filter_map(row).collect()
 }

@@ -72,6 +72,22 @@ struct Local {
     is_chosen: bool,
 }
 
+impl Local {
+    /// Its files, links and special files.
+    fn files(&self) -> u64 {
+        self.info.totals.entries() - self.info.totals.dirs
+    }
+
+    fn is_in(&self, held: &[Stored]) -> bool {
+        held.iter().any(|stored| stored.is(&self.info.name, &self.identity))
+    }
+
+    /// Whether this is it in the store, with all its files. The library drops those that cannot be read.
+    fn is_whole(&self, stored: &Stored) -> bool {
+        stored.is(&self.info.name, &self.identity) && stored.files().is_none_or(|files| files == self.files())
+    }
+}
+
 /// Sends to a store the snapshots of the repository at `repo` that it lacks.
 ///
 /// Each snapshot in the store is complete. An interrupted run loses nothing but its last snapshot, and the next one
@@ -118,12 +134,15 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
     let mut held = stored(&store)?;
     let (mut known, lacking): (Vec<Local>, Vec<Local>) =
-        all.into_iter().partition(|local| held.iter().any(|stored| stored.is(&local.info.name, &local.identity)));
+        all.into_iter().partition(|local| held.iter().any(|stored| local.is_whole(stored)));
+    let (again, lacking): (Vec<Local>, Vec<Local>) =
+        lacking.into_iter().partition(|local| options.ids.is_empty() && local.is_in(&held));
+    again.iter().filter(|local| local.is_chosen).for_each(|local| incomplete(&mut stats, local, access, monitor));
     let wanted = lacking.into_iter().filter(|local| local.is_chosen);
     if options.dry_run {
         stats.snapshots.extend(wanted.map(|local| Pushed {
+            files: local.files(),
             name: local.info.name,
-            files: local.info.totals.entries() - local.info.totals.dirs,
             ..Pushed::default()
         }));
     } else {
@@ -134,12 +153,20 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
             match one(&repository, &store, &wanted, (&known, &held), monitor) {
                 Ok((pushed, file, errors)) => {
                     stats.errors += errors;
+                    stats.is_damaged |= store.counts.is_damaged();
                     stats.snapshots.push(pushed);
                     held.push(Stored::new(file));
                     known.push(wanted);
                 }
                 Err(Failure::Snapshot(error)) => problem(&mut stats, &error, monitor),
-                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Store(error)) if error.kind() == ErrorKind::Interrupted || stats.snapshots.is_empty() => {
+                    return Err(error);
+                }
+                // The snapshots before it are whole.
+                Err(Failure::Store(error)) => {
+                    problem(&mut stats, &error, monitor);
+                    return Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats });
+                }
             }
         }
     }
@@ -154,6 +181,14 @@ fn problem(stats: &mut PushStats, error: &Error, monitor: &dyn Monitor) {
     stats.is_incomplete = true;
     stats.is_damaged |= error.kind() == ErrorKind::Damage;
     monitor.problem(error);
+}
+
+/// Reports that the store lacks files of a snapshot.
+fn incomplete(stats: &mut PushStats, local: &Local, access: &Access, monitor: &dyn Monitor) {
+    let error = Error::failed(format!("find all files of the snapshot {} in {}", local.info.name, access.url));
+    let hint = "some could not be read when it was sent; name the snapshot to send it again";
+    stats.errors += 1;
+    monitor.problem(&error.hint(hint).with_code("incomplete"));
 }
 
 /// The snapshots of the repository, oldest first.
@@ -209,7 +244,7 @@ fn one(
     let mut pushed = Pushed {
         name: info.name.clone(),
         parent: parent.map(|parent| parent.file.id.to_hex().to_string()),
-        files: info.totals.entries() - info.totals.dirs,
+        files: wanted.files(),
         ..Pushed::default()
     };
     let phase = format!("sending {}", info.name);
@@ -230,6 +265,7 @@ fn one(
             result
         }
     };
+    pushed.files = Stored::new(file.clone()).files().unwrap_or(pushed.files);
     pushed.id = file.id.to_hex().to_string();
     pushed.stored_bytes = store.watch.written() - before;
     Ok((pushed, file, problems))
@@ -245,13 +281,7 @@ fn parent<'h>(info: &SnapshotInfo, held: &'h [Stored]) -> Option<&'h Stored> {
 /// Whether the snapshot in the store has the very tree.
 fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Local]) -> bool {
     let Some(old) = known.iter().find(|known| parent.is(&known.info.name, &known.identity)) else { return false };
-    let totals = &old.info.totals;
-    // Files that could not be read are missing in the store.
-    let is_whole = parent
-        .file
-        .summary
-        .as_ref()
-        .is_some_and(|summary| summary.total_files_processed == totals.entries() - totals.dirs);
+    let is_whole = parent.files().is_some_and(|files| files == old.files());
     let same = || {
         let old = repository.manifest(&old.info.name)?;
         have_same_tree(&old, new)

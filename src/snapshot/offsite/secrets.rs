@@ -35,7 +35,7 @@ const NAMES: [&str; 15] = [
 /// Where the secrets are.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
-    /// The password is the first line of this file.
+    /// The password is the text of this file, without blanks and line breaks at its ends.
     pub password_file: Option<PathBuf>,
     /// Lines `NAME=VALUE`, which replace the environment's.
     pub credentials_file: Option<PathBuf>,
@@ -65,10 +65,10 @@ impl Secrets {
         let password_file = self.password_file.clone();
         let named = || credentials.get("RESTIC_PASSWORD_FILE").map(PathBuf::from);
         let (password, from) = match password_file {
-            Some(path) => (first_line(&private_text(&path)?), path),
+            Some(path) => (password_of(&private_text(&path)?), path),
             None => match (credentials.get("RESTIC_PASSWORD"), named()) {
                 (Some(password), _) => (password, "RESTIC_PASSWORD".into()),
-                (None, Some(path)) => (first_line(&private_text(&path)?), path),
+                (None, Some(path)) => (password_of(&private_text(&path)?), path),
                 (None, None) => {
                     let hint = "give --password-file, or set RESTIC_PASSWORD or RESTIC_PASSWORD_FILE";
                     return Err(Error::usage("open the store without its password").hint(hint));
@@ -131,8 +131,10 @@ fn private_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
+/// The password in a file, as restic reads it: without a byte order mark, and without blanks and line breaks at its
+/// ends.
+fn password_of(text: &str) -> String {
+    text.trim_start_matches('\u{feff}').trim().to_string()
 }
 
 /// The lines `NAME=VALUE`; comments begin with `#`. A value may be in quotes, and `export` before a name is ignored, so
@@ -178,7 +180,7 @@ mod tests {
     fn a_file_that_others_can_read_is_refused_with_the_cure() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
-        std::fs::write(&path, "s3same\nmore\n").unwrap();
+        std::fs::write(&path, "s3same\n").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let secrets = Secrets { password_file: Some(path.clone()), ..Secrets::default() };
         let error = secrets.read().unwrap_err();

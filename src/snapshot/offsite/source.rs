@@ -9,11 +9,13 @@ use super::tree::Tree;
 use crate::error::Error;
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
-use crate::snapshot::manifest::{Body, Directory, Entry, Meta, Reader, Time};
+use crate::snapshot::manifest::{Body, Directory, Entry, FileBody, Meta, Reader, Time};
 use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
+use crate::util::text;
 use rustic_core::{ReadSource, ReadSourceEntry, RusticResult};
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,6 +25,9 @@ use std::thread;
 const BATCH: usize = 256;
 /// How many batches may wait.
 const BATCHES: usize = 4;
+
+/// The most bytes of holes that a file may have: hours of work for zeros.
+const MOST_HOLES: u64 = 16 << 40;
 
 type Item = RusticResult<ReadSourceEntry<Content>>;
 
@@ -142,6 +147,11 @@ impl Producer {
 
     fn entry(&mut self, entry: Entry) {
         let path = join(self.open.last().map_or(&[][..], |way| &way.path), &entry.name);
+        if let Some(file) = entry.file().filter(|file| file.holes > MOST_HOLES) {
+            let why = format!("it has holes of {}, which the store would keep as zeros", text::size(file.holes));
+            let error = Error::failed("send").at(absolute(&path)).because(io::Error::other(why));
+            return self.tree.counts.problem(error.hint("exclude it"));
+        }
         let mut xattrs = Vec::new();
         // restic sets the attributes of a link on the file that it leads to, and stores none.
         let is_link = matches!(entry.body, Body::Symlink(_));
@@ -157,7 +167,14 @@ impl Producer {
         let node = node::of_entry(&entry, xattrs, self.created);
         let mtime = entry.meta.mtime;
         let absolute = absolute(&path);
-        let open = entry.file().map(|file| Content { tree: self.tree.clone(), path, size: file.size, mtime });
+        let content = |file: &FileBody| Content {
+            tree: self.tree.clone(),
+            path,
+            size: file.size,
+            mtime,
+            hash: file.hash.filter(|_| !file.changed),
+        };
+        let open = entry.file().map(content);
         self.tree.counts.files(1);
         self.push(ReadSourceEntry { path: absolute, node, open });
     }

@@ -69,6 +69,16 @@ impl Stored {
         self.identity.is_some() && self.identity == other.identity
     }
 
+    /// How many files it has, with links and special files; none if that is not known.
+    pub(super) fn files(&self) -> Option<u64> {
+        self.file.summary.as_ref().map(|summary| summary.total_files_processed)
+    }
+
+    /// Whether it lacks files, and the same snapshot is in the store once more with more of them.
+    pub(super) fn is_superseded(&self, all: &[Stored]) -> bool {
+        all.iter().any(|other| self.is_twin(other) && self.files() < other.files())
+    }
+
     /// Whether it is of the same machine and sources, so that it can be a parent.
     pub(super) fn is_akin(&self, header: &Header) -> bool {
         let sources: BTreeSet<String> = paths(header).into_iter().collect();
@@ -96,7 +106,7 @@ impl Stored {
             host: self.file.hostname.clone(),
             sources: self.file.paths.iter().map(PathBuf::from).collect(),
             tags: self.tags(),
-            files: self.file.summary.as_ref().map(|summary| summary.total_files_processed),
+            files: self.files(),
             bytes: self.file.summary.as_ref().map(|summary| summary.total_bytes_processed),
         })
     }
@@ -132,9 +142,16 @@ pub(super) fn stored(store: &Store) -> Result<Vec<Stored>> {
     Ok(stored)
 }
 
+/// The snapshots of pleach in a store, oldest first. Each is there once, with as many files as the store has.
+pub(super) fn current(store: &Store) -> Result<Vec<Stored>> {
+    let all = stored(store)?;
+    let is_current = |stored: &&Stored| stored.name.is_some() && !stored.is_superseded(&all);
+    Ok(all.iter().filter(is_current).cloned().collect())
+}
+
 /// The snapshot that an ID means: a name, the beginning of one, the beginning of the store's own ID, or `latest`.
 pub(super) fn find(store: &Store, id: &str) -> Result<Stored> {
-    let all: Vec<_> = stored(store)?.into_iter().filter(|stored| stored.name.is_some()).collect();
+    let all = current(store)?;
     let fail = |why: String| {
         Error::failed(format!("find the snapshot '{}' in {}", text::escape(id.as_ref()), store.url))
             .because(io::Error::other(why))

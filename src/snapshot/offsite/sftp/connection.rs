@@ -181,7 +181,11 @@ impl Connection {
     fn lost(&mut self, cause: &io::Error) -> io::Error {
         self.end();
         let message = lock(&self.message).clone();
-        let why = if message.is_empty() { text::cause(cause) } else { message };
+        let why = match cause.kind() {
+            _ if !message.is_empty() => message,
+            io::ErrorKind::UnexpectedEof => "the host ended the connection".into(),
+            _ => text::cause(cause),
+        };
         io::Error::new(io::ErrorKind::NotConnected, why)
     }
 
