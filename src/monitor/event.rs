@@ -50,6 +50,13 @@ pub enum Event<'a> {
         /// A manifest without a tree: perhaps its tree was renamed. These manifests are kept meanwhile.
         missing: Option<&'a str>,
     },
+    /// Something other than a directory is in the place of a snapshot's tree. The manifest is kept meanwhile.
+    OtherTree {
+        /// The place.
+        path: &'a Path,
+        /// The number of further ones.
+        more: u64,
+    },
     /// `snapshot`: the filesystem of the repository has no locks.
     NoLocks,
     /// `snapshot`: the filesystem of the repository does not support reflinks.
@@ -273,6 +280,7 @@ impl<'a> Event<'a> {
             Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",
             Event::Stray { .. } => "no-manifest",
+            Event::OtherTree { .. } => "no-tree",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",
             Event::LinkFollowed { .. } => "link-followed",
@@ -309,6 +317,7 @@ impl<'a> Event<'a> {
             Event::RepositorySkipped(path) | Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
             Event::LeftoversRemoved { path, .. }
             | Event::Stray { path, .. }
+            | Event::OtherTree { path, .. }
             | Event::OtherNames { path, .. }
             | Event::NothingShared { path, .. }
             | Event::FilesystemSkipped { path, .. }

@@ -50,7 +50,7 @@ pub(crate) use reopened::{Reopened, TEMPORARY, complete_repairs};
 pub(crate) use snapshots::SnapshotInfo;
 pub(crate) use staging::{Staging, begin, begin_incoming, free_name};
 pub(crate) use subvolume::{Start, can_make_subvolumes, frozen_dir, is_as_published, is_subvolume, remove_frozen_dir};
-pub(crate) use trash::empty_trash;
+pub(crate) use trash::{empty_trash, trash_in_paths};
 pub use verification::Verification;
 pub(crate) use verification::{note_verification, verification};
 pub(crate) use verified::{note_verified, verified};

@@ -128,6 +128,14 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             };
             format!("no manifest for {}{others}, so it is no snapshot: {hint}", text::path(path))
         }
+        Event::OtherTree { path, more } => {
+            let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
+            format!(
+                "no directory, so no tree of a snapshot: {}{others}: move the tree back to this place, or remove \
+                 what is there to give the snapshot up",
+                text::path(path)
+            )
+        }
         Event::DatedAhead { snapshots, latest, created } => {
             let what = counted(snapshots, "snapshot");
             let latest = shown(OsStr::new(latest));
