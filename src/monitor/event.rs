@@ -214,6 +214,13 @@ pub enum Event<'a> {
     SnapshotNotSent(&'a str),
     /// `replicate`: the destination is on the filesystem of the repository.
     SameFilesystem(&'a Path),
+    /// `replicate`: the newest snapshot that is sent has a copy of the destination, so each one holds those before it.
+    ReplicaInSource {
+        /// The destination.
+        path: &'a Path,
+        /// The snapshot.
+        snapshot: &'a str,
+    },
     /// `replicate`: ssh, or the command on another host, printed a message.
     OtherHost {
         /// The host.
@@ -291,6 +298,7 @@ impl<'a> Event<'a> {
             Event::SharersUnknown(_) => "sharers-unknown",
             Event::NoReverseMap { .. } => "no-reverse-map",
             Event::SameFilesystem(_) => "same-filesystem",
+            Event::ReplicaInSource { .. } => "replica-in-source",
             Event::OtherHost { .. } => "other-host",
             Event::CallsNotCounted { .. } => "calls-not-counted",
         }
@@ -316,7 +324,7 @@ impl<'a> Event<'a> {
             | Event::CacheReplaced { path, .. } => Some(path),
             Event::NotKept { first, .. } => Some(first),
             Event::LinkFollowed { link, .. } => Some(link),
-            Event::SameFilesystem(path) => Some(path),
+            Event::SameFilesystem(path) | Event::ReplicaInSource { path, .. } => Some(path),
             _ => None,
         }
     }

@@ -35,7 +35,7 @@ pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
 pub(crate) use incoming::incoming;
-pub(crate) use layout::{JOURNAL, LIVE, POSITION, POSITION_NEW};
+pub(crate) use layout::{CONTROL, JOURNAL, LIVE, POSITION, POSITION_NEW};
 pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
 pub(crate) use lock::Lock;
 pub(crate) use maps::{MapDraft, map};
