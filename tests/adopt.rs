@@ -151,6 +151,21 @@ on_filesystems! {
         tools::assert_equal_trees(&kept.live, &kept.backups[2]);
     }
 
+    [xfs] fn a_backup_without_the_wanted_part_is_left_alone(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["snap/daily.2/etc", "snap/daily.1/etc", "snap/daily.0/etc"]);
+        fs::rename(fs.join("snap/daily.1/etc"), fs.join("snap/daily.1/other")).unwrap();
+        let (root, repo) = (fs.join("snap"), fs.join("repo"));
+        let args = ["--subdir=etc".as_ref(), "--source".as_ref(), kept.live.as_os_str(), root.as_ref(), repo.as_ref()];
+        for _ in 0..2 {
+            let run = adopt(&args).expect(3).saying("snap/daily.1/etc");
+            assert_eq!((sums(&run).adopted + sums(&run).known, sums(&run).errors), (2, 1));
+            assert_eq!(run.lines::<Backup>().len(), 2);
+        }
+        assert_eq!(listed(&repo).len(), 2);
+        // Perhaps a typing error.
+        adopt(&["--subdir=ect".as_ref(), root.as_ref(), repo.as_ref()]).expect(1).saying("ect");
+    }
+
     [xfs, btrfs] fn timeshift_and_back_in_time_are_recognised_and_incomplete_backups_are_reported(fs: &Filesystem) {
         let kept = Kept::new(fs, ["ts/snapshots/2025-01-30_02-00-00/localhost",
             "ts/snapshots/2025-01-31_02-00-00/localhost", "ts/snapshots/2025-02-01_02-00-00/localhost"]);

@@ -231,10 +231,12 @@ on_filesystems! {
     [xfs] fn a_difference_needs_its_base(fs: &Filesystem) {
         let (repo, to) = (repository(fs), fs.join("to"));
         let run = receive(&to, &stream(&repo, "two", Some("one")), &[]).expect(1);
-        run.saying("one");
+        run.saying(&format!("cannot find the snapshot one, which the stream is based on, in {}", to.display()));
         // Another snapshot of that name is no base.
         take("one", &fs.dir("other source"), &to);
         receive(&to, &stream(&repo, "two", Some("one")), &[]).expect(1).saying("it is another one");
+        let run = receive(&to, &stream(&repo, "one", None), &[]).expect(1);
+        run.saying(&format!("cannot receive the snapshot one into {}", to.display()));
         assert_eq!(listed(&to), ["one"]);
         let run = pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(1);
         run.saying("another snapshot of this name");

@@ -35,11 +35,48 @@ on_filesystems! {
         let two = list.iter().find(|line| line["name"] == "two").expect("it is back");
         assert_eq!((&two["pinned"], &two["tags"][0]), (&true.into(), &"kept".into()));
         run("verify", &repo, &[]);
+        run("verify", &repo, &["one"]);
         // A tree that is gone leaves nothing.
         tools::let_be_removed(&repo);
         fs::remove_dir_all(repo.join("one")).unwrap();
         pleach(snapshot_named("five", &source, &repo)).expect(0);
         assert!(!repo.join(".pleach/manifests/one").exists());
         assert_no_leftovers(&repo);
+    }
+
+    [xfs, ext4] fn the_manifest_of_a_tree_that_is_elsewhere_stays(fs: &Filesystem) {
+        let (source, repo, away) = (fs.dir("source"), fs.join("repo"), fs.dir("away"));
+        tree::plain(&source);
+        for name in ["one", "two", "three"] {
+            pleach(snapshot_named(name, &source, &repo)).expect(0);
+        }
+        run("pin", &repo, &["two"]);
+        fs::rename(repo.join("two"), away.join("two")).unwrap();
+        let place = repo.join("two");
+        for is_link in [true, false] {
+            if is_link {
+                std::os::unix::fs::symlink(away.join("two"), &place).unwrap();
+            } else {
+                write(&place, b"see elsewhere");
+            }
+            run("list", &repo, &[]).saying("no tree of a snapshot").saying("repo/two");
+            run("prune", &repo, &["--keep-last=9"]).saying("no tree of a snapshot");
+            let name = if is_link { "four" } else { "five" };
+            pleach(snapshot_named(name, &source, &repo)).expect(0).saying("no tree of a snapshot");
+            pleach(snapshot_named("two", &source, &repo)).expect(1).saying("choose another name");
+            for more in [&[][..], &["two"]] {
+                let args = [OsStr::new("verify"), "--json".as_ref(), repo.as_os_str()];
+                let found = pleach(args.into_iter().chain(more.iter().map(OsStr::new))).expect(4);
+                assert_eq!(found.lines::<Warning>()[0].code, "no-tree");
+                let damage = found.json().into_iter().find(|line| line["type"] == "damage").unwrap();
+                assert_eq!((&damage["snapshot"], &damage["why"]), (&"two".into(), &"type".into()));
+            }
+            run("verify", &repo, &["one"]);
+            fs::remove_file(&place).unwrap();
+        }
+        fs::rename(away.join("two"), &place).unwrap();
+        let list = run("list", &repo, &["--json"]).json();
+        assert_eq!(list.iter().find(|line| line["name"] == "two").expect("it is back")["pinned"], true);
+        run("verify", &repo, &[]);
     }
 }

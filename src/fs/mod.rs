@@ -9,6 +9,7 @@ pub(crate) mod direct_io;
 pub mod fidedupe;
 pub mod filesystem;
 pub(crate) mod flush;
+pub(crate) mod held_open;
 pub(crate) mod identity;
 pub mod metadata;
 pub(crate) mod mount_id;

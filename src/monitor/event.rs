@@ -50,6 +50,13 @@ pub enum Event<'a> {
         /// A manifest without a tree: perhaps its tree was renamed. These manifests are kept meanwhile.
         missing: Option<&'a str>,
     },
+    /// Something other than a directory is in the place of a snapshot's tree. The manifest is kept meanwhile.
+    OtherTree {
+        /// The place.
+        path: &'a Path,
+        /// The number of further ones.
+        more: u64,
+    },
     /// `snapshot`: the filesystem of the repository has no locks.
     NoLocks,
     /// `snapshot`: the filesystem of the repository does not support reflinks.
@@ -214,6 +221,13 @@ pub enum Event<'a> {
     SnapshotNotSent(&'a str),
     /// `replicate`: the destination is on the filesystem of the repository.
     SameFilesystem(&'a Path),
+    /// `replicate`: the newest snapshot that is sent has a copy of the destination, so each one holds those before it.
+    ReplicaInSource {
+        /// The destination.
+        path: &'a Path,
+        /// The snapshot.
+        snapshot: &'a str,
+    },
     /// `replicate`: ssh, or the command on another host, printed a message.
     OtherHost {
         /// The host.
@@ -273,6 +287,7 @@ impl<'a> Event<'a> {
             Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",
             Event::Stray { .. } => "no-manifest",
+            Event::OtherTree { .. } => "no-tree",
             Event::NotKept { .. } => "not-kept",
             Event::OutputHeldOpen(_) => "output-held-open",
             Event::LinkFollowed { .. } => "link-followed",
@@ -291,6 +306,7 @@ impl<'a> Event<'a> {
             Event::SharersUnknown(_) => "sharers-unknown",
             Event::NoReverseMap { .. } => "no-reverse-map",
             Event::SameFilesystem(_) => "same-filesystem",
+            Event::ReplicaInSource { .. } => "replica-in-source",
             Event::OtherHost { .. } => "other-host",
             Event::CallsNotCounted { .. } => "calls-not-counted",
         }
@@ -309,6 +325,7 @@ impl<'a> Event<'a> {
             Event::RepositorySkipped(path) | Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
             Event::LeftoversRemoved { path, .. }
             | Event::Stray { path, .. }
+            | Event::OtherTree { path, .. }
             | Event::OtherNames { path, .. }
             | Event::NothingShared { path, .. }
             | Event::FilesystemSkipped { path, .. }
@@ -316,7 +333,7 @@ impl<'a> Event<'a> {
             | Event::CacheReplaced { path, .. } => Some(path),
             Event::NotKept { first, .. } => Some(first),
             Event::LinkFollowed { link, .. } => Some(link),
-            Event::SameFilesystem(path) => Some(path),
+            Event::SameFilesystem(path) | Event::ReplicaInSource { path, .. } => Some(path),
             _ => None,
         }
     }

@@ -98,8 +98,9 @@ pub struct Stats {
 /// ```
 ///
 /// # Errors
-/// If a directory has no backups, an option does not fit, or the repository cannot be used. A backup that cannot be
-/// adopted ends the run; those before it are snapshots by then.
+/// If a directory has no backups, no backup has the wanted part, an option does not fit, or the repository cannot be
+/// used. A backup that lacks this part is reported and skipped. One that cannot be adopted ends the run; those before
+/// it are snapshots by then.
 pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
     Calendar::new(None, options.require_local_time && options.time.is_none())?;
@@ -114,7 +115,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         }
         backups.extend(found.backups);
     }
-    backups = backups.into_iter().map(|backup| chosen(backup, options)).collect::<Result<_>>()?;
+    let mut backups = with_tree(backups, options, &mut stats, monitor)?;
     if let Some(seconds) = options.time {
         let [backup] = &mut backups[..] else {
             return Err(Error::usage("give one time to several backups").hint("adopt them one by one"));
@@ -198,6 +199,26 @@ impl Monitor for Once<'_> {
     }
 }
 
+/// The wanted parts of the backups. A backup without this part is reported and skipped, unless none has it.
+fn with_tree(backups: Vec<Backup>, options: &Options, stats: &mut Stats, monitor: &dyn Monitor) -> Result<Vec<Backup>> {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for backup in backups {
+        let backup = chosen(backup, options)?;
+        match backup.open() {
+            Ok(_) => found.push(backup),
+            Err(error) => missing.push(error),
+        }
+    }
+    if found.is_empty()
+        && let Some(error) = missing.pop()
+    {
+        return Err(error);
+    }
+    missing.iter().for_each(|error| monitor.problem(error));
+    stats.errors += missing.len() as u64;
+    Ok(found)
+}
+
 /// The wanted part of a backup, and the path that it is recorded under.
 fn chosen(mut backup: Backup, options: &Options) -> Result<Backup> {
     if let Some(subdir) = &options.subdir {
@@ -209,7 +230,6 @@ fn chosen(mut backup: Backup, options: &Options) -> Result<Backup> {
         backup.part.push(subdir);
         backup.source.push(subdir);
     }
-    backup.open()?;
     if let Some(path) = &options.source {
         backup.source = Path::new("/").join(OsString::from_vec(source_path::normal("record", path)?));
     }

@@ -186,22 +186,23 @@ fn choose(
 ) -> Result<(Vec<Snapshot>, bool)> {
     let mut is_all = true;
     let mut orphans = repository.trees_without_manifest()?;
+    let mut treeless = repository.manifests_with_other_tree()?;
     let mut names = Vec::new();
     match ids {
         [] => names = repository.snapshot_names()?,
         ids => {
-            let (found, others): (Vec<_>, Vec<_>) = ids.iter().partition(|id| orphans.contains(id));
-            orphans = found.into_iter().cloned().collect();
-            for id in others {
+            orphans.retain(|name| ids.contains(name));
+            treeless.retain(|name| ids.contains(name));
+            for id in ids.iter().filter(|id| !orphans.contains(id) && !treeless.contains(id)) {
                 // Its manifest may be damaged, so it need not be readable.
                 names.push(repository.name_of(id)?);
             }
         }
     }
-    orphans.sort();
-    orphans.dedup();
-    for name in &orphans {
-        monitor.damage(&Damage::new(name, &repository.path().join(name), Fault::NoManifest));
+    repository.report_other_trees(&treeless, monitor);
+    let faults = orphans.iter().map(|name| (name, Fault::NoManifest));
+    for (name, fault) in faults.chain(treeless.iter().map(|name| (name, Fault::Type))) {
+        monitor.damage(&Damage::new(name, &repository.path().join(name), fault));
         stats.damaged += 1;
     }
     names.sort();

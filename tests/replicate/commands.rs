@@ -158,12 +158,48 @@ on_filesystems! {
         pleach([OsStr::new("verify"), "-q".as_ref(), to.as_os_str()]).expect(0);
     }
 
+    [xfs, btrfs] fn a_snapshot_with_a_missing_entry_is_damaged_and_the_others_are_sent(fs: &Filesystem) {
+        let (source, repo) = four(fs);
+        let to = fs.join("to");
+        fs.dir("source/d");
+        write(source.join("d/c"), &bytes(20, 300_000));
+        take("five", &source, &repo);
+        write(source.join("d/c"), &bytes(21, 300_000));
+        take("six", &source, &repo);
+        for name in ["two", "three", "five"] {
+            tools::let_be_removed(&repo.join(name));
+        }
+        fs::remove_file(file(&repo, "two", &source, "b")).unwrap();
+        fs::remove_file(file(&repo, "three", &source, "b")).unwrap();
+        std::os::unix::fs::symlink("a", file(&repo, "three", &source, "b")).unwrap();
+        fs::remove_dir_all(file(&repo, "five", &source, "d")).unwrap();
+        let run = with(&["--json"], &[&repo, &to]).expect(4);
+        let names: Vec<_> = sent(&run).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["one", "four", "six"]);
+        let errors = run.lines_of_type("error");
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        for (error, (name, path, why)) in errors.iter().zip([
+            ("two", "b", "missing in the snapshot"),
+            ("three", "b", "something else is in its place"),
+            ("five", "d", "missing in the snapshot"),
+        ]) {
+            assert_eq!(error["code"], "damage");
+            assert_eq!(error["path"], source.join(path).to_str().unwrap());
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(why) && message.contains(&format!("the snapshot {name} was not sent")), "{message}");
+        }
+        assert_eq!(listed(&to), names);
+        let mut send = command(["send"]);
+        finish(send.arg(&repo).arg("two").stdout(fs::File::create(fs.join("stream")).unwrap())).expect(4);
+    }
+
     [xfs] fn a_damaged_snapshot_that_all_others_need_ends_the_run(fs: &Filesystem) {
         let (source, repo) = four(fs);
         let to = fs.join("to");
         rot(&file(&repo, "one", &source, "a"));
         let run = with(&["-q"], &[&repo, &to]).expect(4);
-        run.saying("cannot send the snapshot one").saying("pleach verify").saying("name other snapshots");
+        let run = run.saying("cannot send the snapshot one").saying("pleach verify").saying("name other snapshots");
+        run.saying(&format!("cannot receive {}: its content", source.join("a").display()));
         assert_eq!(listed(&to), [""; 0]);
         assert_eq!(sums(&with(&["--json", "--last=3"], &[&repo, &to]).expect(0)).snapshots, 3);
     }
@@ -185,5 +221,30 @@ on_filesystems! {
         assert_eq!(run.lines_of_type("error").len(), 1);
         run.saying("cannot send the snapshot two");
         assert_eq!(listed(&to).len(), 4);
+        let plan = with(&["--dry-run"], &[&repo, &to]).expect(1).stdout;
+        assert!(plan.starts_with(&format!("dry run: nothing would be sent to {}\n", to.display())), "{plan}");
+    }
+
+    [xfs] fn a_replica_in_a_source_of_the_newest_snapshot_is_reported(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let to = source.join("replica");
+        let warned = |to: &Path, options: &[&str]| {
+            let run = with(&[&["--json"], options].concat(), &[&repo, to]).expect(0);
+            let codes = run.lines_of_type("warning").into_iter().map(|warning| warning["code"].clone());
+            codes.filter(|code| code == "replica-in-source").count()
+        };
+        write(source.join("file"), &bytes(1, 10_000));
+        take("one", &source, &repo);
+        assert_eq!(warned(&to, &[]), 0);
+        take("two", &source, &repo);
+        std::os::unix::fs::symlink(&source, fs.join("link")).unwrap();
+        assert_eq!(warned(&to, &["--dry-run"]), 1);
+        assert_eq!(warned(&fs.join("link/replica"), &[]), 1);
+        // Nothing is sent.
+        assert_eq!(warned(&to, &[]), 0);
+        let mut three = command(["snapshot", "-q", "--name=three", "--exclude"]);
+        finish(three.args([&to, &source, &repo])).expect(0);
+        assert_eq!(warned(&to, &[]), 0);
+        assert_eq!(warned(&fs.join("elsewhere"), &[]), 0);
     }
 }

@@ -12,6 +12,9 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+/// The length of the last frame, which has the operation *bye*.
+const BYE: usize = 4 + 4 + 5 + 32;
+
 /// The entries outside the staging area.
 fn visible(repo: &Path) -> Vec<String> {
     names(repo).into_iter().filter(|name| name != ".pleach").collect()
@@ -34,13 +37,45 @@ on_filesystems! {
         let mut random = Random(seed());
         for _ in 0..mutations() {
             let mut bad = stream.clone();
-            let at = (random.fraction() * bad.len() as f64) as usize;
+            let at = (random.fraction() * (bad.len() - BYE) as f64) as usize;
             bad[at] ^= 1 << (random.fraction() * 8.0) as u32;
             let run = receive(&to, &bad, &[]);
             assert!([1, 4].contains(&run.status), "byte {at}: {run:?}");
             assert_eq!(visible(&to), Vec::<String>::new(), "byte {at}");
         }
         receive(&to, &stream, &[]).expect(0);
+    }
+
+    [xfs] fn an_error_behind_whole_snapshots_names_them(fs: &Filesystem) {
+        let repo = repository(fs);
+        let (one, two) = (stream(&repo, "one", None), stream(&repo, "two", Some("one")));
+        let altered = |at: usize| {
+            let mut bad = one.clone();
+            bad[at] ^= 1;
+            bad
+        };
+        let stays = "the snapshot that arrived whole stays: one)";
+        for (number, (bad, status, reason)) in [
+            (altered(one.len() - BYE), 4, "impossible length"),
+            (altered(one.len() - 40), 4, "checksum"),
+            (altered(one.len() - 1), 4, "checksum"),
+            (one[..one.len() - 1].to_vec(), 1, "ends too early"),
+            (one[..one.len() - BYE].to_vec(), 1, "ends too early"),
+            ([&one[..], b"junk"].concat(), 1, "ends too early"),
+            ([&one[..], b"no stream at all"].concat(), 1, "something else follows the end of the last one"),
+            ([&one[..], &two[..two.len() / 2]].concat(), 1, "ends too early"),
+        ].into_iter().enumerate() {
+            let to = fs.join(format!("to-{number}"));
+            receive(&to, &bad, &[]).expect(status).saying(reason).saying(stays);
+            assert_eq!(listed(&to), ["one"]);
+            pleach([OsStr::new("verify"), "-q".as_ref(), to.as_os_str()]).expect(0);
+        }
+        let to = fs.join("to");
+        let run = receive(&to, &[&one[..], &two, b"junk"].concat(), &["--json"]).expect(1);
+        run.saying("the snapshots that arrived whole stay: one, two)");
+        // Nothing arrived this time.
+        let run = receive(&to, &[&one[..], b"junk"].concat(), &[]).expect(1);
+        assert!(!run.stderr.contains("arrived whole"), "{run:?}");
     }
 
     [xfs, btrfs] fn a_killed_transfer_goes_on_where_it_was(fs: &Filesystem) {

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
 use std::time::Duration;
@@ -199,6 +199,40 @@ on_filesystems! {
     }
 }
 
+/// A repository with a snapshot, on any filesystem.
+fn any_repository(dir: &Path) -> PathBuf {
+    let (source, repo) = (dir.join("source"), dir.join("repo"));
+    fs::create_dir_all(&source).unwrap();
+    write(source.join("file"), b"x");
+    pleach([OsStr::new("snapshot"), "-q".as_ref(), source.as_ref(), repo.as_ref()]).expect(0);
+    repo
+}
+
+#[test]
+fn a_program_that_ends_without_a_message_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (repo, script) = (any_repository(dir.path()), dir.path().join("connect"));
+    for (end, said) in [("exit 3", "exited with status 3"), ("kill -9 $$", "was killed by signal 9")] {
+        fs::write(&script, format!("#!/bin/sh\ncase \"$1\" in -G) ;; *) {end};; esac\n")).unwrap();
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut run = command([OsStr::new("replicate"), repo.as_ref(), "ssh://nas/x".as_ref()]);
+        let run = finish(run.env("PLEACH_SSH", &script)).expect(1);
+        run.saying(&format!("cannot replicate to ssh://nas/x: {} {said}", script.display()));
+    }
+}
+
+#[test]
+fn an_open_quote_in_the_command_that_connects_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = any_repository(dir.path());
+    let run = |ssh: &str| {
+        let mut run = command([OsStr::new("replicate"), repo.as_ref(), "ssh://nas/x".as_ref()]);
+        finish(run.env("PLEACH_SSH", ssh))
+    };
+    run("ssh -F \"/path").expect(2).saying("PLEACH_SSH: the quote \" is open").saying("ssh -F \"/path");
+    run("false -F \"/path\"").expect(1).saying("false exited with status 1");
+}
+
 #[test]
 fn the_users_configuration_decides_when_a_connection_is_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -211,10 +245,7 @@ fn the_users_configuration_decides_when_a_connection_is_lost() {
         );
         fs::write(&script, text).unwrap();
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let (source, repo) = (dir.path().join("source"), dir.path().join("repo"));
-        fs::create_dir_all(&source).unwrap();
-        write(source.join("file"), b"x");
-        pleach([OsStr::new("snapshot"), "-q".as_ref(), source.as_ref(), repo.as_ref()]).expect(0);
+        let repo = any_repository(dir.path());
         let mut run = command([OsStr::new("replicate"), repo.as_ref(), "ssh://ann@nas:23/a b".as_ref()]);
         finish(run.env("PLEACH_SSH", &script)).expect(1).saying("cannot connect to nas: lost");
         fs::read_to_string(&log).unwrap()

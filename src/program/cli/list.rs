@@ -13,8 +13,10 @@ Examples:
 \"size\" is the sum of the files of a snapshot; \"added data\" and \"metadata\" is the space on the disk
 that it added when it was made (metadata approximately, since other programs may write meanwhile;
 \"-\": not known); \"alone\" is data that no other file shares: deleting the snapshot frees at least
-that much. Sources are shown if they differ, or with -v. Columns that do not fit the terminal, or 80
-columns without one, are shown below their snapshot.";
+that much; \"only here\" is data that no other snapshot of the repository holds, when
+'pleach du REPO --snapshots' last made maps (\"-\": no map of it; \"≤\": others have no map). Sources
+are shown if they differ, or with -v. Columns that do not fit the terminal, or 80 columns without
+one, are shown below their snapshot.";
 
 #[derive(Args, Debug)]
 pub(crate) struct List {

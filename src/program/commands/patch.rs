@@ -132,10 +132,11 @@ impl<'a> Patcher<'a> {
 const MISSING: &str = "command-not-found";
 
 /// A label that the program patch reads as this path: the path itself, or, with characters that could end the label or
-/// affect a terminal, a string in quotes as in C. Behind a space it needs a tab.
+/// affect a terminal, a string in quotes as in C. A path with a space needs a tab behind it; one that ends with a space
+/// needs quotes, because patch cuts blanks before a tab.
 fn label(path: &Path) -> String {
     let is_plain = |c: char| !text::is_unprintable(c) && !matches!(c, '"' | '\\');
-    if let Some(plain) = path.to_str().filter(|plain| plain.chars().all(is_plain)) {
+    if let Some(plain) = path.to_str().filter(|plain| !plain.ends_with(' ') && plain.chars().all(is_plain)) {
         return if plain.contains(' ') { format!("{plain}\t") } else { plain.to_string() };
     }
     let mut quoted = String::from('"');
@@ -182,6 +183,7 @@ mod tests {
         let label = |bytes: &[u8]| label(Path::new(std::ffi::OsStr::from_bytes(bytes)));
         assert_eq!(label("s1/ä b".as_bytes()), "s1/ä b\t");
         assert_eq!(label(b"a\nb\tc\"d\\e\x1b\xff"), r#""a\nb\tc\"d\\e\033\377""#);
+        assert_eq!((&*label(b"a/end "), &*label(b"a/ /b")), ("\"a/end \"", "a/ /b\t"));
         assert_eq!(label("\u{202e}".as_bytes()), r#""\342\200\256""#);
     }
 

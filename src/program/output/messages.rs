@@ -128,6 +128,14 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             };
             format!("no manifest for {}{others}, so it is no snapshot: {hint}", text::path(path))
         }
+        Event::OtherTree { path, more } => {
+            let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
+            format!(
+                "no directory, so no tree of a snapshot: {}{others}: move the tree back to this place, or remove \
+                 what is there to give the snapshot up",
+                text::path(path)
+            )
+        }
         Event::DatedAhead { snapshots, latest, created } => {
             let what = counted(snapshots, "snapshot");
             let latest = shown(OsStr::new(latest));
@@ -190,6 +198,13 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             "{} is on the same filesystem as the repository: if that disk breaks, both are lost",
             text::path(path)
         ),
+        Event::ReplicaInSource { path, snapshot } => format!(
+            "the replica {} is in a source of the snapshot {}, which has a copy of it: exclude it, with `snapshot \
+             --exclude {}`",
+            text::path(path),
+            shown(OsStr::new(snapshot)),
+            text::path(path)
+        ),
         Event::OtherHost { host, line } => format!("{host}: {line}"),
         Event::CallsNotCounted { cause } => format!("cannot count system calls here (seccomp): {cause}"),
     }
@@ -235,6 +250,7 @@ mod tests {
         let sentences = [
             event(&Event::RepositorySkipped(path)),
             event(&Event::OtherNames { path, names: 2 }),
+            event(&Event::ReplicaInSource { path: Path::new("/a/to"), snapshot: "one" }),
             event(&Event::NotKept { what: "project id", entries: 1, first: path }),
             event(&Event::NotKept { what: "project id", entries: 2000, first: path }),
             event(&Event::EngineRefused { engine: "uring", why: EngineRefusal::RingForbidden, next: Some("sendfile") }),
@@ -249,6 +265,8 @@ mod tests {
             [
                 "skipped the repository itself: '/a\\n'",
                 "'/a\\n' has 2 other names (hard links), which keep the old content",
+                "the replica /a/to is in a source of the snapshot one, which has a copy of it: exclude it, with \
+                 `snapshot --exclude /a/to`",
                 "only root may set the project id: not kept for '/a\\n'",
                 "only root may set the project id: not kept for 2,000 entries, the first is '/a\\n'",
                 "uring cannot copy here: io_uring is unavailable, forbidden by sysctl kernel.io_uring_disabled or a \

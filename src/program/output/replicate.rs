@@ -97,6 +97,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
     let none = match (stats.errors, stats.offered) {
         (0, 0) => format!("nothing to send{place}: there are no snapshots yet"),
         (0, _) => format!("nothing to send{place}: it has all of them"),
+        _ if is_dry_run => format!("dry run: nothing would be sent{place}"),
         _ => format!("nothing sent{place}"),
     };
     summary::print(output, &heading(verb, &names, &place, none), &rows);

@@ -7,16 +7,25 @@ use crate::content::copy::Reason;
 use crate::util::text::{count, counted, duration, size};
 use std::collections::BTreeMap;
 
-/// The column at which values begin.
-const INDENT: usize = 10;
+/// The width of the column of labels. Longer ones make it wider.
+const LABELS: usize = 8;
+/// The blanks before labels.
+const MARGIN: usize = 2;
 
 /// Prints a heading, and below it values with their labels.
 pub(super) fn print(output: &Output, heading: &str, rows: &[(&str, String)]) {
     output.line(&Style::Bold.paint(heading, output.colours()));
+    let labels = width(rows);
+    let indent = MARGIN + labels;
     for (label, value) in rows {
-        let value = if output.is_terminal() { wrap(value, INDENT, INDENT, stdout_width()) } else { value.clone() };
-        output.line(&format!("  {label:<8}{value}"));
+        let value = if output.is_terminal() { wrap(value, indent, indent, stdout_width()) } else { value.clone() };
+        output.line(&format!("{:MARGIN$}{label:<labels$}{value}", ""));
     }
+}
+
+/// The width at which each label ends with a blank.
+fn width(rows: &[(&str, String)]) -> usize {
+    rows.iter().map(|(label, _)| label.chars().count() + 1).max().unwrap_or(0).max(LABELS)
 }
 
 /// The size of a tree: `1.5 GiB, in 12 directories, 1 symlink`.
@@ -93,6 +102,12 @@ pub(super) fn percent(percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_label_ends_with_a_blank() {
+        let of = |label| width(&[("time", String::new()), (label, String::new())]);
+        assert_eq!((of("damaged"), of("repaired"), width(&[])), (8, 9, 8));
+    }
 
     #[test]
     fn almost_everything_is_not_all() {

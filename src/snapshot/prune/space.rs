@@ -4,6 +4,7 @@
 //! of deleted subvolumes. So counting waits until that is done.
 
 use super::stats::{Counted, Freed};
+use crate::fs::held_open::HeldOpen;
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository};
 use crate::sys::btrfs::subvolume;
@@ -79,6 +80,11 @@ impl Meter {
         self.is_settled
     }
 
+    /// Notes that more space will be free later.
+    pub(super) fn expect_more(&mut self) {
+        self.is_settled = false;
+    }
+
     /// The space that was freed.
     pub(super) fn freed(&self, repository: &Repository) -> Freed {
         match (self.used, used(repository)) {
@@ -104,6 +110,14 @@ pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
     if has_waited {
         let _ = subvolume::sync(repository.fd());
     }
+}
+
+/// The deleted files on the repository's filesystem that other processes hold open, and those from its trash that loop
+/// devices do. On Btrfs a subvolume is a filesystem for this: the [`Meter`] notices those.
+pub(super) fn held_open(repository: &Repository) -> HeldOpen {
+    let device = rustix::fs::fstat(repository.fd()).map_or(0, |stat| stat.st_dev);
+    let trash = repository::trash_in_paths();
+    HeldOpen::find(device, |path| path.windows(trash.len()).any(|part| part == trash.as_bytes()))
 }
 
 fn used(repository: &Repository) -> Option<u64> {

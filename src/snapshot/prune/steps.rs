@@ -4,7 +4,7 @@
 use super::Meter;
 use super::forecast::forecast;
 use super::keep::{Free, Reason};
-use super::space::wait_for_earlier;
+use super::space::{held_open, wait_for_earlier};
 use super::stats::{Counted, Freed, Row, Stats};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
@@ -157,6 +157,8 @@ impl<'a> Removal<'a> {
             return Ok(freed);
         }
         let mut meter = Meter::begin(self.repository, true, self.monitor);
+        let held_before = held_open(self.repository);
+        let mut is_held = false;
         for (number, name) in names.iter().enumerate() {
             let errors = self.errors;
             if missing(self)? == 0 {
@@ -170,10 +172,21 @@ impl<'a> Removal<'a> {
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 break;
             }
+            let missing = missing(self)?;
+            let held = if is_gone && missing > 0 { held_open(self.repository).bytes_since(&held_before) } else { 0 };
+            if held > 0 && held >= missing {
+                // These files will free enough, as soon as they are closed.
+                self.keep_for(&names[number + 1..], &Reason::Free);
+                meter.expect_more();
+                is_held = true;
+                break;
+            }
         }
         if missing(self)? > 0 {
             let error = too_few(self.repository);
-            let hint = if meter.is_settled() {
+            let hint = if is_held {
+                "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
+            } else if meter.is_settled() {
                 "the rules keep all other snapshots"
             } else {
                 "the space of a removed snapshot is not free yet; run again later"

@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::fs::pread;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::FileBody;
-use crate::snapshot::stream::{Input, Op, damage};
+use crate::snapshot::stream::{Input, Op, damage, damage_of};
 use crate::sys::reflink;
+use crate::tree::walk::absolute;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::io::Read;
@@ -102,7 +103,7 @@ pub(super) fn receive<R: Read>(
             None => hash::file(file.as_fd(), record.size, monitor).map_err(failed)?.hash,
         };
         if found.is_some_and(|found| found != expected) {
-            return Err(damage("the content of a file does not have its hash").at(crate::tree::walk::absolute(path)));
+            return Err(damage_of(&absolute(path), "its content does not have its hash"));
         }
     }
     Ok(written)

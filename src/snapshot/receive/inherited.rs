@@ -84,7 +84,8 @@ impl<'a> Inherited<'a> {
                 Some((known, fd)) if *known == path => Arc::clone(fd),
                 _ => {
                     let fd = openat::open_dir(base, &path);
-                    let fd = Arc::new(fd.map_err(|errno| Error::io("open in the base", absolute(&path), errno))?);
+                    let fd =
+                        Arc::new(fd.map_err(|errno| Error::io("open the base's copy of", absolute(&path), errno))?);
                     self.directory = Some((Arc::clone(&path), Arc::clone(&fd)));
                     fd
                 }
@@ -134,7 +135,7 @@ fn make(
     let kept = plain(std::mem::take(&mut entry.meta.kept_xattrs));
     if let Some(file) = entry.file() {
         let source = openat::open_file(from.as_fd(), &entry.name)
-            .map_err(|errno| Error::io("open in the base", absolute(&join(path, &entry.name)), errno))?;
+            .map_err(|errno| Error::io("open the base's copy of", absolute(&join(path, &entry.name)), errno))?;
         let mut xattrs = if entry.meta.has_xattrs { metadata::xattrs(&source).map_err(failed)? } else { Vec::new() };
         xattrs.extend(kept);
         let attributes = tree.attributes(&entry.meta, &xattrs);

@@ -8,13 +8,18 @@ use crate::snapshot::manifest::Time;
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
 use crate::util::semaphore::waiters;
+use crate::util::text;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
 /// So many seconds may the sender's clock be fast.
 const TOLERANCE: i64 = 3600;
+
+/// So many of the snapshots that arrived are named in an error.
+const NAMED: usize = 10;
 
 /// How snapshots are received.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +55,7 @@ pub struct Stats {
 /// the stream is a conversation.
 ///
 /// # Errors
-/// If a snapshot cannot be received. The snapshots before it are complete.
+/// If a snapshot cannot be received, or the stream is damaged behind one. The snapshots before it are complete.
 pub fn receive(
     repo: &Path,
     from: impl Read,
@@ -73,14 +78,34 @@ pub(crate) fn serve<R: Read, W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
-    let result = receive_all(repository, from, &mut replies, options, monitor)
+    let mut stats = Stats::default();
+    let result = receive_all(repository, from, &mut replies, options, &mut stats, monitor)
         .map_err(|error| if monitor.is_cancelled() { Error::interrupted() } else { error });
-    if let (Err(error), Some(replies)) = (&result, &mut replies) {
-        let failure = Failure { code: error.code().to_string(), message: error.to_string() };
-        // The sender may be gone.
-        let _ = reply(replies, &Reply::Failed(failure));
+    match (result, &mut replies) {
+        (Ok(()), _) => Ok(stats),
+        (Err(error), Some(replies)) => {
+            let failure = Failure { code: error.code().to_string(), message: error.to_string() };
+            // The sender may be gone.
+            let _ = reply(replies, &Reply::Failed(failure));
+            Err(error)
+        }
+        // No sender knows what arrived.
+        (Err(error), None) => Err(naming(error, &stats.snapshots)),
     }
-    result
+}
+
+/// The error of a stream, with the snapshots that arrived before it.
+fn naming(error: Error, arrived: &[String]) -> Error {
+    let names: Vec<_> = arrived.iter().take(NAMED).map(|name| text::escape(OsStr::new(name))).collect();
+    let names = match arrived.len() - names.len() {
+        0 => names.join(", "),
+        more => format!("{} and {} more", names.join(", "), text::count(more as u64)),
+    };
+    match arrived {
+        [] => error,
+        [_] => error.hint_also(&format!("the snapshot that arrived whole stays: {names}")),
+        _ => error.hint_also(&format!("the snapshots that arrived whole stay: {names}")),
+    }
 }
 
 fn receive_all<R: Read, W: Write>(
@@ -88,21 +113,21 @@ fn receive_all<R: Read, W: Write>(
     from: R,
     replies: &mut Option<Output<W>>,
     options: &Options,
+    stats: &mut Stats,
     monitor: &dyn Monitor,
-) -> Result<Stats> {
+) -> Result<()> {
     let _lock = repository.lock(monitor)?;
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
     repository::clear_leftovers(repository, &[], threads, monitor)?;
     let mut input = Input::begin(from)?;
-    let mut stats = Stats::default();
     loop {
         match (input.next_op()?, &mut *replies) {
             // Streams in files may follow each other.
             (Op::Bye, None) if input.next_stream()? => {}
             (Op::Bye, _) => {
                 (stats.stream_bytes, stats.wire_bytes) = input.counts();
-                return Ok(stats);
+                return Ok(());
             }
             (Op::Offer(offered), Some(replies)) => {
                 let present: HashSet<String> = repository.snapshot_names()?.into_iter().collect();
@@ -146,7 +171,7 @@ fn has(repository: &Repository, begin: &Begin) -> Result<bool> {
     if repository::identity(repository, name)? == begin.identity {
         return Ok(true);
     }
-    Err(Error::failed(format!("receive the snapshot {name}"))
+    Err(Error::failed(format!("receive the snapshot {name} into"))
         .at(repository.path())
         .hint("the repository has another snapshot of this name"))
 }

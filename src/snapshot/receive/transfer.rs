@@ -32,7 +32,7 @@ pub(super) fn snapshot<R: Read>(
         None => None,
         Some((name, identity)) => {
             let refused = |hint| {
-                let action = format!("find the snapshot {name} that the stream is based on");
+                let action = format!("find the snapshot {name}, which the stream is based on, in");
                 Err(Error::failed(action).at(repository.path()).hint(hint))
             };
             if !repository.has_snapshot(name)? {

@@ -6,7 +6,8 @@ use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::receive;
-use crate::snapshot::repository::Repository;
+use crate::snapshot::repository::{CONTROL, Repository};
+use crate::snapshot::source_path;
 use std::io::BufReader;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(super) fn run(
             receive::serve(to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &monitor)
         });
         let turn = conversation.run(work, out, answers);
-        let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive").at(to.path())));
+        let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {
             (Ok(turn), _) => Ok(turn),
             _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
@@ -41,7 +42,7 @@ pub(super) fn run(
             (Err(Obstacle::Receiver(_) | Obstacle::Connection(_)), Err(received)) => Err(received),
             (Err(Obstacle::Connection(error)), Ok(_)) => Err(error),
             (Err(Obstacle::Receiver(failure)), Ok(_)) => {
-                Err(Error::failed("receive").at(to.path()).because(failure.reason()))
+                Err(Error::failed("receive into").at(to.path()).because(failure.reason()))
             }
         }
     })
@@ -86,6 +87,19 @@ pub(super) fn check_outside(from: &Repository, path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Reports if the snapshot has a copy of the repository at `path`. Each snapshot then has a copy of those before it.
+pub(super) fn report_copy(from: &Repository, name: &str, path: &Path, monitor: &dyn Monitor) {
+    let Ok(manifest) = from.manifest(name) else { return };
+    let named = [std::path::absolute(path), std::fs::canonicalize(path)];
+    let has_copy = |path: &Path| {
+        let control = source_path::normal("replicate to", &path.join(CONTROL)).ok();
+        control.is_some_and(|control| matches!(manifest.directory(&control), Ok(Some(_))))
+    };
+    if let Some(path) = named.iter().flatten().find(|path| has_copy(path)) {
+        monitor.event(Event::ReplicaInSource { path, snapshot: name });
+    }
 }
 
 /// The receiver's monitor: the progress shown is the sender's.

@@ -91,7 +91,12 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
     let number = work.snapshots.len();
     match to {
         Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
-            Ok(to) => repeated(|| local::run(&to, &conversation(false), &mut work, options.threads))?,
+            Ok(to) => {
+                repeated(|| local::run(&to, &conversation(false), &mut work, options.threads))?;
+                if let Some(newest) = work.stats.snapshots.last() {
+                    local::report_copy(&repository, &newest.name, path, monitor);
+                }
+            }
             // A run makes it.
             Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
                 conversation::plan(&mut work, &mut vec![State::Missing; number], monitor);

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Runs one conversation with a receiver over there.
 pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
-    let mut command = ssh::command(host, must_exist);
+    let mut command = ssh::command(host, must_exist)?;
     let program = command.get_program().to_os_string();
     let started = command.spawn();
     let mut child = started.map_err(|cause| unreached::not_started(host, &program, cause))?;
@@ -64,7 +64,7 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
             rest.retain(|line| !ssh::is_of_pleach(line));
             Err(unreached::by_receiver(&host.url(), &failure))
         }
-        Err(Obstacle::Connection(error)) => Err(unreached::why(host, error, ended, &first, &mut rest)),
+        Err(Obstacle::Connection(error)) => Err(unreached::why((host, &program), error, ended, &first, &mut rest)),
     };
     rest.iter().for_each(|line| pass_on(line));
     result

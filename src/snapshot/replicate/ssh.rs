@@ -3,6 +3,7 @@
 use super::destination::Host;
 use crate::error::{Error, Result};
 use crate::util::mutex::lock;
+use crate::util::text;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -20,7 +21,15 @@ const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCoun
 const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 
 /// The command that runs a receiver over there.
-pub(super) fn command(host: &Host, must_exist: bool) -> Command {
+///
+/// # Errors
+/// Kind `Usage` if PLEACH_SSH has an open quote.
+pub(super) fn command(host: &Host, must_exist: bool) -> Result<Command> {
+    if let Some(quote) = words(configured().as_bytes()).1 {
+        let cause = std::io::Error::other(format!("the quote {} is open", char::from(quote)));
+        let shown = text::escape(&configured());
+        return Err(Error::usage("run the command in PLEACH_SSH").because(cause).hint(format!("close it: {shown}")));
+    }
     let mut command = connecting(&host.words());
     let remote = std::env::var_os(REMOTE).filter(|remote| !remote.is_empty()).unwrap_or_else(|| "pleach".into());
     let mut line = remote.into_vec();
@@ -32,7 +41,7 @@ pub(super) fn command(host: &Host, must_exist: bool) -> Command {
     line.extend_from_slice(&quoted(host.path.as_bytes()));
     command.args(host.words()).arg(OsString::from_vec(line));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    Ok(command)
 }
 
 /// The command that runs a subsystem of sshd over there, for stores. `words` are the arguments that name the host.
@@ -52,9 +61,13 @@ fn connecting(words: &[String]) -> Command {
     command
 }
 
+/// The program with its options, as the user wrote them.
+fn configured() -> OsString {
+    std::env::var_os(SSH).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".into())
+}
+
 fn program() -> Command {
-    let ssh = std::env::var_os(SSH).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".into());
-    let mut words = words(ssh.as_bytes()).into_iter();
+    let mut words = words(configured().as_bytes()).0.into_iter();
     let mut command = Command::new(words.next().unwrap_or_else(|| "ssh".into()));
     command.args(words);
     command
@@ -69,8 +82,9 @@ fn has_no_timeout(words: &[String]) -> bool {
     answer.stdout.split(|byte| *byte == b'\n').any(|line| line.eq_ignore_ascii_case(b"serveraliveinterval 0"))
 }
 
-/// The words of a command. Quotes of either kind may enclose blanks.
-fn words(text: &[u8]) -> Vec<OsString> {
+/// The words of a command, and a quote that is open at its end. Quotes of either kind may enclose blanks. A backslash is
+/// a byte like any other.
+fn words(text: &[u8]) -> (Vec<OsString>, Option<u8>) {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
     for byte in text {
         match (quote, *byte) {
@@ -84,7 +98,7 @@ fn words(text: &[u8]) -> Vec<OsString> {
         }
     }
     words.extend(word);
-    words.into_iter().map(OsString::from_vec).collect()
+    (words.into_iter().map(OsString::from_vec).collect(), quote)
 }
 
 /// A word for the shell over there.
@@ -192,8 +206,16 @@ mod tests {
 
     #[test]
     fn quotes_enclose_blanks() {
-        let split = |text: &str| words(text.as_bytes());
+        let split = |text: &str| words(text.as_bytes()).0;
         assert_eq!(split("ssh -F  '/a b/c' -o \"X=y z\"'w' ''"), ["ssh", "-F", "/a b/c", "-o", "X=y zw", ""]);
         assert_eq!(split("  "), Vec::<OsString>::new());
+        assert_eq!(split("ssh 'a\\' b\\"), ["ssh", "a\\", "b\\"]);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_found() {
+        let open = |text: &str| words(text.as_bytes()).1.map(char::from);
+        assert_eq!(["ssh", "ssh ''", "ssh '\"'", "ssh \"it's\""].map(open), [None; 4]);
+        assert_eq!(["ssh \"/a", "'", "ssh '' 'it\"s"].map(open), [Some('"'), Some('\''), Some('\'')]);
     }
 }

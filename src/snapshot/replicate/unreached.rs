@@ -9,6 +9,7 @@ use crate::util::process::ending;
 use crate::util::text;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
 
 /// The codes of a receiver's errors that programs recognize here too.
@@ -56,9 +57,9 @@ pub(super) fn by_receiver(to: &OsStr, failure: &Failure) -> Error {
     }
 }
 
-/// The connection ended. Takes the cause out of the last messages.
+/// The connection ended, made by this program. Takes the cause out of the last messages.
 pub(super) fn why(
-    host: &Host,
+    (host, program): (&Host, &OsStr),
     error: Error,
     ended: Result<ExitStatus>,
     first: &First,
@@ -95,7 +96,7 @@ pub(super) fn why(
     let cause = if is_usage && !messages.is_empty() { messages.drain(..).next() } else { messages.pop() };
     let because = |error: Error| match &cause {
         Some(line) => error.because(other(ssh::without_mark(line))),
-        None => error.because(other(&ending(ended))),
+        None => error.because(other(&format!("{} {}", text::path(Path::new(program)), ending(ended)))),
     };
     match ended.code() {
         Some(0) if !has_begun => {

@@ -4,7 +4,7 @@
 /// The version of the repository's layout that this program makes, and the only one that it works with.
 pub(super) const FORMAT: u32 = 1;
 /// The directory for everything that is not a snapshot.
-pub(super) const CONTROL: &str = ".pleach";
+pub(crate) const CONTROL: &str = ".pleach";
 /// The word of `diff` for the sources as they are now. No new snapshot has this name.
 pub(crate) const LIVE: &str = "live";
 /// The link to the newest snapshot.

@@ -6,6 +6,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 
 /// The right to change a repository, until it is dropped. It is an flock(2) lock, which the kernel releases when the
 /// process ends.
@@ -34,8 +35,11 @@ impl Lock {
         let mut text = String::new();
         let _ = file.take(32).read_to_string(&mut text);
         let holder = match text.trim().parse::<u32>() {
-            Ok(process) => format!("process {process} works on it; wait until it ends"),
-            Err(_) => "another run works on it; wait until it ends".to_string(),
+            Ok(process) if Path::new(&format!("/proc/{process}")).exists() => {
+                format!("process {process} works on it; wait until it ends")
+            }
+            // The process in the file may have ended: a process that it started can have the lock.
+            _ => "another run works on it; wait until it ends".to_string(),
         };
         let repository = control.path().parent().unwrap_or(control.path());
         Error::new(ErrorKind::Locked, "lock the repository").at(repository).hint(holder)

@@ -125,14 +125,34 @@ impl Repository {
     pub(super) fn manifests_without_tree(&self) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         for name in self.manifests.names()? {
-            if !self.root.has_dir(os(&name))? {
+            let may_be_snapshot = std::str::from_utf8(&name).is_ok_and(|name| check_name(name).is_ok());
+            let has_tree =
+                if may_be_snapshot { self.root.stat(os(&name))?.is_some() } else { self.root.has_dir(os(&name))? };
+            if !has_tree {
                 names.push(name);
             }
         }
         Ok(names)
     }
 
-    /// Reports the directories that look like the tree of a snapshot and have no manifest.
+    /// The names of manifests with something else in the place of their tree, sorted: somebody may have moved the tree
+    /// elsewhere, and made a link to it. These manifests stay.
+    pub(crate) fn manifests_with_other_tree(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for name in self.manifests.names()? {
+            if let Ok(name) = String::from_utf8(name)
+                && check_name(&name).is_ok()
+                && !self.root.has_dir(&name)?
+                && self.root.stat(&name)?.is_some()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reports the directories that look like the tree of a snapshot and have no manifest, and the manifests with
+    /// something else in the place of their tree.
     ///
     /// # Errors
     /// If the repository cannot be read.
@@ -144,7 +164,16 @@ impl Repository {
             let (path, more) = (self.path().join(first), strays.len() as u64 - 1);
             monitor.event(Event::Stray { path: &path, more, missing: missing.as_deref() });
         }
+        self.report_other_trees(&self.manifests_with_other_tree()?, monitor);
         Ok(())
+    }
+
+    /// Reports these names of [`manifests_with_other_tree`](Self::manifests_with_other_tree).
+    pub(crate) fn report_other_trees(&self, names: &[String], monitor: &dyn Monitor) {
+        if let Some(first) = names.first() {
+            let (path, more) = (self.path().join(first), names.len() as u64 - 1);
+            monitor.event(Event::OtherTree { path: &path, more });
+        }
     }
 
     /// Whether nothing is left of a snapshot, and files about it are leftovers. The manifest counts alone, since its

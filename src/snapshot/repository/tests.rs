@@ -107,6 +107,10 @@ fn a_second_lock_is_refused_until_the_first_is_gone() {
     let error = repository.lock(&Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    // Whoever has the lock, it is not a process that has ended.
+    fs::write(repository.path().join(".pleach/lock"), u32::MAX.to_string()).unwrap();
+    let error = repository.lock(&Silent).unwrap_err();
+    assert!(error.to_string().contains("another run"), "{error}");
     let inherited = lock.file.try_clone().unwrap();
     drop(lock);
     repository.lock(&Silent).unwrap();

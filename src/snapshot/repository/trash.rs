@@ -2,11 +2,17 @@
 
 use super::dir::{Dir, os};
 use super::handle::Repository;
+use super::layout::CONTROL;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::tree::deletion::{self, FreshNames};
 use rustix::fs;
 use std::os::fd::AsFd;
+
+/// A part of every path in the trash of any repository.
+pub(crate) fn trash_in_paths() -> String {
+    format!("/{CONTROL}/trash/")
+}
 
 /// Deletes everything in the trash.
 pub(crate) fn empty_trash(repository: &Repository, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {

@@ -4,7 +4,6 @@
 use super::difference::{Difference, New, map, written};
 use super::starts::{Directories, Starts};
 use crate::error::{Error, ErrorKind, Result};
-
 use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::metadata;
@@ -16,10 +15,13 @@ use crate::snapshot::source_path::join;
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Up to this size, in bytes, the data of a file is read here.
 const SMALL: u64 = 256 << 10;
+/// The action of opening an entry of the tree.
+pub(super) const OPEN: &str = "open the snapshot's copy of";
 
 /// A file with content to send.
 pub(super) struct File {
@@ -46,7 +48,7 @@ pub(super) struct Loaded {
 
 /// Reads the attributes of an entry, and its content if `starts` has the files of the base that may be a start.
 pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>) -> Result<Loaded> {
-    let failed = |action: &str, errno| Error::io(action, absolute(&join(&at.path, &entry.name)), errno);
+    let failed = |action: &str, errno| cannot(action, &join(&at.path, &entry.name), errno);
     let Some(record) = entry.file() else {
         let tree = if entry.meta.has_xattrs {
             metadata::xattrs_at(&at.new, &entry.name).map_err(|errno| failed("read the attributes of", errno))?
@@ -58,10 +60,10 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
     if starts.is_none() && !entry.meta.has_xattrs {
         return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None, pieces: Vec::new() });
     }
-    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed("open in the snapshot", errno))?;
-    let status = Status::of(&fd).map_err(|errno| failed("open in the snapshot", errno))?;
+    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed(OPEN, errno))?;
+    let status = Status::of(&fd).map_err(|errno| failed(OPEN, errno))?;
     if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
-        return Err(damaged(&join(&at.path, &entry.name)));
+        return Err(damaged(&join(&at.path, &entry.name), "the file of the snapshot differs from its record"));
     }
     let tree = if entry.meta.has_xattrs {
         metadata::xattrs(&fd).map_err(|errno| failed("read the attributes of", errno))?
@@ -76,7 +78,7 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
 
 /// The pieces of a file.
 pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
-    let failed = |errno| Error::io("open in the snapshot", absolute(&join(&at.path, &entry.name)), errno);
+    let failed = |errno| cannot(OPEN, &join(&at.path, &entry.name), errno);
     let Some(record) = entry.file() else { return Ok(Vec::new()) };
     let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(failed)?;
     map(&fd, record.size).map(|(_, pieces)| pieces).map_err(failed)
@@ -134,9 +136,16 @@ fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The error for a file of the tree that is not as its record says.
-fn damaged(path: &[u8]) -> Error {
-    Error::new(ErrorKind::Damage, "send")
-        .at(absolute(path))
-        .because(std::io::Error::other("the file of the snapshot differs from its record"))
+/// The error for an entry of the tree that cannot be read. Nobody removes one as long as the snapshot is open.
+pub(super) fn cannot(action: &str, path: &[u8], errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT => damaged(path, "it is missing in the snapshot"),
+        Errno::NOTDIR | Errno::LOOP | Errno::NXIO => damaged(path, "something else is in its place in the snapshot"),
+        errno => Error::io(action, absolute(path), errno),
+    }
+}
+
+/// The error for an entry of the tree that is not as its record says.
+fn damaged(path: &[u8], why: &str) -> Error {
+    Error::new(ErrorKind::Damage, "send").at(absolute(path)).because(std::io::Error::other(why.to_string()))
 }

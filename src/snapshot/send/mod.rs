@@ -26,7 +26,6 @@ use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::source_path::join;
 use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, Position, RecordDigest, Side};
 use crate::tree::inode_map::{self, InodeMap, Spill};
-use crate::tree::walk::absolute;
 use elsewhere::{Candidate, Elsewhere};
 pub(crate) use queue::Work;
 use queue::{Pending, Queue, Waiting};
@@ -260,8 +259,7 @@ impl<W: Write> Sender<'_, W> {
         if let Some(at) = at.as_ref().filter(|at| *at.path == path) {
             return Ok(at.clone());
         }
-        let new = openat::open_dir(self.new, path)
-            .map_err(|errno| Error::io("open in the snapshot", absolute(path), errno))?;
+        let new = openat::open_dir(self.new, path).map_err(|errno| load::cannot(load::OPEN, path, errno))?;
         let old = self.base.and_then(|base| openat::open_dir(base.tree.as_fd(), path).ok());
         let opened = Directories { path: Arc::new(path.to_vec()), new: Arc::new(new), old: old.map(Arc::new) };
         *at = Some(opened.clone());
@@ -271,7 +269,7 @@ impl<W: Write> Sender<'_, W> {
     fn directory_xattrs(&self, path: &[u8]) -> Result<Vec<metadata::Xattr>> {
         openat::open_dir(self.new, path)
             .and_then(metadata::xattrs)
-            .map_err(|errno| Error::io("read the attributes of", absolute(path), errno))
+            .map_err(|errno| load::cannot("read the attributes of", path, errno))
     }
 
     fn same(&mut self, recheck: bool) -> Result<()> {

@@ -6,6 +6,7 @@ use super::op::{LONGEST, Op};
 use crate::error::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use std::io::Read;
+use std::path::Path;
 
 /// The buffer for a longer operation is not kept, in bytes.
 const KEPT: usize = 1 << 20;
@@ -35,7 +36,7 @@ impl<R: Read> Input<R> {
     pub(crate) fn begin(mut from: R) -> Result<Input<R>> {
         let mut start = [0; START];
         from.read_exact(&mut start).map_err(unreadable)?;
-        check_start(start)?;
+        check_start(start, "it begins with something else; `pleach send` makes one")?;
         let unpacker =
             zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
         Ok(Input {
@@ -69,7 +70,7 @@ impl<R: Read> Input<R> {
                 Err(cause) => return Err(unreadable(cause)),
             }
         }
-        check_start(start)?;
+        check_start(start, "something else follows the end of the last one")?;
         self.number = 0;
         self.counts.0 += START as u64;
         self.counts.1 += START as u64;
@@ -179,12 +180,11 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Checks how a stream begins.
-fn check_start(start: [u8; START]) -> Result<()> {
+/// Checks how a stream begins. `otherwise` is the hint if this is none.
+fn check_start(start: [u8; START], otherwise: &str) -> Result<()> {
     let (magic, version) = start.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(Error::failed("find a stream of snapshots in the input")
-            .hint("it begins with something else; `pleach send` makes one"));
+        return Err(Error::failed("find a stream of snapshots in the input").hint(otherwise));
     }
     match version.try_into().map(u32::from_le_bytes) {
         Ok(VERSION) => Ok(()),
@@ -200,6 +200,11 @@ fn check_start(start: [u8; START]) -> Result<()> {
 /// The stream contradicts itself.
 pub(crate) fn damage(why: &str) -> Error {
     Error::new(ErrorKind::Damage, "read the stream").because(std::io::Error::other(why.to_string()))
+}
+
+/// The stream contradicts itself about the entry at a path.
+pub(crate) fn damage_of(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Damage, "receive").at(path).because(std::io::Error::other(why.to_string()))
 }
 
 fn unreadable(cause: std::io::Error) -> Error {

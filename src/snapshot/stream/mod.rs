@@ -16,6 +16,6 @@ mod output;
 pub(crate) use devices::DevicePairs;
 pub(crate) use digest::RecordDigest;
 pub(crate) use frame::{MAGIC, VERSION};
-pub(crate) use input::{Input, damage};
+pub(crate) use input::{Input, damage, damage_of};
 pub(crate) use op::{Begin, Content, Digest, Failure, Offered, Op, Place, Position, Reply, Side, State, Xattrs};
 pub(crate) use output::{Output, Sent};
