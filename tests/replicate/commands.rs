@@ -186,7 +186,8 @@ on_filesystems! {
             assert_eq!(error["code"], "damage");
             assert_eq!(error["path"], source.join(path).to_str().unwrap());
             let message = error["message"].as_str().unwrap();
-            assert!(message.contains(why) && message.contains(&format!("the snapshot {name} was not sent")), "{message}");
+            assert!(message.contains(why), "{message}");
+            assert!(message.contains(&format!("the snapshot {name} was not sent")), "{message}");
         }
         assert_eq!(listed(&to), names);
         let mut send = command(["send"]);

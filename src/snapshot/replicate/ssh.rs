@@ -82,8 +82,8 @@ fn has_no_timeout(words: &[String]) -> bool {
     answer.stdout.split(|byte| *byte == b'\n').any(|line| line.eq_ignore_ascii_case(b"serveraliveinterval 0"))
 }
 
-/// The words of a command, and a quote that is open at its end. Quotes of either kind may enclose blanks. A backslash is
-/// a byte like any other.
+/// The words of a command, and a quote that is open at its end. Quotes of either kind may enclose blanks. A backslash
+/// is a byte like any other.
 fn words(text: &[u8]) -> (Vec<OsString>, Option<u8>) {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
     for byte in text {
