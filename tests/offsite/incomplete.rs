@@ -83,6 +83,12 @@ on_filesystems! {
         tools::assert_equal_trees(&source, &below(&store.restores("two", fs.join("to")), &source));
     }
 
+    [xfs] fn a_store_in_the_repository_itself_is_refused(fs: &Filesystem) {
+        let (_, repo, mut store, _) = scene(fs);
+        store.url = repo.join("store").display().to_string();
+        store.run("push", &[repo.as_ref()]).expect(2).saying("name a directory outside");
+    }
+
     [xfs] fn a_password_file_means_the_same_to_restic(fs: &Filesystem) {
         let file = fs.join("password");
         for (number, text) in ["trail \n", " lead\n", "two\nlines\n", "\u{feff}mark\r\n", "plain"].iter().enumerate() {

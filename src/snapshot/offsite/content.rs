@@ -40,9 +40,9 @@ impl Content {
         let failed = |errno: Errno| match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => {
                 let cause = io::Error::other("the file of the manifest is not there");
-                Error::new(ErrorKind::Damage, "read in the snapshot").at(path()).because(cause)
+                Error::new(ErrorKind::Damage, "read the snapshot's copy of").at(path()).because(cause)
             }
-            errno => Error::io("open in the snapshot", path(), errno),
+            errno => Error::io("open the snapshot's copy of", path(), errno),
         };
         let fd = openat::open_file_at(self.tree.root.as_fd(), &self.path).map_err(failed)?;
         let status = Status::of(&fd).map_err(failed)?;
@@ -50,7 +50,7 @@ impl Content {
             status.file_type() == FileType::RegularFile && status.size == self.size && status.mtime == self.mtime;
         if !is_recorded {
             let cause = io::Error::other("its type, size or time differs from the manifest");
-            return Err(Error::new(ErrorKind::Damage, "read in the snapshot").at(path()).because(cause));
+            return Err(Error::new(ErrorKind::Damage, "read the snapshot's copy of").at(path()).because(cause));
         }
         // The library reads from the beginning to the end.
         prefetch(&fd, 0..self.size.min(1 << 20));
@@ -92,7 +92,7 @@ impl Opened {
             return Ok(());
         }
         let cause = io::Error::other("its content does not have its hash");
-        Err(Error::new(ErrorKind::Damage, "read in the snapshot").at(absolute(path)).because(cause))
+        Err(Error::new(ErrorKind::Damage, "read the snapshot's copy of").at(absolute(path)).because(cause))
     }
 }
 
@@ -118,7 +118,7 @@ impl Read for Opened {
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Err(cause),
             Err(cause) => {
                 let copy = io::Error::from(cause.kind());
-                tree.counts.problem(Error::io("read in the snapshot", absolute(path), cause));
+                tree.counts.problem(Error::io("read the snapshot's copy of", absolute(path), cause));
                 Err(copy)
             }
         }

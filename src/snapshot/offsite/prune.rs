@@ -66,8 +66,8 @@ impl PruneStats {
 }
 
 /// Removes the snapshots of pleach that no rule keeps. Each group of snapshots, those of the same machine and the same
-/// set of sources, is judged on its own, and the newest of each always stays. Snapshots of other programs stay. A snapshot that was sent again because the
-/// store lacked files of it goes.
+/// set of sources, is judged on its own, and the newest of each always stays. Snapshots of other programs stay. A
+/// snapshot that was sent again because the store lacked files of it goes.
 ///
 /// # Errors
 /// If there is no rule, or the store cannot be read or refuses.

@@ -7,6 +7,7 @@ use super::stored::{Stored, describe, paths, stored};
 use super::tree::Tree;
 use super::unchanged::have_same_tree;
 use super::unfinished::Unfinished;
+use super::url::local;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Reader;
@@ -127,6 +128,9 @@ impl Local {
 pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn Monitor) -> Result<PushStats> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
+    if let Some(path) = local(&access.url) {
+        repository::check_outside(&repository, "push to", path)?;
+    }
     repository.report_strays(monitor)?;
     let mut stats = PushStats::default();
     let all = snapshots(&repository, options, &mut stats, monitor)?;

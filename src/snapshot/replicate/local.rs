@@ -6,10 +6,9 @@ use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::receive;
-use crate::snapshot::repository::{CONTROL, Repository};
+use crate::snapshot::repository::{CONTROL, Repository, check_outside};
 use crate::snapshot::source_path;
 use std::io::BufReader;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// How much of the stream is read at once, in bytes.
@@ -53,7 +52,7 @@ pub(super) fn run(
 /// # Errors
 /// If it cannot be opened, or is in the repository that is sent.
 pub(super) fn open(from: &Repository, path: &Path, must_exist: bool, monitor: &dyn Monitor) -> Result<Repository> {
-    check_outside(from, path)?;
+    check_outside(from, "replicate to", path)?;
     let to = match must_exist {
         false => Repository::open_or_create(path)?,
         true => Repository::open(path).map_err(|error| match error.code() {
@@ -67,26 +66,6 @@ pub(super) fn open(from: &Repository, path: &Path, must_exist: bool, monitor: &d
         monitor.event(Event::SameFilesystem(path));
     }
     Ok(to)
-}
-
-/// A repository has no other one in it.
-pub(super) fn check_outside(from: &Repository, path: &Path) -> Result<()> {
-    let refuse = |hint: &str| Err(Error::usage("replicate to").at(path).hint(hint));
-    let Ok(repository) = rustix::fs::fstat(from.fd()) else { return Ok(()) };
-    let Ok(absolute) = std::path::absolute(path) else { return Ok(()) };
-    // What does not exist yet is below the first directory that does.
-    let existing = absolute.ancestors().find_map(|dir| std::fs::canonicalize(dir).ok().map(|real| (dir, real)));
-    let Some((named, real)) = existing else { return Ok(()) };
-    for (depth, dir) in real.ancestors().enumerate() {
-        let is_it = std::fs::metadata(dir)
-            .is_ok_and(|status| (status.dev(), status.ino()) == (repository.st_dev, repository.st_ino));
-        match is_it {
-            true if depth == 0 && named == absolute => return refuse("it is the repository itself"),
-            true => return refuse("it is in the repository that would be sent: name a directory outside"),
-            false => {}
-        }
-    }
-    Ok(())
 }
 
 /// Reports if the snapshot has a copy of the repository at `path`. Each snapshot then has a copy of those before it.
