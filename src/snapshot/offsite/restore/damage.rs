@@ -24,14 +24,18 @@ pub(super) fn unread(store: &Store, error: &RusticError) -> Unread {
     }
     let class = error.class();
     let cause = class.strip_prefix(&format!("cannot read {}: ", store.url)).unwrap_or(&class);
-    Unread::Damaged(cause.to_string())
+    Unread::Damaged(match error.code() {
+        "not-found" => "its data is missing in the store".to_string(),
+        _ if cause.contains("decryption failed") => "its data in the store fails its checksum".to_string(),
+        _ => format!("its data in the store cannot be read: {cause}"),
+    })
 }
 
 /// The error of a damaged entry.
 pub(super) fn damaged(path: &Path, cause: &str) -> Error {
     Error::new(ErrorKind::Damage, "restore")
         .at(path)
-        .because(io::Error::other(format!("damaged in the store: {cause}")))
+        .because(io::Error::other(cause.to_string()))
         .hint("'pleach offsite check --read-data' finds all damage")
 }
 

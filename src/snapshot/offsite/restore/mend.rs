@@ -96,7 +96,7 @@ impl Blocks<'_> {
             }
             let length = match self.run.repository.get_index_entry(id) {
                 Ok(entry) => u64::from(entry.location.data_length()),
-                Err(_) => return Ok(Err(damaged(to, "the index lacks some of its content"))),
+                Err(_) => return Ok(Err(damaged(to, "the index of the store lacks some of its data"))),
             };
             if let Err(cause) = file.seek(SeekFrom::Start(position)) {
                 return failed(cause);

@@ -227,7 +227,7 @@ impl<'r> Room<'r> {
         let mut content = node.content.iter().flatten();
         match content.all(|id| self.run.repository.get_index_entry(id).is_ok()) {
             true => Ok(()),
-            false => Err(damaged(to, "the index lacks some of its content")),
+            false => Err(damaged(to, "the index of the store lacks some of its data")),
         }
     }
 
