@@ -289,8 +289,9 @@ fn removable(to: &Path) -> Result<()> {
 
 /// Gives a file another name.
 fn link(first: &Path, to: &Path) -> Result<()> {
-    let inode = |path: &Path| fs::symlink_metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    if inode(first).is_some() && inode(first) == inode(to) {
+    let inode = |found: Metadata| (found.dev(), found.ino());
+    let own = fs::symlink_metadata(first).map(inode).map_err(|cause| Error::io("link", first, cause))?;
+    if fs::symlink_metadata(to).map(inode).is_ok_and(|other| other == own) {
         return Ok(());
     }
     vacate(to)?;
