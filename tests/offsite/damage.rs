@@ -135,7 +135,7 @@ on_filesystems! {
         fs::remove_file(largest_pack(fs)).unwrap();
         let names = assert_restores_the_rest(fs, &source, &store, "lost");
         assert!(!names.is_empty() && !names.contains("empty"), "{names:?}");
-        // Without its data no file can be told from a good one by its size: none is left.
+        // A file of the right size without its content would look whole.
         let restored = below(&fs.join("lost"), &source);
         assert!(names.iter().all(|name| !restored.join(name).exists()));
     }

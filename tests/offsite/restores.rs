@@ -41,7 +41,7 @@ fn differences_except(original: &Path, copy: &Path, names: &[&str]) -> Vec<Strin
 }
 
 on_filesystems! {
-    [xfs, btrfs] fn what_is_in_the_way_costs_only_itself_and_a_dry_run_knows(fs: &Filesystem) {
+    [xfs, btrfs] fn an_obstacle_costs_only_itself_and_a_dry_run_knows(fs: &Filesystem) {
         let (source, store) = scene(fs);
         let to = fs.join("to");
         let restored = below(&store.restores("one", to.clone()), &source);

@@ -97,7 +97,7 @@ pub(super) struct Nodes<'w> {
     room: &'w Room<'w>,
     admit: Admit<'w>,
     tops: IntoIter<Top>,
-    /// The directories on the way to the last node, and what is left of them.
+    /// The directories on the way to the last node, and the rest of their nodes.
     open: Vec<(PathBuf, IntoIter<Node>)>,
 }
 
