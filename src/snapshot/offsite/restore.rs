@@ -4,6 +4,7 @@
 //! written, and `mend` goes through the files one by one if the library could not restore all of them.
 
 mod damage;
+mod job;
 mod mend;
 mod room;
 mod selection;
@@ -14,37 +15,15 @@ use super::stored::{Stored, find};
 use super::{guard, library_log};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use job::Job;
+pub use job::RestoreOptions;
 use room::Room;
-use rustic_core::{IndexedFullStatus, LocalDestination, Repository};
+use rustic_core::LocalDestination;
 use selection::{Parts, Selection};
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::time::Instant;
-
-/// The parts to restore, and the target.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "testing"), non_exhaustive)]
-pub struct RestoreOptions {
-    /// The snapshot: its name, the beginning of it, its ID in the store, or `latest`.
-    pub id: String,
-    /// Absolute paths in it. Without any, everything.
-    pub paths: Vec<PathBuf>,
-    /// The directory below which the paths are restored.
-    pub target: PathBuf,
-    /// Read existing files, even if their size and time match.
-    pub verify: bool,
-    /// Count what would be restored, and change nothing.
-    pub dry_run: bool,
-}
-
-impl RestoreOptions {
-    /// Restores the latest snapshot below `target`.
-    pub fn new(target: PathBuf) -> RestoreOptions {
-        RestoreOptions { id: "latest".into(), paths: Vec::new(), target, verify: false, dry_run: false }
-    }
-}
 
 /// The result.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +47,6 @@ pub struct RestoreStats {
     pub seconds: f64,
 }
 
-type Indexed = Repository<IndexedFullStatus>;
-
 /// Restores a snapshot, or parts of it. Existing files with the same size and time are kept, others are replaced.
 ///
 /// The target should be new, or trusted: the library follows symbolic links in it.
@@ -92,7 +69,7 @@ pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor)
         || {
             let open = || store.again()?.to_indexed();
             let repository = open().map_err(store.fault(&action))?;
-            Run { store: &store, repository: &repository, options, action: &action }.run(&stored)
+            run(&Job { store: &store, repository: &repository, options, action: &action }, &stored)
         },
     );
     if monitor.is_cancelled() {
@@ -113,85 +90,74 @@ fn failure(store: &Store, action: &str, panic: &(dyn Any + Send)) -> Error {
     store.read_failure(action).unwrap_or_else(|| guard::error(&format!("{action} {}", store.url), panic))
 }
 
-/// A restore in progress.
-struct Run<'r> {
-    store: &'r Store,
-    repository: &'r Indexed,
-    options: &'r RestoreOptions,
-    action: &'r str,
+fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
+    let target = job.options.target.to_str().ok_or_else(|| {
+        let cause = io::Error::other("its path is not UTF-8");
+        Error::failed("restore below").at(&job.options.target).because(cause)
+    })?;
+    let selection = Selection::of(job, stored)?;
+    let room = Room::new(job);
+    let failed = |error| room.failure().unwrap_or_else(|| job.store.fault(job.action)(error));
+    if job.options.dry_run && !job.options.target.exists() {
+        return count(job, &selection, &room);
+    }
+    let mut library = rustic_core::RestoreOptions::default();
+    (library.numeric_id, library.verify_existing) = (true, job.options.verify);
+    let with_slash = format!("{}/", target.trim_end_matches('/'));
+    let to = LocalDestination::new(&with_slash, !job.options.dry_run, false).map_err(failed)?;
+    let admit = |path: &_, node: &_| room.prepare(path, node);
+    let nodes = selection.nodes(job, &room, Parts::All, &admit);
+    let plan = job.repository.prepare_restore(&library, nodes, &to, job.options.dry_run).map_err(failed)?;
+    let mut stats = RestoreStats {
+        files: plan.stats.files.restore + plan.stats.files.modify,
+        unchanged: plan.stats.files.unchanged + plan.stats.files.verified,
+        dirs: room.dirs(),
+        restored_bytes: plan.restore_size,
+        ..RestoreStats::default()
+    };
+    let finish = |path: &_, node: &_| room.finish(path, node);
+    let finish = || selection.nodes(job, &room, Parts::Own, &finish);
+    if !job.options.dry_run && fails(job, &room, || job.repository.restore(plan, &library, finish(), &to))? {
+        let lost = mend::mend(job, &selection, &room)?;
+        stats.files = stats.files.saturating_sub(lost.files);
+        stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
+        // Now all files are whole, and lack only their metadata.
+        library.verify_existing = false;
+        let whole = |path: &_, _: &_| !room.skips(path);
+        let nodes = selection.nodes(job, &room, Parts::All, &whole);
+        let plan = job.repository.prepare_restore(&library, nodes, &to, false).map_err(failed)?;
+        job.repository.restore(plan, &library, finish(), &to).map_err(failed)?;
+    }
+    match room.failure() {
+        Some(error) => Err(error),
+        None => Ok(RestoreStats { is_damaged: room.is_damaged(), ..stats }),
+    }
 }
 
-impl Run<'_> {
-    fn run(&self, stored: &Stored) -> Result<RestoreStats> {
-        let failed = self.store.fault(self.action);
-        let target = self.options.target.to_str().ok_or_else(|| {
-            let cause = io::Error::other("its path is not UTF-8");
-            Error::failed("restore below").at(&self.options.target).because(cause)
-        })?;
-        let selection = Selection::of(self, stored)?;
-        let room = Room::new(self);
-        if self.options.dry_run && !self.options.target.exists() {
-            return self.count(&selection, &room);
-        }
-        let mut library = rustic_core::RestoreOptions::default();
-        (library.numeric_id, library.verify_existing) = (true, self.options.verify);
-        let with_slash = format!("{}/", target.trim_end_matches('/'));
-        let to = LocalDestination::new(&with_slash, !self.options.dry_run, false).map_err(&failed)?;
-        let admit = |path: &_, node: &_| room.prepare(path, node);
-        let nodes = selection.nodes(self, &room, Parts::All, &admit);
-        let plan = self.repository.prepare_restore(&library, nodes, &to, self.options.dry_run);
-        let plan = plan.map_err(|error| room.failure().unwrap_or_else(|| failed(error)))?;
-        let mut stats = RestoreStats {
-            files: plan.stats.files.restore + plan.stats.files.modify,
-            unchanged: plan.stats.files.unchanged + plan.stats.files.verified,
-            dirs: room.dirs(),
-            restored_bytes: plan.restore_size,
-            ..RestoreStats::default()
-        };
-        let finish = |path: &_, node: &_| room.finish(path, node);
-        let finish = || selection.nodes(self, &room, Parts::Own, &finish);
-        if !self.options.dry_run && self.fails(&room, || self.repository.restore(plan, &library, finish(), &to))? {
-            let lost = mend::mend(self, &selection, &room)?;
-            stats.files = stats.files.saturating_sub(lost.files);
-            stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
-            // Now all files are whole, and lack only their metadata.
-            library.verify_existing = false;
-            let whole = |path: &_, _: &_| !room.skips(path);
-            let nodes = selection.nodes(self, &room, Parts::All, &whole);
-            let plan = self.repository.prepare_restore(&library, nodes, &to, false).map_err(&failed)?;
-            self.repository.restore(plan, &library, finish(), &to).map_err(&failed)?;
-        }
-        match room.failure() {
-            Some(error) => Err(error),
-            None => Ok(RestoreStats { is_damaged: room.is_damaged(), ..stats }),
-        }
-    }
+/// Runs the library. Returns whether it failed for a reason that may concern only some of the files.
+fn fails(job: &Job<'_>, room: &Room<'_>, work: impl FnOnce() -> rustic_core::RusticResult<()>) -> Result<bool> {
+    let error = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return Ok(false),
+        Ok(Err(error)) => match room.failure() {
+            Some(error) => return Err(error),
+            None => job.store.fault(job.action)(error),
+        },
+        Err(panic) => failure(job.store, job.action, &*panic),
+    };
+    let is_over = job.store.counts.is_cancelled() || damage::ends_run(&error) || !damage::is_there(job.store);
+    if is_over { Err(error) } else { Ok(true) }
+}
 
-    /// Runs the library. Returns whether it failed for a reason that may concern only some of the files.
-    fn fails(&self, room: &Room<'_>, work: impl FnOnce() -> rustic_core::RusticResult<()>) -> Result<bool> {
-        let error = match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(Ok(())) => return Ok(false),
-            Ok(Err(error)) => match room.failure() {
-                Some(error) => return Err(error),
-                None => self.store.fault(self.action)(error),
-            },
-            Err(panic) => failure(self.store, self.action, &*panic),
-        };
-        let is_over = self.store.counts.is_cancelled() || damage::ends_run(&error) || !damage::is_there(self.store);
-        if is_over { Err(error) } else { Ok(true) }
-    }
-
-    /// Counts what would be restored into a new directory.
-    fn count(&self, selection: &Selection, room: &Room<'_>) -> Result<RestoreStats> {
-        let mut stats = RestoreStats::default();
-        for node in selection.nodes(self, room, Parts::All, &|path, node| room.prepare(path, node)) {
-            let (path, node) =
-                node.map_err(|error| room.failure().unwrap_or_else(|| self.store.fault(self.action)(error)))?;
-            if node.is_file() && !room.is_another_name(&path, &node) {
-                stats.files += 1;
-                stats.restored_bytes += node.meta.size;
-            }
+/// Counts what would be restored into a new directory.
+fn count(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<RestoreStats> {
+    let mut stats = RestoreStats::default();
+    for node in selection.nodes(job, room, Parts::All, &|path, node| room.prepare(path, node)) {
+        let (path, node) =
+            node.map_err(|error| room.failure().unwrap_or_else(|| job.store.fault(job.action)(error)))?;
+        if node.is_file() && !room.is_another_name(&path, &node) {
+            stats.files += 1;
+            stats.restored_bytes += node.meta.size;
         }
-        Ok(RestoreStats { dirs: room.dirs(), is_damaged: room.is_damaged(), ..stats })
     }
+    Ok(RestoreStats { dirs: room.dirs(), is_damaged: room.is_damaged(), ..stats })
 }

@@ -2,8 +2,8 @@
 //!
 //! A file that cannot be mended is removed, so that it does not look whole.
 
-use super::Run;
 use super::damage::{Unread, damaged, unread};
+use super::job::Job;
 use super::room::{Room, inode, is_same};
 use super::selection::{Parts, Selection};
 use crate::error::{Error, Result};
@@ -24,13 +24,13 @@ pub(super) struct Lost {
 }
 
 /// Mends all files. The room skips lost ones from now on.
-pub(super) fn mend(run: &Run<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
+pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
     let mut lost = Lost::default();
     let mut lost_inodes = HashSet::new();
-    let mut blocks = Blocks { run, damaged: HashMap::new() };
-    for item in selection.nodes(run, room, Parts::All, &|path, _| !room.skips(path)) {
+    let mut blocks = Blocks { job, damaged: HashMap::new() };
+    for item in selection.nodes(job, room, Parts::All, &|path, _| !room.skips(path)) {
         let (path, node) =
-            item.map_err(|error| room.failure().unwrap_or_else(|| run.store.fault(run.action)(error)))?;
+            item.map_err(|error| room.failure().unwrap_or_else(|| job.store.fault(job.action)(error)))?;
         let to = room.target(&path);
         if !node.is_file() {
             continue;
@@ -57,16 +57,16 @@ pub(super) fn mend(run: &Run<'_>, selection: &Selection, room: &Room<'_>) -> Res
 
 /// The content of files, in blocks.
 struct Blocks<'r> {
-    run: &'r Run<'r>,
+    job: &'r Job<'r>,
     /// Blocks that cannot be read, and why.
     damaged: HashMap<DataId, String>,
 }
 
 impl Blocks<'_> {
-    /// Mends a file. The outer error ends the run, the inner one only concerns this file.
+    /// Mends a file. The outer error ends the job, the inner one only concerns this file.
     fn mend_file(&mut self, node: &Node, to: &Path) -> Result<Result<()>> {
         let found = fs::symlink_metadata(to);
-        if !self.run.options.verify && found.is_ok_and(|found| is_same(&found, node)) {
+        if !self.job.options.verify && found.is_ok_and(|found| is_same(&found, node)) {
             return Ok(Ok(()));
         }
         let mut options = OpenOptions::new();
@@ -78,7 +78,7 @@ impl Blocks<'_> {
         };
         let mended = self.fill(node, to, &mut file)?;
         if mended.is_err() {
-            // It would look whole. An error shows in the next run.
+            // It would look whole. An error shows in the next job.
             let _ = fs::remove_file(to);
         }
         Ok(mended)
@@ -91,10 +91,10 @@ impl Blocks<'_> {
         }
         let mut position = 0;
         for id in node.content.iter().flatten() {
-            if self.run.store.counts.is_cancelled() {
+            if self.job.store.counts.is_cancelled() {
                 return Err(Error::interrupted());
             }
-            let length = match self.run.repository.get_index_entry(id) {
+            let length = match self.job.repository.get_index_entry(id) {
                 Ok(entry) => u64::from(entry.location.data_length()),
                 Err(_) => return Ok(Err(damaged(to, "the index of the store lacks some of its data"))),
             };
@@ -124,9 +124,9 @@ impl Blocks<'_> {
         if let Some(cause) = self.damaged.get(id) {
             return Ok(Err(damaged(to, cause)));
         }
-        match self.run.repository.get_blob_cached(&BlobId::from(*id), BlobType::Data) {
+        match self.job.repository.get_blob_cached(&BlobId::from(*id), BlobType::Data) {
             Ok(data) => Ok(Ok(data)),
-            Err(error) => match unread(self.run.store, &error) {
+            Err(error) => match unread(self.job.store, &error) {
                 Unread::Over(error) => Err(error),
                 Unread::Damaged(cause) => {
                     self.damaged.insert(*id, cause.clone());

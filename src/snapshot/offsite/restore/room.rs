@@ -1,8 +1,8 @@
 //! Room in the target for each entry. The library replaces nothing but the content of files, and one entry that it
-//! cannot write ends its run. So such an entry is reported here, and the library never sees it.
+//! cannot write ends its job. So such an entry is reported here, and the library never sees it.
 
 use super::damage::{damaged, ends_run};
-use super::{RestoreOptions, Run};
+use super::job::{Job, RestoreOptions};
 use crate::error::{Error, ErrorKind, Result};
 use rustic_core::jiff::Timestamp;
 use rustic_core::repofile::Node;
@@ -20,7 +20,7 @@ type Inode = (u64, u64);
 
 /// The target, and what of the snapshot is not restored into it.
 pub(super) struct Room<'r> {
-    run: &'r Run<'r>,
+    job: &'r Job<'r>,
     /// The first name of each inode with several.
     first_names: RefCell<HashMap<Inode, PathBuf>>,
     /// Entries that are skipped, with everything in them.
@@ -36,9 +36,9 @@ pub(super) struct Room<'r> {
 }
 
 impl<'r> Room<'r> {
-    pub(super) fn new(run: &'r Run<'r>) -> Room<'r> {
+    pub(super) fn new(job: &'r Job<'r>) -> Room<'r> {
         Room {
-            run,
+            job,
             first_names: RefCell::default(),
             skipped: RefCell::default(),
             unreadable: RefCell::default(),
@@ -133,7 +133,7 @@ impl<'r> Room<'r> {
         if ends_run(&error) {
             return self.fail(error);
         }
-        self.run.store.counts.problem(error);
+        self.job.store.counts.problem(error);
     }
 
     /// The run ends with this error.
@@ -164,12 +164,12 @@ impl<'r> Room<'r> {
 
     /// The place of an entry in the target.
     pub(super) fn target(&self, path: &Path) -> PathBuf {
-        self.run.options.target.join(path)
+        self.job.options.target.join(path)
     }
 
     fn place(&self, path: &Path, node: &Node) -> Result<()> {
         let to = self.target(path);
-        let RestoreOptions { dry_run, verify, .. } = *self.run.options;
+        let RestoreOptions { dry_run, verify, .. } = *self.job.options;
         let found = match fs::symlink_metadata(&to) {
             Ok(found) => Some(found),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
@@ -211,7 +211,7 @@ impl<'r> Room<'r> {
             Some(_) => self.remove(to)?,
             None => self.check_parent(to)?,
         }
-        if !self.run.options.dry_run {
+        if !self.job.options.dry_run {
             DirBuilder::new().mode(0o700).create(to).map_err(|cause| Error::io("make", to, cause))?;
         }
         self.dirs.set(self.dirs.get() + 1);
@@ -219,13 +219,13 @@ impl<'r> Room<'r> {
     }
 
     fn remove(&self, to: &Path) -> Result<()> {
-        if self.run.options.dry_run { removable(to) } else { vacate(to) }
+        if self.job.options.dry_run { removable(to) } else { vacate(to) }
     }
 
     /// Whether the index has all content of a file.
     fn check(&self, node: &Node, to: &Path) -> Result<()> {
         let mut content = node.content.iter().flatten();
-        match content.all(|id| self.run.repository.get_index_entry(id).is_ok()) {
+        match content.all(|id| self.job.repository.get_index_entry(id).is_ok()) {
             true => Ok(()),
             false => Err(damaged(to, "the index of the store lacks some of its data")),
         }
@@ -240,7 +240,7 @@ impl<'r> Room<'r> {
                 Ok(())
             }
             // A dry run does not make it.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound && self.run.options.dry_run => Ok(()),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && self.job.options.dry_run => Ok(()),
             Err(cause) => Err(Error::io("restore", to, cause)),
         }
     }

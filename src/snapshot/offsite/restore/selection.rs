@@ -1,7 +1,7 @@
 //! The wanted parts of a snapshot, in its order.
 
-use super::Run;
 use super::damage::{Unread, damaged, unread};
+use super::job::Job;
 use super::room::Room;
 use crate::error::{Error, Result};
 use crate::snapshot::offsite::store::Store;
@@ -35,9 +35,9 @@ pub(super) enum Parts {
 type Admit<'w> = &'w dyn Fn(&Path, &Node) -> bool;
 
 impl Selection {
-    pub(super) fn of(run: &Run<'_>, stored: &Stored) -> Result<Selection> {
-        let target = &run.options.target;
-        let mut paths: Vec<PathBuf> = run.options.paths.iter().map(|path| relative(path)).collect::<Result<_>>()?;
+    pub(super) fn of(job: &Job<'_>, stored: &Stored) -> Result<Selection> {
+        let target = &job.options.target;
+        let mut paths: Vec<PathBuf> = job.options.paths.iter().map(|path| relative(path)).collect::<Result<_>>()?;
         if paths.is_empty() || paths.iter().any(|path| path.as_os_str().is_empty()) {
             paths = vec![PathBuf::new()];
         }
@@ -54,15 +54,15 @@ impl Selection {
                     let was_there = target.join(&way).is_dir();
                     selection.ways.push((way.clone(), node.clone(), was_there));
                 }
-                let tree = node.subtree.ok_or_else(|| absent(&path, run.store))?;
-                let tree = run.repository.get_tree(&tree).map_err(|error| match unread(run.store, &error) {
+                let tree = node.subtree.ok_or_else(|| absent(&path, job.store))?;
+                let tree = job.repository.get_tree(&tree).map_err(|error| match unread(job.store, &error) {
                     Unread::Damaged(cause) => damaged(&Path::new("/").join(&way), &cause),
                     Unread::Over(error) => error,
                 })?;
                 let mut nodes = tree.into_iter();
                 node = nodes
                     .find(|node| *node.name() == *component.as_os_str())
-                    .ok_or_else(|| absent(&path, run.store))?;
+                    .ok_or_else(|| absent(&path, job.store))?;
                 way.push(component);
             }
             selection.parts.push((path, node));
@@ -71,7 +71,7 @@ impl Selection {
     }
 
     /// The nodes that `admit` wants.
-    pub(super) fn nodes<'w>(&self, run: &'w Run<'w>, room: &'w Room<'w>, parts: Parts, admit: Admit<'w>) -> Nodes<'w> {
+    pub(super) fn nodes<'w>(&self, job: &'w Job<'w>, room: &'w Room<'w>, parts: Parts, admit: Admit<'w>) -> Nodes<'w> {
         let mut tops = Vec::new();
         let mut ways = self.ways.iter().filter(|(_, _, was_there)| parts == Parts::All || !was_there).peekable();
         for (path, node) in &self.parts {
@@ -80,7 +80,7 @@ impl Selection {
             }
             tops.push(Top { path: path.clone(), node: node.clone(), is_way: false });
         }
-        Nodes { run, room, admit, tops: tops.into_iter(), open: Vec::new() }
+        Nodes { job, room, admit, tops: tops.into_iter(), open: Vec::new() }
     }
 }
 
@@ -93,7 +93,7 @@ struct Top {
 
 /// Nodes with their paths, in the order of a tree. A directory that cannot be read is reported once, and then empty.
 pub(super) struct Nodes<'w> {
-    run: &'w Run<'w>,
+    job: &'w Job<'w>,
     room: &'w Room<'w>,
     admit: Admit<'w>,
     tops: IntoIter<Top>,
@@ -105,9 +105,9 @@ impl Nodes<'_> {
     /// Goes into a directory.
     fn enter(&mut self, path: &Path, node: &Node) {
         let Some(tree) = node.subtree.filter(|_| self.room.is_readable(path)) else { return };
-        match self.run.repository.get_tree(&tree) {
+        match self.job.repository.get_tree(&tree) {
             Ok(tree) => self.open.push((path.to_path_buf(), tree.into_iter())),
-            Err(error) => match unread(self.run.store, &error) {
+            Err(error) => match unread(self.job.store, &error) {
                 Unread::Damaged(cause) => self.room.is_unreadable(path, damaged(&self.room.target(path), &cause)),
                 Unread::Over(error) => self.room.fail(error),
             },
@@ -120,7 +120,7 @@ impl Iterator for Nodes<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.room.has_failed() || self.run.store.counts.is_cancelled() {
+            if self.room.has_failed() || self.job.store.counts.is_cancelled() {
                 return Some(Err(RusticError::new(ErrorKind::Other, "the run has ended")));
             }
             let (path, node, is_way) = match self.open.last_mut() {
