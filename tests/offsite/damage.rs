@@ -159,16 +159,6 @@ on_filesystems! {
         assert!(path.is_dir() && original.iter().any(lost), "{problem:?}");
     }
 
-    [xfs] fn a_store_that_is_gone_is_no_damage(fs: &Filesystem) {
-        let (_, store) = many_files(fs);
-        let whole = fs.join("store");
-        let to = fs.join("to");
-        store.run("list", &[]).expect(0);
-        fs::rename(whole.join("config"), whole.join("no-config")).unwrap();
-        store.run("restore", &["--target".as_ref(), to.as_ref()]).expect(1);
-        assert!(!to.exists());
-    }
-
     [xfs] fn a_damaged_config_or_key_is_no_panic(fs: &Filesystem) {
         let store = store(fs);
         let key = tools::files(&fs.join("store/keys")).pop().expect("a key");

@@ -174,7 +174,10 @@ impl<'r> Room<'r> {
             Ok(found) => Some(found),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
             // A dry run does not replace the file above.
-            Err(cause) if cause.kind() == io::ErrorKind::NotADirectory && dry_run => return self.check(node, &to),
+            Err(cause) if cause.kind() == io::ErrorKind::NotADirectory && dry_run => {
+                self.dirs.set(self.dirs.get() + u64::from(node.is_dir()));
+                return self.check(node, &to);
+            }
             Err(cause) => return Err(Error::io("restore", &to, cause)),
         };
         if node.is_dir() {
