@@ -9,6 +9,7 @@ mod kept;
 mod lines;
 mod reads;
 mod refused;
+mod restores;
 mod secrets;
 mod servers;
 mod stores;

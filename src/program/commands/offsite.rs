@@ -96,7 +96,8 @@ fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<ExitStatus> {
     };
     let stats = progress::watch(output, |monitor| offsite::restore(&access, &options, monitor))?;
     show::restored(output, &stats, &args.target, args.dry_run);
-    Ok(reported(output, status(stats.errors)))
+    let status = if stats.is_damaged { ExitStatus::Damage } else { status(stats.errors) };
+    Ok(reported(output, status))
 }
 
 fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<ExitStatus> {

@@ -1,0 +1,138 @@
+//! The second pass, after the library failed: each file is compared with its content, block by block, and mended.
+//!
+//! A file that cannot be mended is removed, so that it does not look whole.
+
+use super::damage::{Unread, damaged, unread};
+use super::job::Job;
+use super::room::{Room, inode, is_same};
+use super::selection::{Parts, Selection};
+use crate::error::{Error, Result};
+use rustic_core::repofile::{BlobType, Node};
+use rustic_core::{BlobId, DataId};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The files that are not restored.
+#[derive(Default)]
+pub(super) struct Lost {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+}
+
+/// Mends all files. The room skips lost ones from now on.
+pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
+    let mut lost = Lost::default();
+    let mut lost_inodes = HashSet::new();
+    let mut blocks = Blocks { job, damaged: HashMap::new() };
+    for item in selection.nodes(job, room, Parts::All, &|path, _| !room.skips(path)) {
+        let (path, node) =
+            item.map_err(|error| room.failure().unwrap_or_else(|| job.store.fault(job.action)(error)))?;
+        let to = room.target(&path);
+        if !node.is_file() {
+            continue;
+        }
+        if room.is_another_name(&path, &node) {
+            if inode(&node).is_some_and(|inode| lost_inodes.contains(&inode)) {
+                let cause = io::Error::other("its other name is not restored");
+                room.skip(&path, Error::failed("restore").at(&to).because(cause));
+            }
+            continue;
+        }
+        if let Err(error) = blocks.mend_file(&node, &to)? {
+            room.skip(&path, error);
+            if let Some(error) = room.failure() {
+                return Err(error);
+            }
+            lost.files += 1;
+            lost.bytes += node.meta.size;
+            lost_inodes.extend(inode(&node));
+        }
+    }
+    Ok(lost)
+}
+
+/// The content of files, in blocks.
+struct Blocks<'r> {
+    job: &'r Job<'r>,
+    /// Blocks that cannot be read, and why.
+    damaged: HashMap<DataId, String>,
+}
+
+impl Blocks<'_> {
+    /// Mends a file. The outer error ends the job, the inner one only concerns this file.
+    fn mend_file(&mut self, node: &Node, to: &Path) -> Result<Result<()>> {
+        let found = fs::symlink_metadata(to);
+        if !self.job.options.verify && found.is_ok_and(|found| is_same(&found, node)) {
+            return Ok(Ok(()));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(to);
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(cause) => return Ok(Err(Error::io("restore", to, cause))),
+        };
+        let mended = self.fill(node, to, &mut file)?;
+        if mended.is_err() {
+            // It would look whole. An error shows in the next job.
+            let _ = fs::remove_file(to);
+        }
+        Ok(mended)
+    }
+
+    fn fill(&mut self, node: &Node, to: &Path, file: &mut File) -> Result<Result<()>> {
+        let failed = |cause| Ok(Err(Error::io("restore", to, cause)));
+        if let Err(cause) = file.set_len(node.meta.size) {
+            return failed(cause);
+        }
+        let mut position = 0;
+        for id in node.content.iter().flatten() {
+            if self.job.store.counts.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            let length = match self.job.repository.get_index_entry(id) {
+                Ok(entry) => u64::from(entry.location.data_length()),
+                Err(_) => return Ok(Err(damaged(to, "the index of the store lacks some of its data"))),
+            };
+            if let Err(cause) = file.seek(SeekFrom::Start(position)) {
+                return failed(cause);
+            }
+            if !id.blob_matches_reader(length, file) {
+                let data = match self.read(id, to)? {
+                    Ok(data) => data,
+                    Err(error) => return Ok(Err(error)),
+                };
+                if let Err(cause) = file.seek(SeekFrom::Start(position)).and_then(|_| file.write_all(&data)) {
+                    return failed(cause);
+                }
+            }
+            position += length;
+        }
+        // Then the library accepts the file as it is.
+        match node.meta.mtime.map_or(Ok(()), |mtime| file.set_modified(SystemTime::from(mtime))) {
+            Ok(()) => Ok(Ok(())),
+            Err(cause) => failed(cause),
+        }
+    }
+
+    /// Reads a block from the store.
+    fn read(&mut self, id: &DataId, to: &Path) -> Result<Result<bytes::Bytes>> {
+        if let Some(cause) = self.damaged.get(id) {
+            return Ok(Err(damaged(to, cause)));
+        }
+        match self.job.repository.get_blob_cached(&BlobId::from(*id), BlobType::Data) {
+            Ok(data) => Ok(Ok(data)),
+            Err(error) => match unread(self.job.store, &error) {
+                Unread::Over(error) => Err(error),
+                Unread::Damaged(cause) => {
+                    self.damaged.insert(*id, cause.clone());
+                    Ok(Err(damaged(to, &cause)))
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Room in the target for each entry. The library replaces nothing but the content of files, and one entry that it
+//! cannot write ends its job. So such an entry is reported here, and the library never sees it.
+
+use super::damage::{damaged, ends_run};
+use super::job::{Job, RestoreOptions};
+use crate::error::{Error, ErrorKind, Result};
+use rustic_core::jiff::Timestamp;
+use rustic_core::repofile::Node;
+use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The inode of an entry with several names in the snapshot.
+type Inode = (u64, u64);
+
+/// The target, and what of the snapshot is not restored into it.
+pub(super) struct Room<'r> {
+    job: &'r Job<'r>,
+    /// The first name of each inode with several.
+    first_names: RefCell<HashMap<Inode, PathBuf>>,
+    /// Entries that are skipped, with everything in them.
+    skipped: RefCell<HashSet<PathBuf>>,
+    /// Directories that cannot be read.
+    unreadable: RefCell<HashSet<PathBuf>>,
+    /// Directories that new entries can be made in.
+    open: RefCell<HashSet<PathBuf>>,
+    dirs: Cell<u64>,
+    is_damaged: Cell<bool>,
+    failure: RefCell<Option<Error>>,
+    has_failed: Cell<bool>,
+}
+
+impl<'r> Room<'r> {
+    pub(super) fn new(job: &'r Job<'r>) -> Room<'r> {
+        Room {
+            job,
+            first_names: RefCell::default(),
+            skipped: RefCell::default(),
+            unreadable: RefCell::default(),
+            open: RefCell::default(),
+            dirs: Cell::new(0),
+            is_damaged: Cell::new(false),
+            failure: RefCell::default(),
+            has_failed: Cell::new(false),
+        }
+    }
+
+    /// Before the content: makes room for an entry. Returns whether there is some.
+    pub(super) fn prepare(&self, path: &Path, node: &Node) -> bool {
+        if self.skips(path) {
+            return false;
+        }
+        let place = self.place(path, node);
+        if place.is_ok()
+            && let Some(inode) = inode(node)
+        {
+            self.first_names.borrow_mut().entry(inode).or_insert_with(|| path.to_path_buf());
+        }
+        self.admits(path, place)
+    }
+
+    /// Before the metadata, when the library makes special files. Other names of a file are made here: where the
+    /// library cannot make one, it stops. Returns whether the library has to do more.
+    pub(super) fn finish(&self, path: &Path, node: &Node) -> bool {
+        if self.skips(path) {
+            return false;
+        }
+        let to = self.target(path);
+        if self.is_another_name(path, node) {
+            let first = inode(node).and_then(|inode| self.first_names.borrow().get(&inode).cloned());
+            let linked = first.map_or(Ok(()), |first| link(&self.target(&first), &to));
+            self.admits(path, linked);
+            return false;
+        }
+        !node.is_special() || self.admits(path, vacate(&to))
+    }
+
+    /// Whether the entry is another name of a file that is restored under its first one.
+    pub(super) fn is_another_name(&self, path: &Path, node: &Node) -> bool {
+        let names = self.first_names.borrow();
+        inode(node).and_then(|inode| names.get(&inode)).is_some_and(|first| first != path)
+    }
+
+    fn admits(&self, path: &Path, place: Result<()>) -> bool {
+        match place {
+            Ok(()) => true,
+            Err(error) => {
+                self.skip(path, error);
+                false
+            }
+        }
+    }
+
+    /// Skips an entry for this reason.
+    pub(super) fn skip(&self, path: &Path, error: Error) {
+        self.skipped.borrow_mut().insert(path.to_path_buf());
+        self.report(error);
+    }
+
+    /// Whether the entry, or a directory above, is skipped.
+    pub(super) fn skips(&self, path: &Path) -> bool {
+        let skipped = self.skipped.borrow();
+        !skipped.is_empty() && path.ancestors().any(|above| skipped.contains(above))
+    }
+
+    /// Reports a directory that cannot be read.
+    pub(super) fn is_unreadable(&self, path: &Path, error: Error) {
+        self.unreadable.borrow_mut().insert(path.to_path_buf());
+        self.report(error);
+    }
+
+    /// Whether nobody tried to read this directory in vain.
+    pub(super) fn is_readable(&self, path: &Path) -> bool {
+        !self.unreadable.borrow().contains(path)
+    }
+
+    /// Reports an entry with a name that no directory can have.
+    pub(super) fn has_bad_name(&self, above: &Path, name: &OsStr) {
+        let path = above.join(Path::new("?").join(name.to_string_lossy().replace('/', "?")));
+        if !self.skipped.borrow().contains(&path) {
+            let error = damaged(&self.target(above), "an entry has an impossible name");
+            self.skip(&path, error);
+        }
+    }
+
+    fn report(&self, error: Error) {
+        self.is_damaged.set(self.is_damaged.get() || error.kind() == ErrorKind::Damage);
+        if ends_run(&error) {
+            return self.fail(error);
+        }
+        self.job.store.counts.problem(error);
+    }
+
+    /// The run ends with this error.
+    pub(super) fn fail(&self, error: Error) {
+        self.has_failed.set(true);
+        self.failure.borrow_mut().get_or_insert(error);
+    }
+
+    /// Whether the run ends.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// The error that the run ends with.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.failure.borrow_mut().take()
+    }
+
+    /// Directories that were made, or would be.
+    pub(super) fn dirs(&self) -> u64 {
+        self.dirs.get()
+    }
+
+    /// Whether something in the store is damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged.get()
+    }
+
+    /// The place of an entry in the target.
+    pub(super) fn target(&self, path: &Path) -> PathBuf {
+        self.job.options.target.join(path)
+    }
+
+    fn place(&self, path: &Path, node: &Node) -> Result<()> {
+        let to = self.target(path);
+        let RestoreOptions { dry_run, verify, .. } = *self.job.options;
+        let found = match fs::symlink_metadata(&to) {
+            Ok(found) => Some(found),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
+            // A dry run does not replace the file above.
+            Err(cause) if cause.kind() == io::ErrorKind::NotADirectory && dry_run => {
+                self.dirs.set(self.dirs.get() + u64::from(node.is_dir()));
+                return self.check(node, &to);
+            }
+            Err(cause) => return Err(Error::io("restore", &to, cause)),
+        };
+        if node.is_dir() {
+            return self.place_dir(&to, found.as_ref());
+        }
+        let Some(found) = found else {
+            self.check(node, &to)?;
+            return self.check_parent(&to);
+        };
+        if found.is_dir() {
+            return Err(in_the_way(&to));
+        }
+        if !node.is_file() || self.is_another_name(path, node) {
+            return removable(&to);
+        }
+        if found.is_file() && !verify && is_same(&found, node) {
+            return Ok(());
+        }
+        self.check(node, &to)?;
+        if !found.is_file() || found.nlink() > 1 {
+            return self.remove(&to);
+        }
+        match OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&to) {
+            Ok(_) => Ok(()),
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EACCES | libc::ETXTBSY)) => self.remove(&to),
+            Err(cause) => Err(Error::io("replace", &to, cause)),
+        }
+    }
+
+    fn place_dir(&self, to: &Path, found: Option<&Metadata>) -> Result<()> {
+        match found {
+            // A symbolic link to a directory is followed.
+            Some(found) if found.is_dir() || found.is_symlink() && to.is_dir() => return Ok(()),
+            Some(_) => self.remove(to)?,
+            None => self.check_parent(to)?,
+        }
+        if !self.job.options.dry_run {
+            DirBuilder::new().mode(0o700).create(to).map_err(|cause| Error::io("make", to, cause))?;
+        }
+        self.dirs.set(self.dirs.get() + 1);
+        Ok(())
+    }
+
+    fn remove(&self, to: &Path) -> Result<()> {
+        if self.job.options.dry_run { removable(to) } else { vacate(to) }
+    }
+
+    /// Whether the index has all content of a file.
+    fn check(&self, node: &Node, to: &Path) -> Result<()> {
+        let mut content = node.content.iter().flatten();
+        match content.all(|id| self.job.repository.get_index_entry(id).is_ok()) {
+            true => Ok(()),
+            false => Err(damaged(to, "the index of the store lacks some of its data")),
+        }
+    }
+
+    /// Whether a new entry can be made in the directory above.
+    fn check_parent(&self, to: &Path) -> Result<()> {
+        let Some(parent) = to.parent().filter(|parent| !self.open.borrow().contains(*parent)) else { return Ok(()) };
+        match access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from) {
+            Ok(()) => {
+                self.open.borrow_mut().insert(parent.to_path_buf());
+                Ok(())
+            }
+            // A dry run does not make it.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && self.job.options.dry_run => Ok(()),
+            Err(cause) => Err(Error::io("restore", to, cause)),
+        }
+    }
+}
+
+/// The inode of a file with several names.
+pub(super) fn inode(node: &Node) -> Option<Inode> {
+    let inode = (node.meta.device_id, node.meta.inode);
+    (node.is_file() && node.meta.links > 1 && inode.0 != 0 && inode.1 != 0).then_some(inode)
+}
+
+/// Whether a file has the size and time of its node. Empty files with one name need no time.
+pub(super) fn is_same(found: &Metadata, node: &Node) -> bool {
+    let mtime = found.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+    let is_empty = node.meta.size == 0 && found.nlink() == 1;
+    found.is_file() && found.len() == node.meta.size && (is_empty || mtime == node.meta.mtime)
+}
+
+/// Removes a file, a link or a special file, if there is one.
+fn vacate(to: &Path) -> Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(found) if found.is_dir() => Err(in_the_way(to)),
+        _ => match fs::remove_file(to) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("replace", to, cause)),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Whether an entry that is no directory could be removed.
+fn removable(to: &Path) -> Result<()> {
+    let failed = |cause: rustix::io::Errno| Err(Error::io("replace", to, cause));
+    let fixed = |path: &Path, attributes: StatxAttributes| {
+        let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+        found.is_ok_and(|found| found.stx_attributes.intersects(attributes))
+    };
+    if fixed(to, StatxAttributes::IMMUTABLE | StatxAttributes::APPEND) {
+        return failed(rustix::io::Errno::PERM);
+    }
+    let Some(parent) = to.parent() else { return Ok(()) };
+    if fixed(parent, StatxAttributes::APPEND) {
+        return failed(rustix::io::Errno::PERM);
+    }
+    access(parent, Access::WRITE_OK | Access::EXEC_OK).or_else(failed)
+}
+
+/// Gives a file another name.
+fn link(first: &Path, to: &Path) -> Result<()> {
+    let inode = |found: Metadata| (found.dev(), found.ino());
+    let own = fs::symlink_metadata(first).map(inode).map_err(|cause| Error::io("link", first, cause))?;
+    if fs::symlink_metadata(to).map(inode).is_ok_and(|other| other == own) {
+        return Ok(());
+    }
+    vacate(to)?;
+    fs::hard_link(first, to).map_err(|cause| Error::io("link", to, cause))
+}
+
+fn in_the_way(to: &Path) -> Error {
+    let error = Error::failed("replace").at(to).because(io::Error::other("a directory is in the way"));
+    error.hint("move it away, or restore into a new directory").with_code("exists")
+}
