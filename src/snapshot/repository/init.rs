@@ -47,7 +47,12 @@ pub(super) fn look(root: &Dir) -> Result<Found> {
             false => Found::Foreign,
         });
     }
-    Ok(if is_empty(root)? { Found::Empty } else { Found::Foreign })
+    match is_empty(root)? {
+        true => Ok(Found::Empty),
+        // Another run may have begun to make it meanwhile.
+        false if root.has_dir(CONTROL)? => look(root),
+        false => Ok(Found::Foreign),
+    }
 }
 
 fn is_empty(root: &Dir) -> Result<bool> {
